@@ -1,0 +1,14 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
+    globalSetup: ["packages/stint/test/support/global-setup.ts"],
+    reporters: ["default", "./packages/stint/test/support/closing-line.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    pool: "forks",
+    // Most tests wait for Postgres or for a child process, not for a core.
+    maxWorkers: 3,
+  },
+});
