@@ -1,0 +1,227 @@
+/**
+ * Everything Stint throws on purpose. Match on `code`; messages may be reworded.
+ *
+ * A class exists only where a caller could act on it. Each message says what happened, to which
+ * thing, and what to do next. `docs/errors.md` has one heading per code; a test keeps it in step.
+ */
+export abstract class StintError extends Error {
+  abstract readonly code: string;
+  override get name(): string {
+    return this.constructor.name;
+  }
+}
+
+/** An option, name or argument that cannot work. Nothing was written. */
+export class InvalidOptionError extends StintError {
+  readonly code = "INVALID_OPTION";
+  constructor(
+    readonly option: string,
+    readonly rule: string,
+    options?: ErrorOptions,
+  ) {
+    super(`${option}: ${rule}`, options);
+  }
+}
+
+/** The payload (or result) would not survive JSON, is too large, or does not fit the kind's schema. */
+export class InvalidPayloadError extends StintError {
+  readonly code = "INVALID_PAYLOAD";
+  constructor(
+    readonly kind: string,
+    /** Where in the value, as `payload.items[3].price`. */
+    readonly path: string,
+    readonly rule: string,
+    options?: ErrorOptions,
+  ) {
+    super(`${kind}: ${path} ${rule}`, options);
+  }
+}
+
+/** No such kind is defined here. */
+export class UnknownKindError extends StintError {
+  readonly code = "UNKNOWN_KIND";
+  constructor(
+    readonly kind: string,
+    readonly suggestion: string | undefined,
+  ) {
+    super(
+      `No kind "${kind}" is defined here${suggestion === undefined ? "." : `; did you mean "${suggestion}"?`} ` +
+        `Nothing was enqueued. Pass the job made by defineJob, or list it in createStint({ jobs }).`,
+    );
+  }
+}
+
+export class JobNotFoundError extends StintError {
+  readonly code = "JOB_NOT_FOUND";
+  constructor(readonly jobId: string) {
+    super(`No job ${jobId} exists: it was never committed, or it was pruned after its retention.`);
+  }
+}
+
+/** The job is in a state in which this cannot be done. */
+export class WrongStateError extends StintError {
+  readonly code = "WRONG_STATE";
+  constructor(
+    readonly jobId: string,
+    readonly state: string,
+    readonly action: string,
+    readonly allowed: readonly string[],
+  ) {
+    super(
+      `Job ${jobId} is ${state}; ${action} needs a job that is ${allowed.join(" or ")}. Nothing was changed.`,
+    );
+  }
+}
+
+/** The kind was defined with `requiresTransaction` and was enqueued without one. */
+export class TransactionRequiredError extends StintError {
+  readonly code = "TRANSACTION_REQUIRED";
+  constructor(readonly kind: string) {
+    super(
+      `${kind} must be enqueued in a transaction (it was defined with requiresTransaction). ` +
+        `Use stint.in(tx).enqueue(…). Nothing was written.`,
+    );
+  }
+}
+
+/** A connection was lost after a write was sent and before its answer came. */
+export class UnknownOutcomeError extends StintError {
+  readonly code = "UNKNOWN_OUTCOME";
+  constructor(
+    readonly action: string,
+    /** Enqueue again with these ids: if the first write took effect, it is the same job. */
+    readonly jobIds: readonly string[],
+    options?: ErrorOptions,
+  ) {
+    const ids = `${jobIds.slice(0, 3).join(", ")}${jobIds.length > 3 ? ", …" : ""}`;
+    super(
+      `${action}: the connection was lost before the answer came, so it may or may not have happened. ` +
+        (action.startsWith("enqueue")
+          ? `Repeat it with the same id (${ids}): it is then the same job.`
+          : `Look at the job (${ids}) before you repeat it.`),
+      options,
+    );
+  }
+}
+
+/** The database has a schema this version cannot work with. */
+export class SchemaVersionError extends StintError {
+  readonly code = "SCHEMA_VERSION";
+  constructor(
+    readonly schema: string,
+    readonly found: number | undefined,
+    readonly needed: number,
+    remedy: string,
+  ) {
+    super(
+      `Schema "${schema}" is ${found === undefined ? "not installed" : `at version ${found}`}, ` +
+        `this Stint needs version ${needed}. ${remedy}`,
+    );
+  }
+}
+
+/** The database did not answer, or let nobody in. */
+export class DatabaseUnavailableError extends StintError {
+  readonly code = "DATABASE_UNAVAILABLE";
+  constructor(detail: string, options?: ErrorOptions & { advice?: string | undefined }) {
+    const advice = options?.advice ?? "Nothing is known to be lost; try again.";
+    super(`The database is unavailable: ${detail}. ${advice}`, options);
+  }
+}
+
+/** Waiting for a job's result ended before the job did. */
+export class WaitTimeoutError extends StintError {
+  readonly code = "WAIT_TIMEOUT";
+  constructor(
+    readonly jobId: string,
+    waitedMs: number,
+  ) {
+    super(
+      `Job ${jobId} has not ended (or was never committed) after ${waitedMs} ms. ` +
+        `Only the waiting stopped; the job, if there is one, goes on.`,
+    );
+  }
+}
+
+/** The awaited job ended without a result. */
+export class JobFailedError extends StintError {
+  readonly code = "JOB_FAILED";
+  constructor(
+    readonly jobId: string,
+    readonly state: "dead" | "cancelled",
+    readonly reason: string | null,
+  ) {
+    super(`Job ${jobId} is ${state}${reason === null ? "" : `: ${reason}`}. It has no result.`);
+  }
+}
+
+// ---- Why a handler's signal aborts --------------------------------------------------------------
+
+/** Another worker owns the job now; whatever this attempt still does cannot be recorded. */
+export class LeaseLostError extends StintError {
+  readonly code = "LEASE_LOST";
+  constructor(
+    readonly jobId: string,
+    readonly epoch: number,
+    options?: ErrorOptions,
+  ) {
+    super(
+      `Job ${jobId}: the lease of epoch ${epoch} is gone, so this attempt's outcome was not recorded. ` +
+        `Another worker may have the job now.`,
+      options,
+    );
+  }
+}
+
+/** The attempt ran longer than its `timeout`. */
+export class TimedOutError extends StintError {
+  readonly code = "TIMED_OUT";
+  constructor(
+    readonly jobId: string,
+    readonly timeoutMs: number,
+  ) {
+    super(
+      `Job ${jobId} ran longer than its timeout of ${timeoutMs} ms. Raise \`timeout\` or split the work.`,
+    );
+  }
+}
+
+/** Somebody cancelled the job while it ran. */
+export class CancelledError extends StintError {
+  readonly code = "CANCELLED";
+  constructor(readonly jobId: string) {
+    super(`Job ${jobId} was cancelled while it ran.`);
+  }
+}
+
+/** The worker is stopping and its time to drain is over. The job goes back unspent. */
+export class StoppingError extends StintError {
+  readonly code = "STOPPING";
+  constructor() {
+    super("The worker is stopping; the job is handed back and no attempt is spent.");
+  }
+}
+
+// ---- What a handler may throw to say how it failed -----------------------------------------------
+
+/** No further attempt can help: the job is dead at once. */
+export class PermanentError extends StintError {
+  readonly code = "PERMANENT";
+}
+
+/** The other side asked for patience. The next attempt waits at least `retryAfter`. */
+export class RateLimitedError extends StintError {
+  readonly code = "RATE_LIMITED";
+  readonly retryAfter: string | number | Date;
+  constructor(init: { retryAfter: string | number | Date; message?: string; cause?: unknown }) {
+    const given: { retryAfter?: unknown } | null | undefined = init;
+    if (given?.retryAfter === undefined || given.retryAfter === null) {
+      throw new InvalidOptionError(
+        "RateLimitedError",
+        'takes { retryAfter }, as in new RateLimitedError({ retryAfter: "30s" })',
+      );
+    }
+    super(init.message ?? "Rate limited", init.cause === undefined ? undefined : { cause: init.cause });
+    this.retryAfter = init.retryAfter;
+  }
+}

@@ -1,0 +1,103 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { InvalidOptionError } from "../errors.ts";
+import { formatMs, toMs } from "./duration.ts";
+
+test.each([
+  ["500ms", 500],
+  ["30s", 30_000],
+  ["5m", 300_000],
+  ["2h", 7_200_000],
+  ["1d", 86_400_000],
+  ["1h30m", 5_400_000],
+  ["1h 30m", 5_400_000],
+  ["1.5s", 1_500],
+  ["0s", 0],
+  [0, 0],
+  [250, 250],
+  [1.6, 2],
+])("%s is read as %d ms", (value, ms) => {
+  expect(toMs(value, "delay")).toBe(ms);
+});
+
+test.each([
+  "",
+  " ",
+  "5",
+  "-5s",
+  "5 minutes",
+  "5M",
+  "s",
+  "1e3s",
+  "30m1h",
+  "5m5m",
+  "Infinity",
+  `${"9".repeat(400)}s`,
+  -1,
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+])("%j is refused, and the message names it", (value) => {
+  expect(() => toMs(value, "worker.lease")).toThrow(InvalidOptionError);
+  expect(() => toMs(value, "worker.lease")).toThrow(/^worker\.lease: must be a duration such as/);
+});
+
+test.each([null, undefined, {}, [], 5n, true])(
+  "a value of another type (%#) is refused, not coerced",
+  (value) => {
+    expect(() => toMs(value as never, "delay")).toThrow(InvalidOptionError);
+  },
+);
+
+test("limits are inclusive and named in the message", () => {
+  expect(toMs("1s", "lease", { min: 1_000, max: 2_000 })).toBe(1_000);
+  expect(toMs("2s", "lease", { min: 1_000, max: 2_000 })).toBe(2_000);
+  expect(() => toMs("999ms", "lease", { min: 1_000 })).toThrow(`lease: must be at least 1s, got "999ms"`);
+  expect(() => toMs(2_001, "lease", { max: 2_000 })).toThrow("lease: must be at most 2s, got 2001");
+});
+
+test("a duration so long that no date could hold it is refused", () => {
+  expect(() => toMs("999999999d", "delay")).toThrow("at most 36500d");
+});
+
+test.each([
+  [0, "0ms"],
+  [250, "250ms"],
+  [999.6, "1s"],
+  [1_500, "1.5s"],
+  [59_990, "1m"],
+  [123_000, "2m 3s"],
+  [3_600_000, "1h"],
+  [3_661_000, "1h 1m"],
+  [100_800_000, "1d 4h"],
+  [-1_500, "-1.5s"],
+  [Number.POSITIVE_INFINITY, "forever"],
+])("%d ms is written as %s", (ms, text) => {
+  expect(formatMs(ms)).toBe(text);
+});
+
+test("every whole number of seconds below an hour reads back as what was written", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 3_599 }), (seconds) => {
+      expect(toMs(formatMs(seconds * 1_000), "delay")).toBe(seconds * 1_000);
+    }),
+  );
+});
+
+function msOrRefusal(text: string): unknown {
+  try {
+    return toMs(text, "delay");
+  } catch (error) {
+    return error;
+  }
+}
+
+test("any text is either read as a non-negative integer or refused with a typed error", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[0-9]{0,4}(\.[0-9])?(ms|s|m|h|d)?/)), (text) => {
+      const answer = msOrRefusal(text);
+      expect(answer).toSatisfy(
+        (value) => value instanceof InvalidOptionError || (Number.isSafeInteger(value) && Number(value) >= 0),
+      );
+    }),
+  );
+});

@@ -1,0 +1,74 @@
+import { InvalidOptionError } from "../errors.ts";
+import { describe } from "./describe.ts";
+
+/** A length of time as people write it (`"500ms"`, `"30s"`, `"1h30m"`), or a number of milliseconds. */
+export type Duration = string | number;
+
+const units = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000],
+  ["ms", 1],
+] as const;
+
+/** A hundred years. Beyond it a date made from the duration may no longer be a date. */
+const longestMs = 36_500 * 86_400_000;
+
+/** Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips. */
+const pattern = new RegExp(
+  `^${units.map(([unit]) => `(?:(\\d{1,15}(?:\\.\\d{1,9})?)${unit})?`).join(" ?")}$`,
+);
+
+/**
+ * Read a duration as whole milliseconds.
+ *
+ * @throws {InvalidOptionError} The value is not a duration, or is outside `limits`.
+ */
+export function toMs(value: Duration, option: string, limits: { min?: number; max?: number } = {}): number {
+  const ms = typeof value === "number" ? value : parse(value);
+  if (ms === undefined || !Number.isFinite(ms) || ms < 0) {
+    throw new InvalidOptionError(
+      option,
+      `must be a duration such as "500ms", "30s", "5m", "2h", "1d" or "1h30m", ` +
+        `or a number of milliseconds from 0, got ${describe(value)}`,
+    );
+  }
+
+  const { min = 0, max = longestMs } = limits;
+  const rounded = Math.round(ms);
+  if (rounded < min) {
+    throw new InvalidOptionError(option, `must be at least ${formatMs(min)}, got ${describe(value)}`);
+  }
+  if (rounded > max) {
+    throw new InvalidOptionError(option, `must be at most ${formatMs(max)}, got ${describe(value)}`);
+  }
+  return rounded;
+}
+
+/** Write milliseconds for people: `"250ms"`, `"1.5s"`, `"2m 3s"`, `"1d 4h"`. */
+export function formatMs(ms: number): string {
+  if (!Number.isFinite(ms)) return "forever";
+  if (ms < 0) return `-${formatMs(-ms)}`;
+  if (ms < 999.5) return `${Math.round(ms)}ms`;
+  if (ms < 59_950) return `${Math.round(ms / 100) / 10}s`;
+
+  // Two units say enough: nobody waiting four days needs the seconds.
+  let rest = Math.round(ms / 1_000) * 1_000;
+  const first = units.findIndex(([, size]) => rest >= size);
+  const parts: string[] = [];
+  for (const [unit, size] of units.slice(first, Math.min(first + 2, 4))) {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    if (count > 0) parts.push(`${count}${unit}`);
+  }
+  return parts.join(" ");
+}
+
+function parse(value: unknown): number | undefined {
+  if (typeof value !== "string" || value.length > 64) return undefined;
+  const text = value.trim();
+  const match = pattern.exec(text);
+  if (match === null || text === "") return undefined;
+  return units.reduce((sum, [, size], index) => sum + Number(match[index + 1] ?? 0) * size, 0);
+}

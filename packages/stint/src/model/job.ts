@@ -1,0 +1,78 @@
+import type { Failure } from "./failure.ts";
+import type { JobState } from "./state.ts";
+
+/** The right to write about one attempt. Hand it to systems downstream that can refuse a stale caller. */
+export type Fence = { readonly job: string; readonly epoch: number; readonly leaseId: string };
+
+export type AttemptOutcome =
+  | "succeeded"
+  | "failed"
+  | "timed-out"
+  | "crashed"
+  | "released"
+  | "snoozed"
+  | "cancelled";
+
+/** One ended attempt, as the history keeps it. */
+export type Attempt = {
+  readonly epoch: number;
+  readonly worker: string | null;
+  readonly startedAt: Date | null;
+  readonly endedAt: Date;
+  readonly outcome: AttemptOutcome;
+  readonly error?: Failure;
+};
+
+/** A job as it stands, live or finished. */
+export type Job<Payload = unknown, Result = unknown> = {
+  readonly id: string;
+  readonly kind: string;
+  readonly queue: string;
+  readonly state: JobState;
+  readonly priority: number;
+  readonly runAt: Date;
+  readonly createdAt: Date;
+  readonly finishedAt: Date | null;
+  readonly attempts: number;
+  readonly maxAttempts: number | null;
+  readonly crashes: number;
+  readonly interruptions: number;
+  readonly epoch: number;
+  readonly run: number;
+  readonly worker: string | null;
+  readonly claimedAt: Date | null;
+  readonly leaseUntil: Date | null;
+  readonly cancelRequested: boolean;
+  readonly key: string | null;
+  readonly tenant: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, unknown>>;
+  /** Why it is parked, dead or cancelled. */
+  readonly reason: string | null;
+  readonly payload: Payload;
+  readonly result: Result | null;
+  /** Every ended attempt, oldest first. Past twenty, the middle is dropped; the first and the latest stay. */
+  readonly log: readonly Attempt[];
+};
+
+/** A job this worker has just claimed. */
+export type ClaimedJob = {
+  readonly fence: Fence;
+  readonly kind: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly runAt: Date;
+  readonly createdAt: Date;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number | null;
+  readonly crashes: number;
+  readonly run: number;
+  readonly timeoutMs: number | null;
+  readonly leaseMs: number;
+  readonly key: string | null;
+  readonly tenant: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, unknown>>;
+  readonly payload: unknown;
+};

@@ -1,0 +1,101 @@
+export type CoalescerOptions<Item, Result> = {
+  /** Answer for each item, in order. An Error in a place fails only the caller of that item. */
+  send(items: Item[]): Promise<(Result | Error)[]>;
+  maxBatch: number;
+  /** How heavy an item is, and what one send may weigh together. An item that is heavier goes alone. */
+  weigh?: (item: Item) => number;
+  maxWeight?: number;
+  /** How many sends may be out at once. 1 when left out. */
+  inFlight?: number;
+};
+
+type Waiting<Item, Result> = {
+  item: Item;
+  resolve: (result: Result) => void;
+  reject: (error: unknown) => void;
+};
+
+/**
+ * Turns many small requests into few large ones without ever waiting for company.
+ *
+ * An item submitted while nothing is out goes out at once, with whatever else was submitted in the same
+ * turn. Items submitted while a send is out gather, and go out together the moment it returns. So one
+ * caller pays no delay, and a thousand callers share a round trip.
+ */
+export class Coalescer<Item, Result> {
+  readonly #send: (items: Item[]) => Promise<(Result | Error)[]>;
+  readonly #maxBatch: number;
+  readonly #weigh: (item: Item) => number;
+  readonly #maxWeight: number;
+  readonly #maxOut: number;
+  #queue: Waiting<Item, Result>[] = [];
+  #out = 0;
+  #scheduled = false;
+  #idleWaiters: (() => void)[] = [];
+
+  constructor(options: CoalescerOptions<Item, Result>) {
+    this.#send = (items) => options.send(items);
+    this.#maxBatch = options.maxBatch;
+    this.#weigh = options.weigh ?? (() => 0);
+    this.#maxWeight = options.maxWeight ?? Number.POSITIVE_INFINITY;
+    this.#maxOut = options.inFlight ?? 1;
+  }
+
+  /** Resolves with the answer for this item. */
+  submit(item: Item): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ item, resolve, reject });
+      if (this.#scheduled || this.#out >= this.#maxOut) return;
+      this.#scheduled = true;
+      // Not at once: a loop that submits a hundred items would send the first of them alone.
+      queueMicrotask(() => {
+        this.#scheduled = false;
+        this.#flush();
+      });
+    });
+  }
+
+  /** Resolves when nothing is queued and nothing is out. */
+  idle(): Promise<void> {
+    if (this.#queue.length === 0 && this.#out === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idleWaiters.push(resolve));
+  }
+
+  #flush(): void {
+    while (this.#queue.length > 0 && this.#out < this.#maxOut) {
+      void this.#sendBatch(this.#queue.splice(0, this.#nextSize()));
+    }
+    if (this.#queue.length > 0 || this.#out > 0) return;
+    for (const resolve of this.#idleWaiters.splice(0)) resolve();
+  }
+
+  #nextSize(): number {
+    const most = Math.min(this.#queue.length, this.#maxBatch);
+    let weight = 0;
+    for (let size = 0; size < most; size++) {
+      weight += this.#weigh((this.#queue[size] as Waiting<Item, Result>).item);
+      if (weight > this.#maxWeight) return Math.max(size, 1);
+    }
+    return most;
+  }
+
+  async #sendBatch(batch: Waiting<Item, Result>[]): Promise<void> {
+    this.#out++;
+    try {
+      const answers = await this.#send(batch.map(({ item }) => item));
+      if (answers.length !== batch.length) {
+        throw new Error(`A batch of ${batch.length} items got ${answers.length} answers`);
+      }
+      for (const [index, { resolve, reject }] of batch.entries()) {
+        const answer = answers[index];
+        if (answer instanceof Error) reject(answer);
+        else resolve(answer as Result);
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    } finally {
+      this.#out--;
+      this.#flush();
+    }
+  }
+}

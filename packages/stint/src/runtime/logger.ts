@@ -1,0 +1,100 @@
+/** Where Stint writes what it does. A pino logger fits as it is. */
+export interface Logger {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+  /** A logger that adds these fields to every line. */
+  child(fields: object): Logger;
+}
+
+export const logLevels = ["debug", "info", "warn", "error"] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+export type JsonLoggerOptions = {
+  /** Lines below this level are dropped. "info" when left out. */
+  level?: LogLevel;
+  /** Takes one whole line with its newline. Standard error when left out. */
+  write?: (line: string) => void;
+};
+
+const longestText = 16_384;
+
+/** One JSON object per line. Never throws: a log line must not be able to fail a job. */
+export function jsonLogger({ level = "info", write = toStderr }: JsonLoggerOptions = {}): Logger {
+  const least = logLevels.indexOf(level);
+
+  // Fields are kept as they came and read only in `formatLine`, where a getter that throws is caught.
+  const withFields = (bound: readonly object[]): Logger => {
+    const at = (lineLevel: LogLevel) =>
+      logLevels.indexOf(lineLevel) < least
+        ? () => {}
+        : (fields: object, message: string) => {
+            try {
+              write(formatLine(lineLevel, message, [...bound, fields]));
+            } catch {
+              // There is no one left to tell.
+            }
+          };
+    return {
+      debug: at("debug"),
+      info: at("info"),
+      warn: at("warn"),
+      error: at("error"),
+      child: (fields) => withFields([...bound, fields]),
+    };
+  };
+  return withFields([]);
+}
+
+/** Drops everything. */
+export const silentLogger: Logger = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  child: () => silentLogger,
+};
+
+function formatLine(level: LogLevel, message: string, fields: readonly object[]): string {
+  const head = { time: new Date().toISOString(), level, message };
+  let line: string;
+  try {
+    // The head comes first to be read, and last so that no field can pass for it.
+    line = JSON.stringify(Object.assign({}, head, ...fields, head), replacer);
+  } catch {
+    // A cycle or a getter that throws: the message is worth more than its fields.
+    line = JSON.stringify({ ...head, fieldsLost: true }, replacer);
+  }
+  // JSON leaves DEL and the C1 controls as they are, and some terminals obey them; \u2028 ends a line to some.
+  return `${line.replaceAll(/[\u007f-\u009f\u2028\u2029]/g, escapeUnit)}\n`;
+}
+
+function replacer(_key: string, value: unknown): unknown {
+  if (typeof value === "bigint") return String(value);
+  if (typeof value === "string" && value.length > longestText) return `${value.slice(0, longestText)}…`;
+  return value instanceof Error ? errorFields(value, 0) : value;
+}
+
+/** Causes are followed a few steps only: a chain that leads back to itself would never end. */
+function errorFields(error: Error, depth: number): object {
+  const { name, message, stack, cause } = error;
+  const code: unknown = "code" in error ? error.code : undefined;
+  const inner = cause instanceof Error ? (depth < 4 ? errorFields(cause, depth + 1) : undefined) : cause;
+  return { class: name, code, message, stack, cause: inner };
+}
+
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+let guarded = false;
+
+function toStderr(line: string): void {
+  if (!guarded) {
+    guarded = true;
+    // When the reader of a pipe goes away, the stream emits EPIPE; unheard, it would end the process.
+    process.stderr.on("error", () => {});
+  }
+  process.stderr.write(line);
+}

@@ -1,0 +1,54 @@
+const scheme = /[a-z][a-z0-9+.-]{0,31}:\/\//i;
+// A user without a scheme before it, at the start of a word or behind what opens a value.
+const bareUser = /(?:^|["'`([{=,<])[\w.%+~-]{1,63}:(?!\/\/)/;
+
+const namedPassword =
+  /(\w{0,32}(?:password|passwd|pwd)["']?\s{0,8}[=:]\s{0,8})('(?:[^'\\]|\\.){0,4096}'|"(?:[^"\\]|\\.){0,4096}"|[^\s&]+)/gi;
+
+/** The text with passwords hidden: those in URLs or before an @, and those written as `password=…`. */
+export function maskUrl(text: string): string {
+  return text
+    .replaceAll(/\S+/g, maskWord)
+    .replaceAll(namedPassword, (_, name: string, value: string) => name + stars(value));
+}
+
+/** Word by word, with one search for each end: a text made to be slow is still read only once. */
+function maskWord(word: string): string {
+  // To the last @ of the word: a password with an unescaped @ in it must not show its tail.
+  const end = word.lastIndexOf("@");
+  if (end === -1) return word;
+  const url = scheme.exec(word);
+  const bare = url === null ? bareUser.exec(word) : null;
+  const colon =
+    url === null ? bare && bare.index + bare[0].length - 1 : word.indexOf(":", url.index + url[0].length);
+  if (colon === null || colon === -1 || colon >= end) return word;
+  return `${word.slice(0, colon)}:***${word.slice(end)}`;
+}
+
+/** In the quotes it had: without them what follows would count as the password the next time round. */
+function stars(value: string): string {
+  const quote = /^(["']).*\1$/s.exec(value)?.[1] ?? "";
+  return `${quote}***${quote}`;
+}
+
+// CSI (ESC [ … letter), OSC (ESC ] … BEL or ESC \), and the two-character escapes.
+const escapeSequence =
+  // eslint-disable-next-line no-control-regex
+  /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\u001b\]|\u009d)[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]/g;
+
+// Marks that turn the direction of writing can make a line read as something else.
+const directionMark = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * The text as one line that is safe to print on a terminal.
+ *
+ * Names and messages come from users; an escape sequence in one could move the cursor, forge lines or set the
+ * title of the window. Line breaks and tabs become spaces; print the lines of a stack one by one.
+ */
+export function printable(text: string): string {
+  return text
+    .replaceAll(escapeSequence, "")
+    .replaceAll(/\r\n|[\n\r\t\u0085\u2028\u2029]/g, " ")
+    .replaceAll(/\p{Cc}/gu, "")
+    .replaceAll(directionMark, "");
+}
