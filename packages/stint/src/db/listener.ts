@@ -1,0 +1,112 @@
+import { Client, escapeIdentifier } from "pg";
+import { maskUrl } from "../runtime/mask.ts";
+import { Recovery } from "../runtime/recovery.ts";
+import { sleep, Wakeable, within } from "../runtime/sleep.ts";
+import { toClientConfig, type Connection } from "./connection.ts";
+
+export type ListenerOptions = {
+  connection: Connection;
+  channel: string;
+  applicationName: string;
+  onHint: (hint: string) => void;
+  /** Listening has begun, or begun again: whatever was said meanwhile was missed. */
+  onListening: () => void;
+  onTrouble: (message: string) => void;
+};
+
+const checkEveryMs = 10_000;
+const checkDeadlineMs = 5_000;
+
+/**
+ * Hears wakes on a connection that does nothing else. A half-open socket looks exactly like silence, so the connection proves
+ * itself every few seconds and is replaced when it cannot.
+ */
+export class Listener {
+  readonly #options: ListenerOptions;
+  readonly #stopping = new AbortController();
+  #running: Promise<void> | undefined;
+  #listening = false;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+  }
+
+  get listening(): boolean {
+    return this.#listening;
+  }
+
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const recovery = new Recovery();
+    while (!this.#stopping.signal.aborted) {
+      // One for each connection: the end of the last one must not be taken for the end of this one.
+      const broken = new Wakeable();
+      const client = this.#newClient(broken);
+      try {
+        await client.connect();
+        await client.query(`listen ${escapeIdentifier(this.#options.channel)}`);
+        this.#listening = true;
+        this.#options.onListening();
+        await this.#watch(client, broken, () => recovery.reset());
+      } catch (error) {
+        if (!this.#stopping.signal.aborted) {
+          this.#options.onTrouble(error instanceof Error ? maskUrl(error.message) : String(error));
+        }
+      } finally {
+        this.#listening = false;
+        await end(client);
+      }
+      await sleep(recovery.next(), this.#stopping.signal);
+    }
+  }
+
+  #newClient(broken: Wakeable): Client {
+    const { connection, applicationName, onHint } = this.#options;
+    const client = new Client({
+      ...toClientConfig(connection),
+      application_name: applicationName,
+      connectionTimeoutMillis: checkDeadlineMs,
+      query_timeout: checkDeadlineMs,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+    });
+    client.on("notification", (message) => onHint(message.payload ?? ""));
+    // Without a listener the loss of this connection would end the host process.
+    client.on("error", () => broken.wake());
+    client.on("end", () => broken.wake());
+    return client;
+  }
+
+  /** Returns when told to stop; rejects when the connection no longer proves itself. */
+  async #watch(client: Client, broken: Wakeable, onProof: () => void): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      if (await broken.wait(checkEveryMs, signal)) throw new Error("the connection was lost");
+      if (signal.aborted) return;
+      const { rowCount } = await client.query("select from pg_listening_channels()");
+      // A pooler, or somebody's UNLISTEN, took the subscription away and left the connection.
+      if (rowCount === 0) throw new Error("the subscription was lost");
+      // Not sooner: a server that accepts and drops connections would be asked ten times a second.
+      onProof();
+    }
+  }
+}
+
+async function end(client: Client): Promise<void> {
+  // A half-open connection never answers a goodbye.
+  await within(
+    500,
+    client.end().catch(() => undefined),
+  );
+  (
+    client as unknown as { connection?: { stream?: { destroy?: () => void } } }
+  ).connection?.stream?.destroy?.();
+}

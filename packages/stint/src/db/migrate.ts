@@ -1,0 +1,211 @@
+import { createHash } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import { Client } from "pg";
+import { checkSchemaName } from "../model/names.ts";
+import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
+import { Recovery } from "../runtime/recovery.ts";
+import { sleep } from "../runtime/sleep.ts";
+import { couldNotConnect, requireConnection, toClientConfig, type Connection } from "./connection.ts";
+import { troubleOf } from "./sqlstate.ts";
+import { forSchema } from "./statement.ts";
+
+export type Migration = {
+  readonly version: number;
+  readonly name: string;
+  readonly text: string;
+  /** The oldest schema version that code may be written for and still work after this step. */
+  readonly oldestCode: number;
+};
+
+export type MigrationStatus = Migration & { readonly appliedAt: Date | null };
+
+export type MigrateOptions = {
+  /** A connection string, or its parts. */
+  connection: Connection;
+  /** The schema of the installation. Default "stint". */
+  schema?: string;
+  /** Called after each step that was applied. */
+  onStep?: (step: Migration) => void;
+};
+
+const folder = new URL("../../migrations/", import.meta.url);
+
+/** Every migration of this release, oldest first. */
+export async function readMigrations(): Promise<Migration[]> {
+  const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).sort();
+  return await Promise.all(
+    files.map(async (file) => {
+      const text = await readFile(new URL(file, folder), "utf8");
+      const version = Number.parseInt(file, 10);
+      const oldestCode = Number(/^-- oldest code: (\d+)$/m.exec(text)?.[1] ?? version);
+      return { version, name: file.replace(/^\d+_|\.sql$/g, ""), text, oldestCode };
+    }),
+  );
+}
+
+/**
+ * Bring a schema to this release, one step per transaction. Safe to run twice, from several places at once, and again
+ * after a crash in the middle: each step and its version row commit together. Answers the steps that were missing.
+ *
+ * @throws {InvalidOptionError} There is no connection, or an option cannot work.
+ */
+export async function migrate(options: MigrateOptions): Promise<Migration[]> {
+  refuseUnknownKeys("migrate", options, ["connection", "schema", "onStep"]);
+  const { connection, schema } = checkTarget("migrate", options);
+  const { onStep } = options;
+  if (onStep !== undefined) requireFunction("migrate.onStep", onStep);
+  const steps = await readMigrations();
+  return await withClient(connection, async (client) => {
+    await prepareSchema(client, schema);
+    const applied: Migration[] = [];
+    for (const step of steps) {
+      if (await applyStep(client, schema, step)) {
+        applied.push(step);
+        onStep?.(step);
+      }
+    }
+    return applied;
+  });
+}
+
+/** Which steps are applied, and when. */
+export async function migrationStatus(options: Omit<MigrateOptions, "onStep">): Promise<MigrationStatus[]> {
+  refuseUnknownKeys("migrationStatus", options, ["connection", "schema"]);
+  const { connection, schema } = checkTarget("migrationStatus", options);
+  const steps = await readMigrations();
+  return await withClient(connection, async (client) => {
+    const applied = await appliedSteps(client, schema);
+    return steps.map(({ version, name, text, oldestCode }) => {
+      return { version, name, text, oldestCode, appliedAt: applied.get(version) ?? null };
+    });
+  });
+}
+
+/** The SQL of every step after `since`, for people who apply it with their own tool. */
+export async function migrationSql(schema: string, since = 0): Promise<string> {
+  const steps = (await readMigrations()).filter((step) => step.version > since);
+  const parts = steps.map((step) => `begin;\n\n${stepSql(schema, step)}\n\ncommit;\n`);
+  return [forSchema(bookkeeping, schema), ...parts].join("\n");
+}
+
+function checkTarget(
+  what: string,
+  { connection, schema = "stint" }: MigrateOptions,
+): { connection: Connection; schema: string } {
+  return {
+    connection: requireConnection(`${what}.connection`, connection),
+    schema: checkSchemaName(schema, `${what}.schema`),
+  };
+}
+
+/** Never guessed: without one `pg` would connect to whatever this machine's defaults say, and change that. */
+const bookkeeping = `create schema if not exists stint;
+
+create table if not exists stint.migration (
+  version     integer primary key,
+  name        text not null,
+  oldest_code integer not null,
+  checksum    text not null,
+  applied_at  timestamptz not null default clock_timestamp()
+);
+`;
+
+async function prepareSchema(client: Client, schema: string): Promise<void> {
+  await patiently(async () => {
+    await client.query("begin");
+    try {
+      await lockMigrations(client, schema);
+      // Asked first: a role that may not create schemas may still migrate one that exists.
+      const there = await client.query("select from pg_namespace where nspname = $1", [schema]);
+      const text = there.rowCount === 0 ? bookkeeping : bookkeeping.replace(/^create schema.*$/m, "");
+      await client.query(forSchema(text, schema));
+      await client.query("commit");
+    } catch (error) {
+      await rollback(client);
+      throw error;
+    }
+  });
+}
+
+async function applyStep(client: Client, schema: string, step: Migration): Promise<boolean> {
+  return await patiently(async () => {
+    await client.query("begin");
+    try {
+      await lockMigrations(client, schema);
+      // Looked up under the lock: another process may have applied it while this one waited.
+      const { rowCount } = await client.query(
+        forSchema("select from stint.migration where version = $1", schema),
+        [step.version],
+      );
+      if (rowCount === 0) await client.query(stepSql(schema, step));
+      await client.query("commit");
+      return rowCount === 0;
+    } catch (error) {
+      await rollback(client);
+      throw error;
+    }
+  });
+}
+
+function stepSql(schema: string, step: Migration): string {
+  const checksum = createHash("sha256").update(step.text).digest("hex");
+  const row = `insert into stint.migration (version, name, oldest_code, checksum)
+values (${step.version}, '${step.name}', ${step.oldestCode}, '${checksum}');`;
+  return forSchema(`${step.text}\n${row}`, schema);
+}
+
+async function lockMigrations(client: Client, schema: string): Promise<void> {
+  // A step that waited longer for a busy table would make everybody else wait behind it.
+  await client.query("set local lock_timeout = '3s'");
+  await client.query("select pg_advisory_xact_lock(hashtextextended('stint migrate ' || $1, 0))", [schema]);
+}
+
+async function appliedSteps(client: Client, schema: string): Promise<Map<number, Date>> {
+  try {
+    const { rows } = await client.query<{ version: number; applied_at: Date }>(
+      forSchema("select version, applied_at from stint.migration", schema),
+    );
+    return new Map(rows.map((row) => [row.version, row.applied_at]));
+  } catch (error) {
+    if (troubleOf(error) === "schema") return new Map();
+    throw error;
+  }
+}
+
+/** A connection that is gone has rolled back by itself; failing to say so must not hide why. */
+async function rollback(client: Client): Promise<void> {
+  await client.query("rollback").catch(() => undefined);
+}
+
+/** Try again while a lock is taken: by another migration, or by a long statement on our tables. */
+async function patiently<T>(work: () => Promise<T>): Promise<T> {
+  const recovery = new Recovery();
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (troubleOf(error) !== "contention" || tries >= 20) throw error;
+      await sleep(recovery.next());
+    }
+  }
+}
+
+async function withClient<T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({
+    ...toClientConfig(connection),
+    application_name: "stint migrate",
+    connectionTimeoutMillis: 10_000,
+  });
+  // The failing query rejects by itself; without a listener the same loss would end the process.
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+  } catch (error) {
+    throw couldNotConnect(error);
+  }
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}

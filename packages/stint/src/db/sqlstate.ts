@@ -1,0 +1,69 @@
+/** What an error from the driver means for us. */
+export type Trouble =
+  /** The connection or the server is gone, or is not a primary any more. */
+  | "connection"
+  /** Lost a race inside the server; the same statement may simply be sent again. */
+  | "contention"
+  /** This row cannot be stored. Sending it again cannot help. */
+  | "data"
+  /** A table or function is missing: the schema is not the one this code needs. */
+  | "schema"
+  | "other";
+
+const connectionCodes = new Set([
+  "25006", // read-only: a demoted primary. The socket is healthy and useless.
+  "57P01",
+  "57P02",
+  "57P03",
+  "57P05",
+  "53300",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ECONNABORTED",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+]);
+const contentionCodes = new Set(["40001", "40P01", "55P03"]);
+const schemaCodes = new Set(["42P01", "42883", "3F000", "42703", "42704"]);
+
+// `pg` raises these without a code when the socket ends under a query.
+const connectionMessages =
+  /connection terminated|not queryable|client was closed|connection timeout|server closed/i;
+
+export function troubleOf(error: unknown): Trouble {
+  if (!(error instanceof Error)) return "other";
+  const code = codeOf(error);
+  if (code === undefined) return connectionMessages.test(error.message) ? "connection" : "other";
+  if (code.startsWith("08") || connectionCodes.has(code)) return "connection";
+  if (contentionCodes.has(code)) return "contention";
+  if (schemaCodes.has(code)) return "schema";
+  if (code.startsWith("22") || code.startsWith("23")) return "data";
+  return "other";
+}
+
+export function codeOf(error: unknown): string | undefined {
+  const code: unknown = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : undefined;
+}
+
+const checkLogin = "Check the user and the password, and that pg_hba.conf lets them in from here.";
+const checkUrl = "Check the connection string; percent-encode / # ? % and @ in the password.";
+const connectAdviceByCode: ReadonlyMap<string | undefined, string> = new Map([
+  ["28P01", checkLogin],
+  ["28000", checkLogin],
+  ["3D000", "Create the database, or correct its name."],
+  ["ERR_INVALID_URL", checkUrl],
+]);
+
+/** What to do about a connection that was refused for a reason that does not pass by itself. */
+export function connectAdvice(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  // A stray % in the connection string.
+  if (error instanceof URIError) return checkUrl;
+  // Ours stands around the driver's, which has the code.
+  return connectAdviceByCode.get(codeOf(error)) ?? connectAdvice(error.cause);
+}

@@ -1,0 +1,49 @@
+import { rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startEmbedded } from "#stint/db/embedded/embedded.js";
+import { isAlive } from "#stint/db/embedded/processes.js";
+import { query } from "../support/database.ts";
+import { holdEmbedded } from "../support/embedded-holder.ts";
+import { openFolder } from "../support/folder.ts";
+
+const settings = { fsync: "off" };
+
+let dataDir: string;
+
+beforeAll(async () => {
+  dataDir = join(await openFolder(), "server");
+});
+
+afterAll(async () => rm(dirname(dataDir), { recursive: true, force: true }));
+
+test("two processes that start on one new folder at the same moment share one server", async () => {
+  const holders = [holdEmbedded({ dataDir, settings }), holdEmbedded({ dataDir, settings })];
+
+  const servers = await Promise.all(holders.map(async (holder) => holder.reported("started")));
+
+  expect(servers[0]!.url).toBe(servers[1]!.url);
+  expect(servers.filter(({ joined }) => joined)).toHaveLength(1);
+  const owner = holders[servers.findIndex(({ joined }) => !joined)]!;
+  owner.process.kill("SIGTERM");
+  await owner.reported("stopped");
+  expect(isAlive(servers[0]!.pid)).toBe(false);
+});
+
+test("whoever joins leaves the server running when it stops, and is told whose it is when it cannot join", async () => {
+  const owner = await startEmbedded({ dataDir, settings });
+
+  const guest = await startEmbedded({ dataDir, port: 1, settings });
+  await guest.stop();
+
+  expect(guest).toMatchObject({ joined: true, url: owner.url, pid: owner.pid });
+  expect(await query("select 1 as one", [], owner.url)).toEqual([{ one: 1 }]);
+
+  // One that cannot be joined is named by its pid.
+  await writeFile(join(dataDir, "cluster", "stint_password"), "another");
+
+  await expect(startEmbedded({ dataDir, settings })).rejects.toThrow(
+    `Postgres ${owner.pid} already runs on ${dataDir} and cannot be joined`,
+  );
+  await owner.stop();
+});

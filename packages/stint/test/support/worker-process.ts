@@ -1,0 +1,125 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import type { StintOptions } from "#stint/client/options.js";
+import { defineJob, typed, type WorkerOptions } from "#stint/index.js";
+import type { Fresh } from "./fresh.ts";
+import { until } from "./until.ts";
+
+/** What a handler of the fixture does. `hang` ends when told to go or when its signal aborts; `ignore` only when told. */
+export type Deed =
+  | { do: "succeed" | "hang" | "ignore" | "die" }
+  | { do: "throw"; message: string }
+  | { do: "block"; ms: number };
+
+/** The kinds the fixture serves, unless told otherwise. */
+export const deed = defineJob("deed", {
+  payload: typed<Deed>(),
+  result: typed<{ pid: number; epoch: number }>(),
+});
+export const bystander = defineJob("bystander", { payload: typed<Deed>() });
+
+export type Report = {
+  event: string;
+  id?: string;
+  kind?: string;
+  epoch?: number;
+  reason?: string;
+  outcome?: string;
+  state?: string;
+  kinds?: string[];
+  released?: number;
+  drained?: number;
+  ms?: number;
+  jobs?: { id: string; kind: string }[];
+};
+
+export type WorkerProcess = {
+  readonly pid: number;
+  readonly reports: readonly Report[];
+  /** Waits for a report of this event, of this job if one is given. */
+  reported(event: string, job?: string): Promise<Report>;
+  /** Lets the handler of this job go on. */
+  go(job: string): void;
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  errors(): string;
+};
+
+const fixture = fileURLToPath(new URL("../fixtures/worker-process.mjs", import.meta.url));
+
+/** Fast enough for a test to wait for: a crash is noticed after about a second. */
+export const fast = { lease: "1s", rescueEvery: 200, poll: 200 } as const;
+
+/** Start a worker in a process of its own. It is killed when the test ends. */
+export async function startWorkerProcess(
+  fresh: Pick<Fresh, "url" | "schema">,
+  settings: {
+    kinds?: readonly string[];
+    /** Kill itself there: on an event, or between the handler's end and the settle. */
+    dieAt?: "claimed" | "before-settle" | "settled";
+    client?: Partial<StintOptions>;
+    worker?: Partial<Omit<WorkerOptions, "handlers" | "middlewares">>;
+  } = {},
+): Promise<WorkerProcess> {
+  const { kinds = ["deed", "bystander"], dieAt, client = {}, worker = {} } = settings;
+  const input = {
+    url: fresh.url,
+    schema: fresh.schema,
+    kinds,
+    dieAt,
+    client,
+    worker: { pools: { default: 4 }, ...fast, ...worker },
+  };
+  const child = spawn(process.execPath, [fixture, JSON.stringify(input)], {
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  onTestFinished(() => {
+    child.kill("SIGKILL");
+  });
+  const started = follow(child);
+  await started.reported("started");
+  return started;
+}
+
+function follow(child: ChildProcess): WorkerProcess {
+  const reports: Report[] = [];
+  let unfinished = "";
+  let err = "";
+  child.stdout!.setEncoding("utf8").on("data", (text: string) => {
+    const lines = `${unfinished}${text}`.split("\n");
+    unfinished = lines.pop() ?? "";
+    for (const line of lines) reports.push(JSON.parse(line) as Report);
+  });
+  child.stderr!.setEncoding("utf8").on("data", (text: string) => (err += text));
+  // A process that was killed no longer reads what it is told.
+  child.stdin!.on("error", () => undefined);
+  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
+    child.once("close", (code, signal) => resolve({ code, signal }));
+  });
+  return {
+    pid: child.pid!,
+    reports,
+    ended,
+    errors: () => err,
+    go: (job) => child.stdin!.write(`${JSON.stringify({ go: job })}\n`),
+    kill: (signal) => child.kill(signal),
+    async reported(event, job) {
+      return await until(
+        () => reports.find((report) => report.event === event && (job === undefined || report.id === job))!,
+        { message: `the worker process reports "${event}"${job === undefined ? "" : ` of job ${job}`}` },
+      ).catch((error: Error) => {
+        throw new Error(`${error.message}\n${JSON.stringify(reports.slice(-20))}\n${err}`, { cause: error });
+      });
+    },
+  };
+}
+
+/** Of these processes, each time a handler was entered: one `job/epoch` per attempt. */
+export function entered(...workers: readonly WorkerProcess[]): string[] {
+  return workers
+    .flatMap((worker) => worker.reports)
+    .filter((report) => report.event === "entered")
+    .map((report) => `${report.id}/${report.epoch}`);
+}
