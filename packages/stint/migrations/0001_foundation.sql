@@ -1,0 +1,184 @@
+-- The foundation: live jobs, finished jobs, workers, kinds.
+-- Every name is qualified with `stint.`; installing under another schema replaces that qualifier.
+-- oldest code: 1
+
+create type stint.job_state as enum
+  ('scheduled', 'ready', 'running', 'retrying', 'parked', 'succeeded', 'dead', 'cancelled');
+
+-- Live jobs only. A job that ends leaves for `history`, so the cost of claiming does not grow with
+-- what was done before.
+create table stint.job (
+  id               uuid primary key,
+  kind             text not null,
+  queue            text not null,
+  state            stint.job_state not null,
+  priority         smallint not null default 0,
+  run_at           timestamptz not null,
+  created_at       timestamptz not null,
+
+  -- Five counters that never stand for one another.
+  attempts         integer not null default 0,     -- counted at claim; given back when it was not the job's fault
+  crashes          integer not null default 0,     -- its worker died while running it
+  interruptions    integer not null default 0,     -- drained, snoozed, parked
+  epoch            bigint  not null default 0,     -- one more at every claim, never reset: the order of the fence
+  run              integer not null default 1,     -- one more at every replay
+
+  -- The lease. `lease_id` is set exactly while the job is running, so matching it implies `running`
+  -- without naming the state; a settle that named it would tempt the planner onto the lease index.
+  lease_id         uuid,
+  lease_until      timestamptz,
+  worker           text,
+  claimed_at       timestamptz,
+  cancel_requested boolean not null default false,
+
+  -- Set only where this very job was given its own; else its kind's and its worker's say counts, as it is when it runs.
+  max_attempts     integer,
+  max_crashes      integer,
+  timeout_ms       bigint,
+  lease_ms         bigint,
+
+  key              text,
+  tenant           text,
+  tags             text[],
+  dedupe_key       text,
+  dedupe_until     text check (dedupe_until in ('started', 'finished')),
+  reason           text,
+  meta             jsonb,
+  payload          jsonb not null,
+  log              jsonb,                          -- ended attempts other than success, first and latest kept
+  constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
+  constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
+  -- One row outside these would fail every claim that meets it; whoever may enqueue must not be able to write one.
+  constraint job_has_sane_times check (isfinite(run_at) and lease_ms between 1000 and 86400000 and timeout_ms > 0),
+  constraint job_has_sane_limits check (max_attempts between 1 and 1000 and max_crashes between 1 and 100),
+  constraint job_has_sane_names check (length(kind) between 1 and 128 and length(queue) between 1 and 128)
+) with (
+  -- A queue's table is rewritten many times a day; the defaults (20 % of the table) come far too late.
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 2000,
+  autovacuum_vacuum_insert_scale_factor = 0,
+  autovacuum_vacuum_insert_threshold = 50000,
+  autovacuum_analyze_scale_factor = 0,
+  autovacuum_analyze_threshold = 20000,
+  autovacuum_vacuum_cost_delay = 0,
+  -- Giving pages back takes an exclusive lock on the busiest table, and see make_room().
+  vacuum_truncate = false
+);
+
+-- In exactly the order of the claim, holding only what may run now: a claim never sorts and never
+-- walks what cannot run.
+create index job_ready on stint.job (queue, priority, run_at, id) where state = 'ready';
+create index job_due on stint.job (run_at) where state in ('scheduled', 'retrying');
+create index job_lease on stint.job (lease_until) where state = 'running';
+create index job_parked on stint.job (reason, run_at) where state = 'parked';
+create index job_key on stint.job (key) where key is not null;
+-- Decides uniqueness. Nothing else does.
+create unique index job_dedupe on stint.job (kind, dedupe_key) where dedupe_key is not null;
+
+-- Keys deduplicated for a length of time outlive their job, so they live beside it.
+create table stint.dedupe_window (
+  kind       text not null,
+  key        text not null,
+  job_id     uuid not null,
+  expires_at timestamptz not null,
+  primary key (kind, key)
+);
+create index dedupe_window_expires on stint.dedupe_window (expires_at);
+
+-- Finished jobs. The dead have a partition of their own, because people come back to them;
+-- the others are kept by day and dropped whole.
+create table stint.history (
+  id            uuid not null,
+  kind          text not null,
+  queue         text not null,
+  state         stint.job_state not null,
+  priority      smallint not null,
+  run_at        timestamptz not null,
+  created_at    timestamptz not null,
+  finished_at   timestamptz not null,
+  attempts      integer not null,
+  crashes       integer not null,
+  interruptions integer not null,
+  epoch         bigint not null,
+  run           integer not null,
+  lease_id      uuid,
+  worker        text,
+  claimed_at    timestamptz,
+  max_attempts  integer,
+  max_crashes   integer,
+  timeout_ms    bigint,
+  lease_ms      bigint,
+  key           text,
+  tenant        text,
+  tags          text[],
+  reason        text,
+  meta          jsonb,
+  payload       jsonb not null,
+  result        jsonb,
+  log           jsonb
+) partition by list (state);
+
+create table stint.history_dead partition of stint.history for values in ('dead');
+create table stint.history_done partition of stint.history for values in ('succeeded', 'cancelled')
+  partition by range (finished_at);
+-- Takes what no day's partition takes, so that finishing a job can never fail for want of one.
+create table stint.history_done_rest partition of stint.history_done default;
+
+create index history_id on stint.history (id);
+create index history_key on stint.history (key) where key is not null;
+create index history_dead_finished on stint.history_dead (finished_at);
+
+-- What whoever serves a kind says of it, for those who cannot ask: SQL callers need its queue, a worker that rescues a
+-- job of a kind it does not serve needs to know how many crashes it may have.
+create table stint.kind (
+  name         text primary key,
+  queue        text not null,
+  priority     smallint,
+  max_crashes  integer,
+  seen_at      timestamptz not null default clock_timestamp()
+);
+
+create table stint.worker (
+  id         text primary key,
+  host       text not null,
+  pid        integer not null,
+  version    text not null,
+  pools      jsonb not null,
+  kinds      text[] not null,
+  started_at timestamptz not null default clock_timestamp(),
+  seen_at    timestamptz not null default clock_timestamp(),
+  hears      boolean not null default false,       -- false while saturated or without a listener: no wake is sent for it
+  draining   boolean not null default false
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+-- What people did, and why. Written in the same statement as the deed.
+create table stint.audit (
+  id     uuid primary key,
+  at     timestamptz not null default clock_timestamp(),
+  actor  text not null,
+  action text not null,
+  reason text,
+  job_id uuid not null
+);
+create index audit_job on stint.audit (job_id);
+
+-- ---- For people ------------------------------------------------------------------------------------
+
+-- Every job, live or finished, in one shape.
+create view stint.jobs as
+  select
+    id, kind, queue, state, priority, run_at, created_at, null::timestamptz as finished_at,
+    attempts, crashes, interruptions, epoch, run, lease_id, lease_until, worker, claimed_at, cancel_requested,
+    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload,
+    null::jsonb as result, log
+  from stint.job
+  union all
+  select
+    id, kind, queue, state, priority, run_at, created_at, finished_at,
+    attempts, crashes, interruptions, epoch, run, lease_id, null, worker, claimed_at, false,
+    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload,
+    result, log
+  from stint.history;
+
+-- Types are open to everybody unless it is said otherwise.
+revoke all on type stint.job_state from public;

@@ -1,0 +1,244 @@
+-- Enqueueing: the one way in, and the small functions it and the other statements stand on.
+-- oldest code: 1
+
+-- ---- Small helpers ---------------------------------------------------------------------------------
+
+-- UUIDv7 for callers without a client: 48 bits of milliseconds, then randomness.
+create function stint.new_id() returns uuid
+language sql volatile parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+  select (
+    lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
+    || '7'
+    || substr(replace(gen_random_uuid()::text, '-', ''), 14)
+  )::uuid
+$$;
+
+-- The channel of this installation's wakes. Carries the schema, so two installations never meet.
+create function stint.wake_channel() returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select 'stint:' || n.nspname
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  where c.oid = 'stint.job'::regclass
+$$;
+
+-- The first attempt and the latest ones stay; what falls out is in the middle.
+create function stint.append_attempt(log jsonb, entry jsonb) returns jsonb
+language sql immutable parallel safe
+as $$
+  select case
+    when log is null then jsonb_build_array(entry)
+    when jsonb_array_length(log) < 20 then log || jsonb_build_array(entry)
+    else (log - 1) || jsonb_build_array(entry)
+  end
+$$;
+
+-- Gives back what it is given. Its price is what matters: the planner counts it once for a value that is looked up in
+-- an index, and once for every row otherwise. Without it, statistics from a moment when a queue was empty make a
+-- bitmap and a sort of the whole queue look as cheap as the index scan that stops after a few rows.
+create function stint.by_index(value anyelement) returns anyelement
+language plpgsql immutable parallel safe cost 40000
+as $$
+begin
+  return value;
+end
+$$;
+
+-- ---- Enqueueing ------------------------------------------------------------------------------------
+
+-- Every enqueue, from TypeScript or SQL, ends in enqueue_rows. `p_rows` is an array of checked rows; the
+-- answer has one row per input row, by ordinal. `p_notify` says whether to wake workers within this
+-- transaction; `hears` tells the caller whether anybody would hear a wake sent after it.
+--
+-- Runs with its owner's rights, so that an enqueue-only role needs no right on any table.
+create function stint.enqueue_rows(p_rows jsonb, p_notify boolean)
+returns table (ordinal integer, id uuid, created boolean, hears boolean)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now   timestamptz := clock_timestamp();
+  -- A worker that died while it listened hears nothing.
+  v_hears boolean := exists (select from stint.worker w where w.hears and w.seen_at > clock_timestamp() - interval '1 minute');
+  v_row   jsonb;
+begin
+  hears := v_hears;
+
+  -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
+  if p_notify and v_hears and pg_notification_queue_usage() < 0.5 then
+    perform pg_notify(stint.wake_channel(), hint)
+    from (
+      select distinct case when r.value ? 'run_at' or r.value ? 'delay_ms' then 'due'
+                           else 'ready:' || (r.value ->> 'queue') end as hint
+      from jsonb_array_elements(p_rows) r
+    ) hints;
+  end if;
+
+  -- A key held for a length of time, or an enqueue that may have happened before, needs a look beyond
+  -- the live table.
+  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again))' then
+    for ordinal, v_row in
+      select r.ordinality, r.value
+      from jsonb_array_elements(p_rows) with ordinality r
+      -- The same order as below, for the same reason.
+      order by (r.value ->> 'kind') collate "C", (r.value ->> 'dedupe_key') collate "C", r.value ->> 'id'
+    loop
+      select e.id, e.created into id, created from stint.enqueue_row(v_row, v_now) e;
+      return next;
+    end loop;
+    return;
+  end if;
+
+  for ordinal, id, created in
+    with input as materialized (
+      select r.*
+      from rows from (jsonb_to_recordset(p_rows) as (
+        id uuid, kind text, queue text, priority smallint, run_at timestamptz, delay_ms bigint,
+        max_attempts integer, max_crashes integer, timeout_ms bigint, lease_ms bigint,
+        key text, tenant text, tags text[], dedupe_key text, dedupe_until text, meta jsonb, payload jsonb
+      )) with ordinality as r (
+        id, kind, queue, priority, run_at, delay_ms, max_attempts, max_crashes, timeout_ms, lease_ms,
+        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, ordinal
+      )
+    ), inserted as (
+      insert into stint.job (
+        id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+        key, tenant, tags, dedupe_key, dedupe_until, meta, payload
+      )
+      select
+        i.id, i.kind, i.queue,
+        case when coalesce(i.run_at, v_now + i.delay_ms * interval '1 millisecond') > v_now
+             then 'scheduled' else 'ready' end::stint.job_state,
+        coalesce(i.priority, 0),
+        coalesce(i.run_at, v_now + i.delay_ms * interval '1 millisecond', v_now),
+        v_now, i.max_attempts, i.max_crashes, i.timeout_ms, i.lease_ms,
+        i.key, i.tenant, i.tags, i.dedupe_key, i.dedupe_until, i.meta,
+        coalesce(i.payload, 'null')                -- a record's field cannot hold JSON's null, a payload may be it
+      from input i
+      -- One order for everybody, whatever the database's own: two batches with the same keys in opposite order would deadlock.
+      order by i.kind collate "C", i.dedupe_key collate "C", i.id
+      on conflict do nothing
+      returning id
+    )
+    select i.ordinal, i.id, n.id is not null
+    from input i left join inserted n on n.id = i.id
+    order by i.kind collate "C", i.dedupe_key collate "C", i.id
+  loop
+    -- What met an existing row is settled by itself, with a fresh snapshot.
+    if not created then
+      select e.id, e.created into id, created from stint.enqueue_row(p_rows -> (ordinal - 1), v_now) e;
+    end if;
+    return next;
+  end loop;
+end
+$$;
+
+-- One row, with everything that can stand in its way: the same id, the same key, a key held for a time.
+-- A loser of a race waits inside `insert … on conflict` for the winner's commit or rollback, then looks
+-- again; so a winner that rolls back never takes the loser's job with it. `p_now` is the time of the whole
+-- batch: with times of their own, rows would not run in the order they were given in.
+create function stint.enqueue_row(p_row jsonb, p_now timestamptz)
+returns table (id uuid, created boolean)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now    timestamptz;
+  v_run_at timestamptz := coalesce(
+    (p_row ->> 'run_at')::timestamptz, p_now + (p_row ->> 'delay_ms')::bigint * interval '1 millisecond', p_now);
+  v_id     uuid := (p_row ->> 'id')::uuid;
+  v_kind   text := p_row ->> 'kind';
+  v_key    text := p_row ->> 'dedupe_key';
+  v_window bigint := (p_row ->> 'dedupe_ms')::bigint;
+  v_other  uuid;
+  v_found  text;
+begin
+  id := v_id;
+
+  for try in 1 .. 100 loop
+    v_now := clock_timestamp();
+
+    -- An enqueue that is repeated after a lost answer may find its job live or already finished; also the second time round,
+    -- when it has waited for that very job's transaction.
+    if p_row ? 'again' then
+      select j.kind into v_found from stint.jobs j where j.id = v_id;
+      if v_found <> v_kind then
+        raise exception 'stint: id % belongs to a job of kind "%", not "%"', v_id, v_found, v_kind
+          using errcode = '22023', hint = 'Give an id only to repeat an enqueue whose outcome is unknown.';
+      elsif found then
+        created := true;
+        return next;
+        return;
+      end if;
+    end if;
+
+    if v_window is not null then
+      -- Read first: the upsert below would lock the row until the caller's transaction ends, even to do nothing.
+      select w.job_id into v_other
+      from stint.dedupe_window w
+      where w.kind = v_kind and w.key = v_key and w.expires_at > v_now;
+
+      if not found then
+        insert into stint.dedupe_window as w (kind, key, job_id, expires_at)
+        values (v_kind, v_key, v_id, v_now + v_window * interval '1 millisecond')
+        on conflict (kind, key) do update
+          set job_id = excluded.job_id, expires_at = excluded.expires_at
+          where w.expires_at <= v_now
+        returning w.job_id into v_other;
+      end if;
+      continue when v_other is null;               -- lost the race: look again, with the winner's row
+
+      if v_other <> v_id then
+        id := v_other;
+        created := false;
+        return next;
+        return;
+      end if;
+    end if;
+
+    insert into stint.job (
+      id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+      key, tenant, tags, dedupe_key, dedupe_until, meta, payload
+    ) values (
+      v_id, v_kind, p_row ->> 'queue',
+      case when v_run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
+      coalesce((p_row ->> 'priority')::smallint, 0), v_run_at, p_now,
+      (p_row ->> 'max_attempts')::integer, (p_row ->> 'max_crashes')::integer,
+      (p_row ->> 'timeout_ms')::bigint, (p_row ->> 'lease_ms')::bigint,
+      p_row ->> 'key', p_row ->> 'tenant',
+      (select array_agg(t.value) from jsonb_array_elements_text(p_row -> 'tags') t),
+      case when v_window is null then v_key end, p_row ->> 'dedupe_until',
+      p_row -> 'meta', p_row -> 'payload'
+    )
+    on conflict do nothing;
+
+    if found or exists (select from stint.job j where j.id = v_id) then
+      -- The insert may have waited for the transaction in which this very job was enqueued, run and finished.
+      if p_row ? 'again' and exists (select from stint.history h where h.id = v_id) then
+        delete from stint.job j where j.id = v_id;
+      end if;
+      created := true;
+      return next;
+      return;
+    end if;
+
+    select j.id into v_other from stint.job j where j.kind = v_kind and j.dedupe_key = v_key;
+    if found then
+      id := v_other;
+      created := false;
+      return next;
+      return;
+    end if;
+    -- The job that held the key started or ended between the two statements: try again.
+  end loop;
+
+  raise exception 'stint: could not decide whether % "%" is a duplicate', v_kind, v_key
+    using errcode = '40001', hint = 'The key is changing hands very quickly. Try again.';
+end
+$$;

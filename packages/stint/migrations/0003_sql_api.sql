@@ -1,0 +1,273 @@
+-- Enqueueing from psql, a trigger or any language.
+-- oldest code: 1
+
+-- ---- The SQL API -----------------------------------------------------------------------------------
+
+-- The same rules as the TypeScript client's, each broken one told as SQLSTATE 22023 with the value that breaks it.
+
+create function stint.refuse(p_kind text, p_rule text, p_value jsonb) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'stint: kind "%": % (got %)', p_kind, p_rule, left(p_value::text, 200)
+    using errcode = '22023', hint = 'Nothing was enqueued.';
+end
+$$;
+
+-- An option's short text, stored and shown as it is. Null when it was left out.
+create function stint.checked_text(p_kind text, p_options jsonb, p_name text, p_max integer default 512) returns text
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_value jsonb := p_options -> p_name;
+  v_text  text := p_options ->> p_name;
+begin
+  if v_value is not null and (jsonb_typeof(v_value) <> 'string' or length(v_text) not between 1 and p_max or v_text ~ '[\x01-\x1f]') then
+    perform stint.refuse(p_kind, format('%s must be a text of 1 to %s characters without control characters', p_name, p_max), v_value);
+  end if;
+  return v_text;
+end
+$$;
+
+create function stint.checked_integer(p_kind text, p_options jsonb, p_name text, p_min integer, p_max integer) returns integer
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_value  jsonb := p_options -> p_name;
+  v_number numeric;
+begin
+  if jsonb_typeof(v_value) = 'number' then
+    v_number := (v_value #>> '{}')::numeric;
+  end if;
+  if v_value is not null and (v_number is null or v_number <> trunc(v_number) or v_number not between p_min and p_max) then
+    perform stint.refuse(p_kind, format('%s must be an integer from %s to %s', p_name, p_min, p_max), v_value);
+  end if;
+  return v_number;
+end
+$$;
+
+-- "30s", "1h30m" or a number of milliseconds, as whole milliseconds.
+create function stint.checked_ms(
+  p_kind text, p_options jsonb, p_name text, p_min bigint default 0, p_max bigint default 3153600000000
+) returns bigint
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_value jsonb := p_options -> p_name;
+  v_part  text[];
+  v_ms    numeric;
+begin
+  if v_value is null then
+    return null;
+  elsif jsonb_typeof(v_value) = 'number' then
+    v_ms := (v_value #>> '{}')::numeric;
+  elsif jsonb_typeof(v_value) = 'string' and v_value #>> '{}' ~ '\d' then
+    -- Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips.
+    v_part := regexp_match(v_value #>> '{}',
+      '^\s*(?:(\d{1,15}(?:\.\d{1,9})?)d)? ?(?:(\d{1,15}(?:\.\d{1,9})?)h)? ?(?:(\d{1,15}(?:\.\d{1,9})?)m)? ?'
+      || '(?:(\d{1,15}(?:\.\d{1,9})?)s)? ?(?:(\d{1,15}(?:\.\d{1,9})?)ms)?\s*$');
+    if v_part is not null then
+      v_ms := coalesce(v_part[1]::numeric, 0) * 86400000 + coalesce(v_part[2]::numeric, 0) * 3600000
+        + coalesce(v_part[3]::numeric, 0) * 60000 + coalesce(v_part[4]::numeric, 0) * 1000 + coalesce(v_part[5]::numeric, 0);
+    end if;
+  end if;
+  if v_ms is null or v_ms < 0 or round(v_ms) not between p_min and p_max then
+    perform stint.refuse(p_kind,
+      format('%s must be a length of time such as "30s", "1h30m" or milliseconds, from %s ms to %s ms', p_name, p_min, p_max), v_value);
+  end if;
+  return round(v_ms);
+end
+$$;
+
+-- A moment with its zone. Without one it would mean something else in every session.
+create function stint.checked_time(p_kind text, p_options jsonb, p_name text) returns timestamptz
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_text text := p_options ->> p_name;
+  v_rule constant text := p_name || ' must be a time with its zone, such as "2030-01-31T12:00:00Z"';
+begin
+  if v_text is null then
+    return null;
+  end if;
+  if v_text !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)? ?(Z|[+-]\d\d(:?\d\d)?)$' then
+    perform stint.refuse(p_kind, v_rule, p_options -> p_name);
+  end if;
+  return v_text::timestamptz;
+exception
+  when datetime_field_overflow or invalid_datetime_format then
+    perform stint.refuse(p_kind, v_rule, p_options -> p_name);
+end
+$$;
+
+-- The payload, and meta: small enough, and with no more than 64 objects and arrays inside one another.
+create function stint.check_json(p_kind text, p_what text, p_value jsonb, p_bytes integer) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if octet_length(p_value::text) > p_bytes then
+    raise exception 'stint: kind "%": the % has % bytes of JSON, the limit is %', p_kind, p_what, octet_length(p_value::text), p_bytes
+      using errcode = '22023', hint = 'Store the data elsewhere and enqueue its address.';
+  end if;
+  if jsonb_path_exists(p_value, 'strict $.**{64 to last} ? (@.type() == "array" || @.type() == "object")') then
+    raise exception 'stint: kind "%": the % is nested deeper than 64 levels', p_kind, p_what
+      using errcode = '22023', hint = 'Flatten it.';
+  end if;
+end
+$$;
+
+-- Turns what a person wrote into a row for enqueue_rows, or refuses it with the rule it breaks.
+create function stint.checked_row(p_kind text, p_payload jsonb, p_options jsonb) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_name    constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
+  v_allowed constant text[] := array[
+    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes'];
+  v_options jsonb := '{}';
+  v_unknown text;
+  v_kind    stint.kind;
+  v_dedupe  jsonb;
+  v_key     text;
+  v_until   text;
+begin
+  if p_kind is null or p_kind !~ v_name then
+    raise exception 'stint: kind % is not a name', coalesce(quote_literal(left(p_kind, 200)), 'null')
+      using errcode = '22023',
+      hint = 'A name has 1 to 128 characters from A-Z, a-z, 0-9 and . _ : / -, beginning with a letter or a digit.';
+  end if;
+  if p_payload is null then
+    raise exception 'stint: kind "%": the payload is SQL null', p_kind
+      using errcode = '22023', hint = 'Write ''null''::jsonb for an empty one.';
+  end if;
+  perform stint.check_json(p_kind, 'payload', p_payload, 1048576);
+
+  if jsonb_typeof(p_options) <> 'object' then
+    perform stint.refuse(p_kind, 'options must be a JSON object', p_options);
+  end if;
+  -- An option that is null was left out: whoever builds options from columns need not care.
+  select coalesce(jsonb_object_agg(o.key, o.value), '{}') into v_options
+  from jsonb_each(p_options) o where o.value <> 'null';
+  select o into v_unknown from jsonb_object_keys(p_options) o where o <> all (v_allowed) limit 1;
+  if v_unknown is not null then
+    raise exception 'stint: kind "%": unknown option "%"', p_kind, left(v_unknown, 200)
+      using errcode = '22023', hint = 'Options are: ' || array_to_string(v_allowed, ', ') || '.';
+  end if;
+
+  select * into v_kind from stint.kind k where k.name = p_kind;
+  if not found and not v_options ? 'queue' then
+    raise exception 'stint: no worker here has ever served kind "%"', p_kind
+      using errcode = '22023',
+      hint = 'Check the spelling (known: '
+        || coalesce((select string_agg(n.name, ', ') from (select name from stint.kind order by name limit 20) n), 'none')
+        || '), start a worker that serves it, or name its queue in options.';
+  end if;
+  if v_options ? 'queue' and (jsonb_typeof(v_options -> 'queue') <> 'string' or v_options ->> 'queue' !~ v_name) then
+    perform stint.refuse(p_kind, 'queue must be a name: letters, digits and . _ : / - only, at most 128', v_options -> 'queue');
+  end if;
+  if v_options ? 'id' and v_options ->> 'id' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    perform stint.refuse(p_kind, 'id must be a UUID', v_options -> 'id');
+  end if;
+  if v_options ? 'runAt' and v_options ? 'delay' then
+    perform stint.refuse(p_kind, 'give runAt or delay, not both', v_options);
+  end if;
+
+  if v_options ? 'tags' then
+    if jsonb_typeof(v_options -> 'tags') <> 'array' then
+      perform stint.refuse(p_kind, 'tags must be an array of at most 32 texts', v_options -> 'tags');
+    elsif jsonb_array_length(v_options -> 'tags') > 32 then
+      perform stint.refuse(p_kind, 'tags must be an array of at most 32 texts', v_options -> 'tags');
+    end if;
+    perform stint.checked_text(p_kind, jsonb_build_object('tags', t.value), 'tags', 128)
+    from jsonb_array_elements(v_options -> 'tags') t;
+  end if;
+  if v_options ? 'meta' then
+    if jsonb_typeof(v_options -> 'meta') <> 'object' then
+      perform stint.refuse(p_kind, 'meta must be a JSON object', v_options -> 'meta');
+    end if;
+    perform stint.check_json(p_kind, 'meta', v_options -> 'meta', 16384);
+  end if;
+
+  v_key := stint.checked_text(p_kind, v_options, 'key');
+  v_dedupe := v_options -> 'dedupe';
+  if v_dedupe is not null then
+    if jsonb_typeof(v_dedupe) <> 'object' or v_dedupe - array['key', 'until'] <> '{}' then
+      perform stint.refuse(p_kind, 'dedupe must be {"key": text, "until": "started", "finished" or a length of time}', v_dedupe);
+    end if;
+    v_dedupe := jsonb_build_object('key', v_key, 'until', 'finished') || jsonb_strip_nulls(v_dedupe);
+    if stint.checked_text(p_kind, jsonb_strip_nulls(v_dedupe), 'key') is null then
+      perform stint.refuse(p_kind, 'dedupe needs a key, its own or the job''s', v_options -> 'dedupe');
+    end if;
+    v_until := case when v_dedupe -> 'until' in ('"started"', '"finished"') then v_dedupe ->> 'until' end;
+  end if;
+
+  return jsonb_strip_nulls(jsonb_build_object(
+    'id', coalesce((v_options ->> 'id')::uuid, stint.new_id()),
+    'again', case when v_options ? 'id' then true end,
+    'kind', p_kind,
+    'queue', coalesce(v_options ->> 'queue', v_kind.queue),
+    'priority', coalesce(stint.checked_integer(p_kind, v_options, 'priority', -32768, 32767), v_kind.priority),
+    'run_at', stint.checked_time(p_kind, v_options, 'runAt'),
+    'delay_ms', stint.checked_ms(p_kind, v_options, 'delay'),
+    'max_attempts', stint.checked_integer(p_kind, v_options, 'attempts', 1, 1000),
+    'max_crashes', stint.checked_integer(p_kind, v_options, 'maxCrashes', 1, 100),
+    'timeout_ms', stint.checked_ms(p_kind, v_options, 'timeout', 1),
+    'lease_ms', stint.checked_ms(p_kind, v_options, 'lease', 1000, 86400000),
+    'key', v_key,
+    'tenant', stint.checked_text(p_kind, v_options, 'tenant'),
+    'tags', v_options -> 'tags',
+    'dedupe_key', v_dedupe ->> 'key',
+    'dedupe_until', v_until,
+    'dedupe_ms', case when v_until is null then stint.checked_ms(p_kind, v_dedupe, 'until', 1) end
+  ))
+  -- Added last: stripping nulls would reach into what belongs to the caller.
+  || case when v_options ? 'meta' then jsonb_build_object('meta', v_options -> 'meta') else '{}' end
+  || jsonb_build_object('payload', p_payload);
+end
+$$;
+
+-- Enqueue one job from psql, a trigger or any language, in the transaction you are in.
+create function stint.enqueue(kind text, payload jsonb, options jsonb default '{}') returns uuid
+language sql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select e.id from stint.enqueue_rows(jsonb_build_array(stint.checked_row(kind, payload, coalesce(options, '{}'))), true) e
+$$;
+
+-- Enqueue many: an array of {"kind": …, "payload": …, "options": {…}}. All of them, or none.
+create function stint.enqueue_many(jobs jsonb)
+returns table (ordinal integer, id uuid, created boolean)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_rows jsonb := '[]';
+  v_job  jsonb;
+begin
+  if jobs is null or jsonb_typeof(jobs) <> 'array' then
+    raise exception 'stint: jobs must be an array of {"kind": …, "payload": …, "options": {…}}' using errcode = '22023';
+  end if;
+  select coalesce(jsonb_agg(j.value), '[]') into v_job
+  from jsonb_array_elements(jobs) j
+  where jsonb_typeof(j.value) <> 'object' or j.value - array['kind', 'payload', 'options'] <> '{}';
+  if v_job <> '[]' then
+    raise exception 'stint: each of jobs must be {"kind": …, "payload": …, "options": {…}} and nothing else, got %', left(v_job ->> 0, 200)
+      using errcode = '22023';
+  end if;
+
+  select coalesce(jsonb_agg(
+    stint.checked_row(j.value ->> 'kind', coalesce(j.value -> 'payload', 'null'), coalesce(nullif(j.value -> 'options', 'null'), '{}'))
+    order by j.ordinality), '[]') into v_rows
+  from jsonb_array_elements(jobs) with ordinality j;
+  return query
+    select e.ordinal, e.id, e.created from stint.enqueue_rows(v_rows, true) e order by e.ordinal;
+end
+$$;

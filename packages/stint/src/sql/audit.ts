@@ -1,0 +1,29 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+/** One thing that a person or a program did to a job from outside. */
+export type AuditEntry = {
+  readonly at: Date;
+  readonly actor: string;
+  readonly action: string;
+  readonly reason: string | null;
+};
+
+const findAudit = statement(
+  "audit",
+  `select at, actor, action, reason from stint.audit where job_id = $1 order by at, id`,
+);
+
+/** What was done to a job, oldest first. */
+export async function auditOf(db: Run, jobId: string): Promise<AuditEntry[]> {
+  return (await db.run(findAudit, [jobId])).map(toEntry);
+}
+
+function toEntry(row: Row): AuditEntry {
+  return {
+    at: row["at"] as Date,
+    actor: row["actor"] as string,
+    action: row["action"] as string,
+    reason: row["reason"] as string | null,
+  };
+}

@@ -1,0 +1,162 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { ClaimedJob } from "../model/job.ts";
+import { byClaimOrder, toClaimedJob } from "./rows.ts";
+
+export type ClaimInput = {
+  worker: string;
+  /** Fresh for every claim: with the epoch it makes a fence no other claim can have, even after a failover. */
+  leaseId: string;
+  /** How many to take from which queue. */
+  takes: readonly { readonly queue: string; readonly limit: number }[];
+  kinds: readonly string[];
+  /** Lease by kind, where a kind has its own. */
+  kindLeaseMs: Readonly<Record<string, number>>;
+  leaseMs: number;
+};
+
+const claimed = `
+  id, kind, queue, priority, run_at, created_at, attempts, max_attempts, crashes, run, timeout_ms,
+  epoch, lease_id, key, tenant, tags, meta, payload,
+  coalesce(lease_ms, ($1::jsonb ->> kind)::bigint, $2::bigint) as lease_ms`;
+
+const leased = `
+    state = 'running',
+    attempts = j.attempts + 1,
+    epoch = j.epoch + 1,
+    lease_id = $3,
+    lease_until = clock_timestamp() + coalesce(j.lease_ms, ($1::jsonb ->> j.kind)::bigint, $2::bigint) * interval '1 millisecond',
+    worker = $4,
+    claimed_at = clock_timestamp(),
+    dedupe_key = case when j.dedupe_until = 'started' then null else j.dedupe_key end`;
+
+/**
+ * A claim that had to wait, behind somebody's lock on the table, longer than its worker waits for the answer must take
+ * nothing: nobody is there any more to run it.
+ */
+const inTime = `clock_timestamp() < statement_timestamp() + interval '10 seconds'`;
+
+/** The first parameters of every claim, in the order of the texts above. */
+const claimValues = (input: Omit<ClaimInput, "takes">): unknown[] => [
+  JSON.stringify(input.kindLeaseMs),
+  input.leaseMs,
+  input.leaseId,
+  input.worker,
+  input.kinds,
+];
+
+/**
+ * Rows are picked by the ready index (`by_index` sees to it), in its order, so nothing is sorted. The picked rows are
+ * updated by their place in the heap, which spares a look-up per row. The outer predicate repeats what was picked for,
+ * because a row may have moved since; it compares as text, because otherwise the planner may prefer walking the whole
+ * ready index to fetching the rows by their place.
+ */
+const claimReady = statement(
+  "claim",
+  `
+  update stint.job j
+  set ${leased}
+  where j.ctid = any (array(
+      select picked.ctid
+      from unnest($6::text[], $7::integer[]) as take (queue, take)
+      cross join lateral (
+        select r.ctid
+        from stint.job r
+        where r.state = 'ready'
+          and r.queue = stint.by_index(take.queue)
+          and r.kind = any ($5::text[])
+        order by r.priority, r.run_at, r.id
+        limit take.take
+        for update skip locked
+      ) picked
+    ))
+    and j.state::text = 'ready'
+    and ${inTime}
+  returning ${claimed}`,
+);
+
+/**
+ * Lease up to `limit` ready jobs per queue to one worker and open an attempt on each, in one short transaction of its
+ * own. Two workers asking at once never get the same job: `skip locked` steps over rows the other is taking.
+ */
+export async function claim(db: Run, input: ClaimInput): Promise<ClaimedJob[]> {
+  const takes = [input.takes.map((take) => take.queue), input.takes.map((take) => take.limit)];
+  const rows = await db.run(claimReady, [...claimValues(input), ...takes]);
+  return rows.map(toClaimedJob).sort(byClaimOrder);
+}
+
+const claimParked = statement(
+  "claim-quarantined",
+  `
+  update stint.job j
+  set ${leased}
+  where j.ctid = any (array(
+      select r.ctid
+      from stint.job r
+      where r.state = 'parked'
+        and r.reason = 'quarantine'
+        and r.run_at <= stint.by_index(statement_timestamp() - $7::bigint * interval '1 millisecond')
+        and r.queue = any ($6::text[])
+        and r.kind = any ($5::text[])
+      order by r.reason, r.run_at
+      limit 1
+      for update skip locked
+    ))
+    and j.state::text = 'parked'
+    and ${inTime}
+  returning ${claimed}`,
+);
+
+export type QuarantineInput = Omit<ClaimInput, "takes"> & { queues: readonly string[]; waitedMs: number };
+
+/**
+ * Take one job that is suspected of killing workers, to be run alone: if the worker dies again, no
+ * neighbour can be blamed for it or harmed by it. Its reason stays while it runs, so that a rescue can tell.
+ */
+export async function claimQuarantined(db: Run, input: QuarantineInput): Promise<ClaimedJob[]> {
+  const rows = await db.run(claimParked, [...claimValues(input), input.queues, input.waitedMs]);
+  return rows.map(toClaimedJob);
+}
+
+const findQuarantined = statement(
+  "quarantined",
+  `
+  select r.id
+  from stint.job r
+  where r.state = 'parked'
+    and r.reason = 'quarantine'
+    and r.run_at <= stint.by_index(statement_timestamp() - $3::bigint * interval '1 millisecond')
+    and r.queue = any ($2::text[])
+    and r.kind = any ($1::text[])
+  order by r.reason, r.run_at
+  limit 1`,
+);
+
+/** Whether such a job has waited for so long. */
+export async function quarantineWaits(
+  db: Run,
+  input: Pick<QuarantineInput, "kinds" | "queues" | "waitedMs">,
+): Promise<boolean> {
+  return (await db.run(findQuarantined, [input.kinds, input.queues, input.waitedMs])).length > 0;
+}
+
+const selectClaimed = statement(
+  "claimed",
+  `
+  select ${claimed}
+  from stint.job
+  where state = 'running'
+    and lease_id = $3`,
+);
+
+/**
+ * What a claim took whose answer was lost. Without it those jobs would wait out a lease that nobody uses, and count a crash
+ * that never was.
+ */
+export async function claimedBy(
+  db: Run,
+  input: Pick<ClaimInput, "leaseId" | "kindLeaseMs" | "leaseMs">,
+): Promise<ClaimedJob[]> {
+  const rows = await db.run(selectClaimed, [JSON.stringify(input.kindLeaseMs), input.leaseMs, input.leaseId]);
+  return rows.map(toClaimedJob).sort(byClaimOrder);
+}

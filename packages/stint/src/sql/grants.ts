@@ -1,0 +1,51 @@
+import { forSchema } from "../db/statement.ts";
+
+/** The roles we know how to keep apart. */
+export const grantRoles = ["owner", "worker", "enqueue", "read"] as const;
+export type GrantRole = (typeof grantRoles)[number];
+
+const what: Record<GrantRole, string> = {
+  owner: `-- Owns the schema and migrates it. Nobody else needs to create anything.
+grant create on database :database to :role;
+`,
+  worker: `-- Claims, runs and settles jobs, and operates on them.
+grant usage on schema stint to :role;
+grant select, insert, update, delete
+  on stint.job, stint.history, stint.history_done_rest, stint.worker, stint.kind, stint.dedupe_window
+  to :role;
+grant select, insert, delete on stint.audit to :role;
+grant select on stint.jobs, stint.migration to :role;
+grant execute on all functions in schema stint to :role;
+`,
+  enqueue: `-- Adds jobs and can do nothing else: it has no right on any table of jobs.
+grant usage on schema stint to :role;
+grant select on stint.migration to :role;
+grant execute on function
+  stint.enqueue(text, jsonb, jsonb), stint.enqueue_many(jsonb), stint.enqueue_rows(jsonb, boolean), stint.wake_channel()
+  to :role;
+`,
+  read: `-- Looks at everything and changes nothing.
+grant usage on schema stint to :role;
+grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.dedupe_window, stint.audit, stint.migration
+  to :role;
+`,
+};
+
+/**
+ * The GRANT script for one role, to be read by a person and run by the schema's owner. Without a schema it speaks of
+ * `stint`, like every statement here.
+ */
+export function grantSql(
+  role: GrantRole,
+  names: { role: string; database: string; schema?: string },
+): string {
+  const text = names.schema === undefined ? what[role] : forSchema(what[role], names.schema);
+  // In one go, and last: a name that looks like a placeholder or like our schema stays what it is.
+  return text.replaceAll(/:(role|database)\b/g, (_, name: "role" | "database") =>
+    quoteIdentifier(names[name]),
+  );
+}
+
+function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

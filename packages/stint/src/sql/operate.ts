@@ -1,0 +1,111 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { JobState } from "../model/state.ts";
+
+/** Who did it and why; written in the same statement as the deed. */
+export type Deed = { auditId: string; actor: string; reason: string | null };
+
+const audit = `insert into stint.audit (id, actor, action, reason, job_id)`;
+
+const toHistory = `
+    insert into stint.history (
+      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
+      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, log
+    )`;
+
+const cancelJob = statement(
+  "cancel",
+  `
+  with asked as (
+    update stint.job j
+    set cancel_requested = true
+    where j.id = $1 and j.state = 'running'
+    returning j.id
+  ), gone as (
+    delete from stint.job j
+    where j.id = $1 and j.state <> 'running'
+    returning
+      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
+      j.epoch, j.run, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms, j.key, j.tenant, j.tags, j.meta, j.payload, j.log
+  ), ended as (
+    ${toHistory}
+    select
+      id, kind, queue, 'cancelled', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
+      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, $4::text, meta, payload, log
+    from gone
+    returning id
+  ), noted as (
+    ${audit} select $2::uuid, $3::text, 'cancel', $4::text, id from (select id from asked union all select id from ended) done
+  )
+  select 'running' as was from asked
+  union all
+  select 'waiting' as was from ended`,
+);
+
+/**
+ * End a job that waits, or ask the worker that runs it to stop. After this no further attempt starts.
+ * Answers which of the two it was; undefined if the job is neither.
+ */
+export async function cancel(db: Run, id: string, deed: Deed): Promise<"running" | "waiting" | undefined> {
+  const [row] = await db.run(cancelJob, [id, deed.auditId, deed.actor, deed.reason]);
+  return row?.["was"] as "running" | "waiting" | undefined;
+}
+
+const runJobNow = statement(
+  "run-now",
+  `
+  with moved as (
+    update stint.job j
+    set state = 'ready', run_at = clock_timestamp(), reason = null
+    where j.id = $1 and j.state in ('scheduled', 'retrying', 'parked')
+    returning j.id, j.queue
+  ), noted as (
+    ${audit} select $2::uuid, $3::text, 'run-now', $4::text, id from moved
+  )
+  select queue from moved`,
+);
+
+/** Make a waiting job ready at once. Answers its queue; undefined if it does not wait. */
+export async function runNow(db: Run, id: string, deed: Deed): Promise<string | undefined> {
+  const [row] = await db.run(runJobNow, [id, deed.auditId, deed.actor, deed.reason]);
+  return row?.["queue"] as string | undefined;
+}
+
+const replayJob = statement(
+  "replay",
+  `
+  with gone as (
+    delete from stint.history h
+    where h.id = $1 and h.state in ('dead', 'cancelled')
+    returning
+      h.id, h.kind, h.queue, h.priority, h.created_at, h.interruptions, h.epoch, h.run,
+      h.max_attempts, h.max_crashes, h.timeout_ms, h.lease_ms, h.key, h.tenant, h.tags, h.meta, h.payload, h.log
+  ), back as (
+    insert into stint.job (
+      id, kind, queue, state, priority, run_at, created_at, attempts, crashes, interruptions, epoch, run,
+      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
+    )
+    -- The epoch goes on: a worker left over from an earlier life must never match again.
+    select
+      id, kind, queue, 'ready', priority, clock_timestamp(), created_at, 0, 0, interruptions, epoch, run + 1,
+      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
+    from gone
+    returning id, queue
+  ), noted as (
+    ${audit} select $2::uuid, $3::text, 'replay', $4::text, id from back
+  )
+  select queue from back`,
+);
+
+/** Send a dead or cancelled job round again, with fresh attempts. Answers its queue; undefined if it is neither. */
+export async function replay(db: Run, id: string, deed: Deed): Promise<string | undefined> {
+  const [row] = await db.run(replayJob, [id, deed.auditId, deed.actor, deed.reason]);
+  return row?.["queue"] as string | undefined;
+}
+
+const findState = statement("state", `select state from stint.jobs where id = $1`);
+
+export async function stateOf(db: Run, id: string): Promise<JobState | undefined> {
+  const [row] = await db.run(findState, [id]);
+  return row?.["state"] as JobState | undefined;
+}

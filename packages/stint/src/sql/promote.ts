@@ -1,0 +1,47 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+export type Promotion = {
+  /** How many became ready. */
+  promoted: number;
+  /** Time to the next one, by the database's clock; null when none waits. */
+  nextDueMs: number | null;
+};
+
+const promoteDue = statement(
+  "promote",
+  `
+  with moved as (
+    update stint.job j
+    set state = 'ready'
+    where j.ctid = any (array(
+        select d.ctid
+        from stint.job d
+        where d.state in ('scheduled', 'retrying')
+          and d.run_at <= stint.by_index(statement_timestamp())
+        order by d.run_at
+        limit $1
+        for update skip locked
+      ))
+      -- As text, or the planner may walk the whole index instead of fetching rows by their place.
+      and j.state::text in ('scheduled', 'retrying')
+    returning 1
+  )
+  select
+    (select count(*) from moved)::integer as promoted,
+    (
+      select extract(epoch from d.run_at - clock_timestamp()) * 1000
+      from stint.job d
+      where d.state in ('scheduled', 'retrying')
+        and d.run_at > stint.by_index(statement_timestamp())
+      order by d.run_at
+      limit 1
+    )::float8 as next_due_ms`,
+);
+
+/** Make due jobs ready, a batch at a time, and learn when to look again. */
+export async function promote(db: Run, limit: number): Promise<Promotion> {
+  const [row] = await db.run(promoteDue, [limit]);
+  const nextDueMs = row?.["next_due_ms"] as number | null | undefined;
+  return { promoted: (row?.["promoted"] as number | undefined) ?? 0, nextDueMs: nextDueMs ?? null };
+}

@@ -1,0 +1,117 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+const makePartitions = statement(
+  "make-partitions",
+  `select stint.make_partitions($1) as made, stint.make_room()`,
+);
+
+/** See to it that the coming days have their partition, and live jobs their room. Answers how many days were made. */
+export async function makePartitionsAhead(db: Run, days: number): Promise<number> {
+  const [row] = await db.run(makePartitions, [days]);
+  return (row?.["made"] as number | undefined) ?? 0;
+}
+
+const dropPartitions = statement(
+  "drop-partitions",
+  `select stint.drop_partitions(statement_timestamp() - $1::bigint * interval '1 millisecond') as dropped`,
+);
+
+/** Drop whole days of finished jobs. Answers how many days went. */
+export async function dropOldDays(db: Run, keepMs: number): Promise<number> {
+  const [row] = await db.run(dropPartitions, [keepMs]);
+  return (row?.["dropped"] as number | undefined) ?? 0;
+}
+
+const deleteDead = statement(
+  "prune-dead",
+  `
+  with gone as (
+    delete from stint.history
+    where state = 'dead'
+      and id in (
+        select id from stint.history
+        where state = 'dead' and finished_at < statement_timestamp() - $1::bigint * interval '1 millisecond'
+        order by finished_at
+        limit $2
+      )
+    returning 1
+  )
+  select count(*)::integer as gone from gone`,
+);
+
+const deleteRest = statement(
+  "prune-rest",
+  `
+  with gone as (
+    delete from stint.history_done_rest
+    where ctid = any (array(
+      select ctid
+      from stint.history_done_rest
+      where finished_at < statement_timestamp() - $1::bigint * interval '1 millisecond'
+      limit $2
+    ))
+    returning 1
+  )
+  select count(*)::integer as gone from gone`,
+);
+
+// Rows that somebody is just taking over are stepped over: waiting for them, while they wait for another, is a deadlock,
+// and the victim could be their transaction.
+const deleteWindows = statement(
+  "prune-windows",
+  `
+  with gone as (
+    delete from stint.dedupe_window
+    where ctid = any (array(
+      select ctid
+      from stint.dedupe_window
+      where expires_at < statement_timestamp() - interval '1 minute'
+      order by expires_at
+      limit $1
+      for update skip locked
+    ))
+    returning 1
+  )
+  select count(*)::integer as gone from gone`,
+);
+
+const deleteAudit = statement(
+  "prune-audit",
+  `
+  with gone as (
+    delete from stint.audit
+    where ctid = any (array(
+      select ctid
+      from stint.audit
+      where at < statement_timestamp() - $1::bigint * interval '1 millisecond'
+      limit $2
+    ))
+    returning 1
+  )
+  select count(*)::integer as gone from gone`,
+);
+
+/** Dead jobs past their time, the oldest first. Answers how many went. */
+export async function pruneDead(db: Run, keepMs: number, limit: number): Promise<number> {
+  return gone(await db.run(deleteDead, [keepMs, limit]));
+}
+
+/**
+ * Rows that no day's partition took, expired dedupe windows and old audit rows, a batch of each. Answers the size of the
+ * largest batch.
+ */
+export async function pruneSmall(
+  db: Run,
+  keep: { doneMs: number; auditMs: number },
+  limit: number,
+): Promise<number> {
+  const rest = gone(await db.run(deleteRest, [keep.doneMs, limit]));
+  const windows = gone(await db.run(deleteWindows, [limit]));
+  const audit = gone(await db.run(deleteAudit, [keep.auditMs, limit]));
+  return Math.max(rest, windows, audit);
+}
+
+function gone([row]: readonly Row[]): number {
+  return (row?.["gone"] as number | undefined) ?? 0;
+}

@@ -1,0 +1,60 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { Fence } from "../model/job.ts";
+
+export type Renewal = {
+  job: string;
+  epoch: number;
+  /** False: somebody else owns the job now, or it is finished. */
+  held: boolean;
+  /** False for one that is held but whose row was locked: its lease was not extended. Ask again soon. */
+  renewed: boolean;
+  cancelRequested: boolean;
+};
+
+/**
+ * Rows that are being settled, cancelled or rescued at this moment are stepped over, never waited for: waiting on
+ * several rows in one order while a settle takes them in another is a deadlock.
+ */
+const renewLeases = statement(
+  "renew",
+  `
+  with mine as (
+    select *
+    from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::bigint[]) as m (id, epoch, lease_id, lease_ms)
+  ), free as materialized (
+    select j.id, j.lease_id, m.lease_ms
+    from mine m
+    join stint.job j on j.id = m.id and j.epoch = m.epoch and j.lease_id = m.lease_id
+    for update of j skip locked
+  ), renewed as (
+    update stint.job j
+    set lease_until = clock_timestamp() + free.lease_ms * interval '1 millisecond'
+    from free
+    where j.id = free.id and j.lease_id = free.lease_id
+    returning j.id
+  )
+  select
+    m.id, m.epoch, j.id is not null as held, renewed.id is not null as renewed,
+    coalesce(j.cancel_requested, false) as cancel_requested
+  from mine m
+  left join stint.job j on j.id = m.id and j.epoch = m.epoch and j.lease_id = m.lease_id
+  left join renewed on renewed.id = m.id`,
+);
+
+/** Extend the leases that are still ours, in one round trip, and learn which are not. */
+export async function renew(db: Run, leases: readonly (Fence & { leaseMs: number })[]): Promise<Renewal[]> {
+  const rows = await db.run(renewLeases, [
+    leases.map((lease) => lease.job),
+    leases.map((lease) => lease.epoch),
+    leases.map((lease) => lease.leaseId),
+    leases.map((lease) => lease.leaseMs),
+  ]);
+  return rows.map((row) => ({
+    job: row["id"] as string,
+    epoch: Number(row["epoch"]),
+    held: row["held"] as boolean,
+    renewed: row["renewed"] as boolean,
+    cancelRequested: row["cancel_requested"] as boolean,
+  }));
+}

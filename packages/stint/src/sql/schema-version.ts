@@ -1,0 +1,39 @@
+import type { Run } from "../db/db.ts";
+import { troubleOf } from "../db/sqlstate.ts";
+import { statement } from "../db/statement.ts";
+import { SchemaVersionError } from "../errors.ts";
+
+/** The schema this code was written for. A newer one is accepted as long as it still serves this code. */
+export const schemaVersion = 4;
+
+const readVersion = statement(
+  "schema-version",
+  `select max(version) as version, max(oldest_code) as oldest_code from stint.migration`,
+);
+
+/** What to do about a schema that is missing or old, to be followed by "then …". */
+export function migrateHint(schema: string): string {
+  return `Run \`npx stint migrate${schema === "stint" ? "" : ` --schema ${schema}`}\``;
+}
+
+/** Refuse to work on a schema that is too old, or too new, for this code. */
+export async function checkSchemaVersion(db: Run, schema: string): Promise<void> {
+  let found: { version: number | null; oldest_code: number | null } | undefined;
+  try {
+    [found] = (await db.run(readVersion, [])) as [typeof found];
+  } catch (error) {
+    if (troubleOf(error) !== "schema") throw error;
+  }
+  const version = found?.version ?? undefined;
+  if (version === undefined || version < schemaVersion) {
+    throw new SchemaVersionError(schema, version, schemaVersion, `${migrateHint(schema)}, then start again.`);
+  }
+  if ((found?.oldest_code ?? 0) > schemaVersion) {
+    throw new SchemaVersionError(
+      schema,
+      version,
+      schemaVersion,
+      "Upgrade the stint package of this process: the schema has moved on.",
+    );
+  }
+}

@@ -1,0 +1,93 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+export type WorkerInfo = {
+  id: string;
+  host: string;
+  pid: number;
+  version: string;
+  /** Slots by queue. */
+  pools: Record<string, number>;
+  kinds: readonly string[];
+};
+
+export type LiveWorker = WorkerInfo & { startedAt: Date; seenAt: Date; hears: boolean; draining: boolean };
+
+const putWorker = statement(
+  "register-worker",
+  `
+  insert into stint.worker (id, host, pid, version, pools, kinds)
+  values ($1, $2, $3, $4, $5::text::jsonb, $6)
+  on conflict (id) do update
+    set host = excluded.host, pid = excluded.pid, version = excluded.version, pools = excluded.pools, kinds = excluded.kinds,
+        started_at = clock_timestamp(), seen_at = clock_timestamp(), hears = false, draining = false`,
+);
+
+export async function registerWorker(db: Run, worker: WorkerInfo): Promise<void> {
+  const { id, host, pid, version, pools, kinds } = worker;
+  await db.run(putWorker, [id, host, pid, version, JSON.stringify(pools), kinds]);
+}
+
+const touchWorker = statement(
+  "beat",
+  `
+  update stint.worker
+  set seen_at = clock_timestamp(), hears = $2, draining = $3
+  where id = $1
+  returning id`,
+);
+
+/** Say that this worker lives. False: its row is gone (it was taken for dead) and must be registered again. */
+export async function beat(db: Run, id: string, hears: boolean, draining: boolean): Promise<boolean> {
+  return (await db.run(touchWorker, [id, hears, draining])).length > 0;
+}
+
+const deleteWorker = statement("forget-worker", `delete from stint.worker where id = $1`);
+
+export async function forgetWorker(db: Run, id: string): Promise<void> {
+  await db.run(deleteWorker, [id]);
+}
+
+const deleteSilentWorkers = statement(
+  "forget-silent-workers",
+  `
+  delete from stint.worker
+  where id in (
+    select id from stint.worker
+    where seen_at < statement_timestamp() - $1::bigint * interval '1 millisecond'
+    for update skip locked
+  )
+  returning id`,
+);
+
+/** Forget workers that have not been heard of for a while. Their jobs are rescued by lease, not by this. */
+export async function forgetSilentWorkers(db: Run, silentMs: number): Promise<string[]> {
+  return (await db.run(deleteSilentWorkers, [silentMs])).map((row) => row["id"] as string);
+}
+
+const selectWorkers = statement(
+  "workers",
+  `
+  select id, host, pid, version, pools, kinds, started_at, seen_at, hears, draining
+  from stint.worker
+  order by started_at, id`,
+);
+
+export async function listWorkers(db: Run): Promise<LiveWorker[]> {
+  return (await db.run(selectWorkers, [])).map(toWorker);
+}
+
+function toWorker(row: Row): LiveWorker {
+  return {
+    id: row["id"] as string,
+    host: row["host"] as string,
+    pid: row["pid"] as number,
+    version: row["version"] as string,
+    pools: row["pools"] as Record<string, number>,
+    kinds: row["kinds"] as string[],
+    startedAt: row["started_at"] as Date,
+    seenAt: row["seen_at"] as Date,
+    hears: row["hears"] as boolean,
+    draining: row["draining"] as boolean,
+  };
+}

@@ -1,0 +1,186 @@
+import type { Fence } from "#stint/model/job.js";
+import { newId } from "#stint/runtime/new-id.js";
+import { claim, claimQuarantined } from "#stint/sql/claim.js";
+import { enqueue } from "#stint/sql/enqueue.js";
+import { cancel, replay, runNow } from "#stint/sql/operate.js";
+import { promote } from "#stint/sql/promote.js";
+import { renew } from "#stint/sql/renew.js";
+import { rescue } from "#stint/sql/rescue.js";
+import { finish, putBack, type PutBack } from "#stint/sql/settle.js";
+import type { Fresh } from "../support/fresh.ts";
+import { kinds, queues, type Command, type Pick } from "./commands.ts";
+import { Reference, type NewJob } from "./reference.ts";
+
+const failed = { outcome: "failed" as const };
+const putBacks: Record<Extract<Command, { do: "putBack" }>["how"], Omit<PutBack, "fence">> = {
+  retry: { state: "retrying", delayMs: 250_000, spent: true, ending: failed },
+  "retry at once": { state: "retrying", delayMs: 0, spent: true, ending: failed },
+  snooze: { state: "scheduled", delayMs: 50_000, spent: false, ending: { outcome: "snoozed" } },
+  release: { state: "ready", delayMs: null, spent: false, ending: { outcome: "released" } },
+};
+
+/** What a command was answered: by the database, and by the model. They must be the same. */
+export type Answers = { real: unknown; model: unknown };
+
+/** The database and the model side by side, and what a test knows of both: the ids and fences that were given out. */
+export class World {
+  readonly model = new Reference();
+  readonly ids: string[] = [];
+  readonly fences: Fence[] = [];
+  readonly #fresh: Fresh;
+
+  constructor(fresh: Fresh) {
+    this.#fresh = fresh;
+  }
+
+  async run(command: Command): Promise<Answers> {
+    const { db } = this.#fresh;
+    const { model } = this;
+    switch (command.do) {
+      case "enqueue":
+        return await this.#enqueue(command);
+      case "claim":
+        return await this.#claim(command);
+      case "claimQuarantined":
+        return await this.#claimQuarantined();
+      case "renew": {
+        const fence = this.#pick(command.fence);
+        const [real] = await renew(db, [{ ...fence, leaseMs: command.leaseMs }]);
+        return {
+          real,
+          model: { job: fence.job, epoch: fence.epoch, ...model.renew(fence, command.leaseMs) },
+        };
+      }
+      case "finish": {
+        const fence = this.#pick(command.fence);
+        const ending = command.state === "succeeded" ? null : failed;
+        const { state } = command;
+        const ended = await finish(db, [{ fence, state, result: null, reason: "a reason", ending }]);
+        return {
+          real: ended.has(fence.job),
+          model: model.finish(fence, state, "a reason", ending?.outcome ?? null),
+        };
+      }
+      case "putBack": {
+        const fence = this.#pick(command.fence);
+        const how = putBacks[command.how];
+        const back = await putBack(db, [{ fence, ...how }]);
+        return {
+          real: back.has(fence.job),
+          model: model.putBack(fence, how.state, how.delayMs, how.spent, how.ending.outcome),
+        };
+      }
+      case "cancel":
+      case "replay":
+      case "runNow": {
+        const id = this.ids[command.job % Math.max(1, this.ids.length)] ?? newId();
+        const deed = { auditId: newId(), actor: "model", reason: "asked for" };
+        const deeds = { cancel, replay, runNow };
+        return { real: await deeds[command.do](db, id, deed), model: model[command.do](id, "asked for") };
+      }
+      case "rescue": {
+        const rescued = await rescue(db, { limit: 500, maxCrashes: 3 });
+        const real = rescued.map(({ job, state, crashes }) => ({ job, state, crashes }));
+        return { real: byJob(real), model: byJob(model.rescue(3)) };
+      }
+      case "promote": {
+        const { promoted, nextDueMs } = await promote(db, 500);
+        return { real: { promoted, someWait: nextDueMs !== null }, model: model.promote() };
+      }
+      case "tick":
+        break;
+    }
+    await this.#tick(command.ms);
+    return { real: "later", model: "later" };
+  }
+
+  async #enqueue({ jobs }: Extract<Command, { do: "enqueue" }>): Promise<Answers> {
+    const batch = jobs.map((job): NewJob => ({
+      id: newId(),
+      kind: kinds[job.kind] ?? "",
+      queue: queues[job.queue] ?? "",
+      priority: job.priority,
+      maxCrashes: job.maxCrashes,
+      delayMs: job.delayMs,
+      dedupe: job.dedupe === null ? null : { key: `key ${job.dedupe.key}`, until: job.dedupe.until },
+    }));
+    const rows = batch.map(({ id, kind, queue, priority, maxCrashes, delayMs, dedupe }) => ({
+      row: {
+        id,
+        kind,
+        queue,
+        priority,
+        ...(maxCrashes === null ? {} : { max_crashes: maxCrashes }),
+        ...(delayMs === null ? {} : { delay_ms: delayMs }),
+        ...(dedupe === null ? {} : { dedupe_key: dedupe.key }),
+        ...(typeof dedupe?.until === "string" ? { dedupe_until: dedupe.until } : {}),
+        ...(typeof dedupe?.until === "number" ? { dedupe_ms: dedupe.until } : {}),
+      },
+      payload: "{}",
+      meta: undefined,
+    }));
+    const answer = await enqueue(this.#fresh.db, rows, false);
+    this.ids.push(...answer.filter((row) => row.created).map((row) => row.id));
+    return { real: answer.map(({ id, created }) => ({ id, created })), model: this.model.enqueue(batch) };
+  }
+
+  async #claim(command: Extract<Command, { do: "claim" }>): Promise<Answers> {
+    const queue = queues[command.queue] ?? "";
+    const served = command.kinds === 2 ? kinds : [kinds[command.kinds] ?? ""];
+    const { limit, leaseMs } = command;
+    const leaseId = newId();
+    const worker = `worker ${limit}`;
+    const jobs = await claim(this.#fresh.db, {
+      worker,
+      leaseId,
+      leaseMs,
+      takes: [{ queue, limit }],
+      kinds: served,
+      kindLeaseMs: {},
+    });
+    this.fences.push(...jobs.map((job) => job.fence));
+    const expected = this.model.claim(queue, served, limit, worker, leaseId, leaseMs);
+    return { real: byJob(jobs.map((job) => job.fence)), model: byJob(expected) };
+  }
+
+  async #claimQuarantined(): Promise<Answers> {
+    const lease = { worker: "alone", leaseId: newId(), leaseMs: 250_000 };
+    const [job] = await claimQuarantined(this.#fresh.db, {
+      ...lease,
+      queues,
+      kinds,
+      kindLeaseMs: {},
+      waitedMs: 0,
+    });
+    const candidates = this.model.quarantined();
+    if (job === undefined) return { real: [], model: candidates };
+    this.fences.push(job.fence);
+    if (!candidates.includes(job.fence.job)) return { real: job.fence.job, model: candidates };
+    const { worker, leaseId, leaseMs } = lease;
+    return { real: job.fence, model: this.model.claimQuarantined(job.fence.job, worker, leaseId, leaseMs) };
+  }
+
+  /** Time is made to pass by making everything that is stored older. */
+  async #tick(ms: number): Promise<void> {
+    const delta = `${ms} * interval '1 ms'`;
+    await this.#fresh.sql(
+      `with jobs as (update stint.job set run_at = run_at - ${delta}, lease_until = lease_until - ${delta})
+       update stint.dedupe_window set expires_at = expires_at - ${delta}`,
+    );
+    this.model.tick(ms);
+  }
+
+  #pick({ stale, index }: Pick): Fence {
+    const nobody = { job: newId(), epoch: 1, leaseId: newId() };
+    const holding = this.fences.filter(({ job, epoch }) => {
+      const known = this.model.jobs.get(job);
+      return known?.state === "running" && known.epoch === epoch;
+    });
+    const from = stale || holding.length === 0 ? this.fences : holding;
+    return from[index % Math.max(1, from.length)] ?? nobody;
+  }
+}
+
+function byJob<T extends { job: string }>(list: readonly T[]): T[] {
+  return [...list].sort((a, b) => (a.job < b.job ? -1 : 1));
+}

@@ -1,0 +1,166 @@
+import { expect, test } from "vitest";
+import { newId } from "#stint/runtime/new-id.js";
+import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
+import { finish, putBack } from "#stint/sql/settle.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { addOne, deed, expire, running, stored, take } from "./jobs.ts";
+
+type AuditRow = { id: string; actor: string; action: string; reason: string | null; job_id: string };
+const audit = async (fresh: Fresh): Promise<AuditRow[]> =>
+  await fresh.sql<AuditRow>(`select id, actor, action, reason, job_id from stint.audit order by at`);
+
+async function dead(fresh: Fresh): Promise<string> {
+  const fence = await running(fresh.db, { key: "k", tags: ["t"], payload: { a: 1 } });
+  await finish(fresh.db, [
+    { fence, state: "dead", result: null, reason: "failed", ending: { outcome: "failed" } },
+  ]);
+  return fence.job;
+}
+
+test("cancelling a job that waits ends it, with who and why", async () => {
+  const fresh = await freshSchema();
+  const id = await addOne(fresh.db, { delay_ms: 60_000, key: "k" });
+  const why = deed("customer left");
+
+  const was = await cancel(fresh.db, id, why);
+
+  expect(was).toBe("waiting");
+  expect(await stored(fresh, id)).toMatchObject({
+    state: "cancelled",
+    reason: "customer left",
+    key: "k",
+    epoch: "0",
+  });
+  expect(await audit(fresh)).toEqual([
+    { id: why.auditId, actor: "tester", action: "cancel", reason: "customer left", job_id: id },
+  ]);
+});
+
+test("cancelling a job that runs asks for its end and leaves the attempt its lease", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db);
+
+  const was = await cancel(fresh.db, fence.job, deed());
+
+  expect(was).toBe("running");
+  expect(await stored(fresh, fence.job)).toMatchObject({
+    state: "running",
+    cancel_requested: true,
+    lease_id: fence.leaseId,
+  });
+  expect(await audit(fresh)).toHaveLength(1);
+});
+
+test("cancelling, running now and replaying a job in another state changes nothing and notes nothing", async () => {
+  const fresh = await freshSchema();
+  const ended = await running(fresh.db);
+  await finish(fresh.db, [{ fence: ended, state: "succeeded", result: null, reason: null, ending: null }]);
+  const ready = await addOne(fresh.db);
+  const before = await fresh.sql(`select * from stint.jobs order by id`);
+
+  const answers = [
+    await cancel(fresh.db, ended.job, deed()),
+    await cancel(fresh.db, newId(), deed()),
+    await runNow(fresh.db, ready, deed()),
+    await runNow(fresh.db, ended.job, deed()),
+    await replay(fresh.db, ready, deed()),
+    await replay(fresh.db, ended.job, deed()),
+    await replay(fresh.db, newId(), deed()),
+  ];
+
+  expect(answers).toEqual(answers.map(() => undefined));
+  expect(await fresh.sql(`select * from stint.jobs order by id`)).toEqual(before);
+  expect(await audit(fresh)).toEqual([]);
+});
+
+test.each(["scheduled", "retrying", "parked"] as const)("a %s job can be run now", async (state) => {
+  const fresh = await freshSchema();
+  const id = await addOne(fresh.db);
+  await fresh.sql(`update stint.job set state = $1, reason = 'review', run_at = now() + interval '1 day'`, [
+    state,
+  ]);
+
+  const queue = await runNow(fresh.db, id, deed());
+
+  expect(queue).toBe("main");
+  expect(await stored(fresh, id)).toMatchObject({ state: "ready", reason: null });
+  expect((await take(fresh.db)).map((job) => job.fence.job)).toEqual([id]);
+  expect(await audit(fresh)).toMatchObject([{ action: "run-now", job_id: id }]);
+});
+
+test("a replay starts a new run with fresh attempts; the epoch and the log go on", async () => {
+  const fresh = await freshSchema();
+  const id = await dead(fresh);
+
+  const queue = await replay(fresh.db, id, deed("fixed the template"));
+
+  expect(queue).toBe("main");
+  expect(await stored(fresh, id)).toMatchObject({
+    state: "ready",
+    run: 2,
+    epoch: "1",
+    attempts: 0,
+    crashes: 0,
+    reason: null,
+    key: "k",
+    tags: ["t"],
+    payload: { a: 1 },
+    log: [{ epoch: 1, outcome: "failed" }],
+  });
+  expect(await fresh.sql(`select from stint.history`)).toEqual([]);
+  expect(await audit(fresh)).toMatchObject([{ action: "replay", reason: "fixed the template" }]);
+  expect((await take(fresh.db))[0]).toMatchObject({ attempt: 1, run: 2, fence: { epoch: 2 } });
+});
+
+test("a worker left over from before the replay matches nothing any more", async () => {
+  const fresh = await freshSchema();
+  const old = await running(fresh.db);
+  await finish(fresh.db, [
+    { fence: old, state: "dead", result: null, reason: "x", ending: { outcome: "failed" } },
+  ]);
+  await replay(fresh.db, old.job, deed());
+  await take(fresh.db);
+
+  const finished = await finish(fresh.db, [
+    { fence: old, state: "succeeded", result: null, reason: null, ending: null },
+  ]);
+  const back = await putBack(fresh.db, [
+    { fence: old, state: "ready", delayMs: null, spent: false, ending: { outcome: "released" } },
+  ]);
+
+  expect([finished.size, back.size]).toEqual([0, 0]);
+  expect(await stateOf(fresh.db, old.job)).toBe("running");
+});
+
+test("a deed and its note stand or fall together", async () => {
+  const fresh = await freshSchema();
+  const id = await dead(fresh);
+  const noted = deed();
+  await fresh.sql(`insert into stint.audit (id, actor, action, job_id) values ($1, 'x', 'x', $2)`, [
+    noted.auditId,
+    id,
+  ]);
+
+  await expect(replay(fresh.db, id, noted)).rejects.toMatchObject({ code: "23505" });
+
+  expect(await stateOf(fresh.db, id)).toBe("dead");
+});
+
+test("a cancelled job can be replayed, and a crashed run's crashes are forgotten with it", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db);
+  await expire(fresh, fence.job);
+  await cancel(fresh.db, fence.job, deed());
+  await finish(fresh.db, [
+    { fence, state: "cancelled", result: null, reason: "x", ending: { outcome: "cancelled" } },
+  ]);
+
+  await replay(fresh.db, fence.job, deed());
+
+  expect(await stored(fresh, fence.job)).toMatchObject({
+    state: "ready",
+    run: 2,
+    crashes: 0,
+    cancel_requested: false,
+  });
+});

@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { newId } from "#stint/runtime/new-id.js";
+import { cancel } from "#stint/sql/operate.js";
+import { renew } from "#stint/sql/renew.js";
+import { finish } from "#stint/sql/settle.js";
+import { freshSchema } from "../support/fresh.ts";
+import { deed, expire, running, stored } from "./jobs.ts";
+import { session } from "./sessions.ts";
+
+test("a held lease is extended from now, by the database's clock", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db);
+  await expire(fresh, fence.job);
+
+  const answer = await renew(fresh.db, [{ ...fence, leaseMs: 45_000 }]);
+
+  expect(answer).toEqual([{ job: fence.job, epoch: 1, held: true, renewed: true, cancelRequested: false }]);
+  const [left] = await fresh.sql<{ ms: number }>(
+    `select extract(epoch from lease_until - clock_timestamp())::float8 * 1000 as ms from stint.job`,
+  );
+  expect(left?.ms).toBeGreaterThan(30_000);
+  expect(left?.ms).toBeLessThanOrEqual(45_000);
+});
+
+test("a lease of another epoch, another claim or a finished job is not held, and nothing is written", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db);
+  const gone = await running(fresh.db);
+  await finish(fresh.db, [{ fence: gone, state: "succeeded", result: null, reason: null, ending: null }]);
+  const before = await stored(fresh, fence.job);
+
+  const answer = await renew(fresh.db, [
+    { ...fence, epoch: 2, leaseMs: 90_000 },
+    { ...fence, leaseId: newId(), leaseMs: 90_000 },
+    { ...gone, leaseMs: 90_000 },
+    { job: newId(), epoch: 1, leaseId: newId(), leaseMs: 90_000 },
+  ]);
+
+  expect(answer.map((one) => one.held)).toEqual([false, false, false, false]);
+  expect(await stored(fresh, fence.job)).toEqual(before);
+});
+
+test("a renewal tells of a cancel that was asked for", async () => {
+  const { db } = await freshSchema();
+  const fence = await running(db);
+  await cancel(db, fence.job, deed());
+
+  const [answer] = await renew(db, [{ ...fence, leaseMs: 30_000 }]);
+
+  expect(answer).toMatchObject({ held: true, cancelRequested: true });
+});
+
+test("a row that another session has locked is stepped over: not waited for, not extended, still held", async () => {
+  const fresh = await freshSchema();
+  const free = await running(fresh.db);
+  const locked = await running(fresh.db);
+  const before = await stored(fresh, locked.job);
+  const other = await session(fresh);
+  await other.begin();
+  await cancel(other, locked.job, deed());
+
+  const answer = await renew(fresh.db, [
+    { ...locked, leaseMs: 500_000 },
+    { ...free, leaseMs: 500_000 },
+  ]);
+  await other.rollback();
+
+  expect(answer.map(({ job, held, renewed }) => ({ job, held, renewed }))).toEqual([
+    { job: locked.job, held: true, renewed: false },
+    { job: free.job, held: true, renewed: true },
+  ]);
+  expect((await stored(fresh, locked.job))["lease_until"]).toEqual(before["lease_until"]);
+  expect((await stored(fresh, free.job))["lease_until"]).not.toEqual(before["lease_until"]);
+});

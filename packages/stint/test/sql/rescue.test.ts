@@ -1,0 +1,178 @@
+import { expect, test } from "vitest";
+import { newId } from "#stint/runtime/new-id.js";
+import { claimQuarantined } from "#stint/sql/claim.js";
+import type { ClaimedJob } from "#stint/model/job.js";
+import { registerKinds } from "#stint/sql/kinds.js";
+import { cancel } from "#stint/sql/operate.js";
+import { rescue } from "#stint/sql/rescue.js";
+import { putBack } from "#stint/sql/settle.js";
+import type { Fresh } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
+import { add, addOne, deed, expire, running, stored, take } from "./jobs.ts";
+
+const limits = { limit: 200, maxCrashes: 3 };
+
+async function claimAlone(fresh: Fresh): Promise<ClaimedJob> {
+  const [job] = await claimQuarantined(fresh.db, {
+    worker: "w1",
+    leaseId: newId(),
+    queues: ["main"],
+    kinds: ["work"],
+    kindLeaseMs: {},
+    leaseMs: 30_000,
+    waitedMs: 0,
+  });
+  if (job === undefined) throw new Error("no job is in quarantine");
+  return job;
+}
+
+test("only jobs whose lease ran out are taken back", async () => {
+  const fresh = await freshSchema();
+  const alive = await running(fresh.db);
+  const lost = await running(fresh.db);
+  await expire(fresh, lost.job);
+
+  const rescued = await rescue(fresh.db, limits);
+
+  expect(rescued).toEqual([
+    { job: lost.job, kind: "work", queue: "main", worker: "w1", crashes: 1, state: "ready" },
+  ]);
+  expect((await stored(fresh, alive.job)).state).toBe("running");
+});
+
+test("a crash is counted apart: the attempt is given back, the place in the queue kept, the crash noted", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db, { run_at: "2020-01-01T00:00:00Z" });
+  await expire(fresh, fence.job);
+
+  await rescue(fresh.db, limits);
+
+  expect(await stored(fresh, fence.job)).toMatchObject({
+    state: "ready",
+    attempts: 0,
+    crashes: 1,
+    interruptions: 0,
+    epoch: "1",
+    lease_id: null,
+    lease_until: null,
+    worker: null,
+    run_at: new Date("2020-01-01T00:00:00Z"),
+    log: [{ epoch: 1, worker: "w1", lease: fence.leaseId, outcome: "crashed" }],
+  });
+});
+
+test("before the crash that would be its last a job goes into quarantine, after it it is dead", async () => {
+  const fresh = await freshSchema();
+  const id = await addOne(fresh.db);
+  const seen: unknown[] = [];
+
+  for (const alone of [false, false, true]) {
+    if (alone) {
+      await claimAlone(fresh);
+    } else {
+      await take(fresh.db);
+    }
+    await expire(fresh, id);
+    const [one] = await rescue(fresh.db, limits);
+    const { reason, attempts } = await stored(fresh, id);
+    seen.push([one?.state, one?.crashes, reason, attempts]);
+  }
+
+  expect(seen).toEqual([
+    ["ready", 1, null, 0],
+    ["parked", 2, "quarantine", 0],
+    ["dead", 3, "worker died while running it", 0],
+  ]);
+  expect((await stored(fresh, id)).log).toHaveLength(3);
+});
+
+test("a job's own number of crashes goes before the worker's default", async () => {
+  const fresh = await freshSchema();
+  const once = await running(fresh.db, { max_crashes: 1 });
+  const often = await running(fresh.db, { max_crashes: 50 });
+  await expire(fresh, once.job, often.job);
+
+  const rescued = await rescue(fresh.db, { limit: 10, maxCrashes: 2 });
+
+  expect(new Map(rescued.map((one) => [one.job, one.state]))).toEqual(
+    new Map([
+      [once.job, "dead"],
+      [often.job, "ready"],
+    ]),
+  );
+});
+
+test("a suspect that failed in its turn alone is not condemned by a crash beside others, but run alone again", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db, { max_crashes: 2 });
+  await expire(fresh, fence.job);
+  await rescue(fresh.db, limits);
+  const alone = await claimAlone(fresh);
+  await putBack(fresh.db, [
+    { fence: alone.fence, state: "retrying", delayMs: 0, spent: true, ending: { outcome: "failed" } },
+  ]);
+
+  await take(fresh.db);
+  await expire(fresh, fence.job);
+  const [beside] = await rescue(fresh.db, limits);
+  await claimAlone(fresh);
+  await expire(fresh, fence.job);
+  const [condemned] = await rescue(fresh.db, limits);
+
+  expect(beside).toMatchObject({ state: "parked", crashes: 2 });
+  expect(condemned).toMatchObject({ state: "dead", crashes: 3 });
+});
+
+test("a rescuer that does not serve the kind goes by what its workers said of it", async () => {
+  const fresh = await freshSchema();
+  await registerKinds(fresh.db, [{ name: "work", queue: "main", priority: null, maxCrashes: 1 }]);
+  const fence = await running(fresh.db);
+  await expire(fresh, fence.job);
+
+  const [rescued] = await rescue(fresh.db, limits);
+
+  expect(rescued?.state).toBe("dead");
+});
+
+test("a job that was to be cancelled is cancelled when its worker dies", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db);
+  await cancel(fresh.db, fence.job, deed());
+  await expire(fresh, fence.job);
+
+  const [rescued] = await rescue(fresh.db, limits);
+
+  expect(rescued?.state).toBe("cancelled");
+  expect(await stored(fresh, fence.job)).toMatchObject({ state: "cancelled", crashes: 1, attempts: 0 });
+});
+
+test("three hundred expired jobs behind as many live ones are all found, page by page", async () => {
+  const fresh = await freshSchema();
+  await add(
+    fresh.db,
+    Array.from({ length: 600 }, () => ({})),
+  );
+  const claimed = await take(fresh.db, { limit: 600 });
+  // Every second one is lost; the live ones are the older rows of the table and of the index.
+  const lost = claimed.filter((_, index) => index % 2 === 1).map((job) => job.fence.job);
+  await expire(fresh, ...lost);
+
+  const pages: string[][] = [];
+  for (;;) {
+    const page = await rescue(fresh.db, { limit: 100, maxCrashes: 3 });
+    if (page.length === 0) break;
+    pages.push(page.map((one) => one.job));
+  }
+
+  expect(pages.map((page) => page.length)).toEqual([100, 100, 100]);
+  expect(new Set(pages.flat())).toEqual(new Set(lost));
+  expect(await count(fresh, "running")).toBe(300);
+});
+
+async function count(fresh: Fresh, state: string): Promise<number> {
+  const [row] = await fresh.sql<{ n: number }>(
+    `select count(*)::integer as n from stint.job where state = $1`,
+    [state],
+  );
+  return row?.n ?? -1;
+}

@@ -1,0 +1,108 @@
+import type { Run } from "#stint/db/db.js";
+import type { Statement } from "#stint/db/statement.js";
+import { newId } from "#stint/runtime/new-id.js";
+import { auditOf } from "#stint/sql/audit.js";
+import { claim, claimedBy, claimQuarantined, quarantineWaits } from "#stint/sql/claim.js";
+import { enqueue, wake } from "#stint/sql/enqueue.js";
+import { finished, get, list } from "#stint/sql/find.js";
+import { registerKinds, unserved } from "#stint/sql/kinds.js";
+import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
+import { promote } from "#stint/sql/promote.js";
+import { dropOldDays, makePartitionsAhead, pruneDead, pruneSmall } from "#stint/sql/prune.js";
+import { queues } from "#stint/sql/queues.js";
+import { renew } from "#stint/sql/renew.js";
+import { rescue } from "#stint/sql/rescue.js";
+import { checkSchemaVersion } from "#stint/sql/schema-version.js";
+import { finish, putBack, settledByOwner } from "#stint/sql/settle.js";
+import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
+import { deed } from "./jobs.ts";
+
+const id = newId();
+const fence = { job: id, epoch: 1, leaseId: newId() };
+const fences = Array.from({ length: 20 }, () => ({ ...fence, job: newId() }));
+const day = 86_400_000;
+
+export const claimInput = {
+  worker: "w",
+  leaseId: newId(),
+  takes: [
+    { queue: "a", limit: 10 },
+    { queue: "b", limit: 3 },
+  ],
+  kinds: ["work", "other"],
+  kindLeaseMs: { work: 5_000 },
+  leaseMs: 30_000,
+};
+
+/** Every function of `sql/`, called once with plausible values. */
+export const calls: Record<string, (db: Run) => Promise<unknown>> = {
+  claim: (db) => claim(db, claimInput),
+  claimQuarantined: (db) => claimQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
+  quarantineWaits: (db) => quarantineWaits(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
+  claimedBy: (db) => claimedBy(db, { leaseId: id, kindLeaseMs: {}, leaseMs: 1 }),
+  enqueue: (db) =>
+    enqueue(db, [{ row: { id, kind: "k", queue: "a" }, payload: "{}", meta: undefined }], false),
+  wake: (db) => wake(db, ["ready:a"]),
+  get: (db) => get(db, id),
+  list: (db) => list(db, { limit: 10 }),
+  finished: (db) => finished(db, [id]),
+  auditOf: (db) => auditOf(db, id),
+  registerKinds: (db) => registerKinds(db, [{ name: "k", queue: "a", priority: 1, maxCrashes: 3 }]),
+  unserved: (db) => unserved(db, 1_000),
+  cancel: (db) => cancel(db, id, deed()),
+  runNow: (db) => runNow(db, id, deed()),
+  replay: (db) => replay(db, id, deed()),
+  stateOf: (db) => stateOf(db, id),
+  promote: (db) => promote(db, 1_000),
+  makePartitionsAhead: (db) => makePartitionsAhead(db, 7),
+  dropOldDays: (db) => dropOldDays(db, 30 * day),
+  pruneDead: (db) => pruneDead(db, 90 * day, 5_000),
+  pruneSmall: (db) => pruneSmall(db, { doneMs: 30 * day, auditMs: 90 * day }, 5_000),
+  queues: (db) => queues(db),
+  renew: (db) =>
+    renew(
+      db,
+      fences.map((one) => ({ ...one, leaseMs: 30_000 })),
+    ),
+  rescue: (db) => rescue(db, { limit: 200, maxCrashes: 3 }),
+  checkSchemaVersion: (db) => checkSchemaVersion(db, "stint"),
+  finish: (db) =>
+    finish(
+      db,
+      fences.map((one) => ({ fence: one, state: "succeeded", result: "1", reason: null, ending: null })),
+    ),
+  putBack: (db) =>
+    putBack(
+      db,
+      fences.map((one) => ({
+        fence: one,
+        state: "ready",
+        delayMs: null,
+        spent: false,
+        ending: { outcome: "released" },
+      })),
+    ),
+  settledByOwner: (db) => settledByOwner(db, fences),
+  registerWorker: (db) =>
+    registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),
+  beat: (db) => beat(db, "w", true, false),
+  forgetWorker: (db) => forgetWorker(db, "nobody"),
+  forgetSilentWorkers: (db) => forgetSilentWorkers(db, day),
+  listWorkers: (db) => listWorkers(db),
+};
+
+export type Sent = { statement: Statement; values: readonly unknown[] };
+
+/** The statements a call sends, with their values; nothing reaches a database. */
+export async function sentBy(call: (db: Run) => Promise<unknown>): Promise<Sent[]> {
+  const sent: Sent[] = [];
+  const recorder: Run = {
+    async run(statement, values) {
+      sent.push({ statement, values });
+      return await Promise.resolve([]);
+    },
+  };
+  // Without an answer some functions rightly complain; what they sent is all that is wanted.
+  await call(recorder).catch(() => undefined);
+  return sent;
+}
