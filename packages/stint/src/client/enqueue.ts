@@ -1,0 +1,199 @@
+import { ConnectionLost, type Db, type Run } from "../db/db.ts";
+import { codeOf, connectAdvice, troubleOf } from "../db/sqlstate.ts";
+import { DatabaseUnavailableError, UnknownOutcomeError } from "../errors.ts";
+import { Coalescer } from "../runtime/coalescer.ts";
+import { maskUrl } from "../runtime/mask.ts";
+import { Recovery } from "../runtime/recovery.ts";
+import { sleep } from "../runtime/sleep.ts";
+import { enqueue, type EncodedRow, type EnqueuedRow } from "../sql/enqueue.ts";
+import { explain } from "./ask.ts";
+import { heaviestBatch, inBatches, inLockOrder, largestBatch, weigh } from "./batches.ts";
+
+const tries = 4;
+const largestStatement = 2_000;
+
+export type EnqueuerOptions = {
+  db: Db;
+  /**
+   * For what may have to wait for somebody else's transaction. On the connections that everything else uses, two
+   * such waits would stop the client and its workers.
+   */
+  patientDb: Db;
+  /** Called before every try: refuses a schema this code cannot work with. */
+  ready: () => Promise<void>;
+  onEnqueued: (rows: readonly EncodedRow[], answers: readonly EnqueuedRow[]) => void;
+};
+
+/**
+ * Enqueues outside a transaction. Calls that arrive while a round trip is in flight share the next one, so one
+ * caller waits for nothing and a thousand callers need few commits.
+ */
+export class Enqueuer {
+  readonly #options: EnqueuerOptions;
+  readonly #plain: Coalescer<EncodedRow, EnqueuedRow>;
+  readonly #out = new Set<Promise<unknown>>();
+
+  constructor(options: EnqueuerOptions) {
+    this.#options = options;
+    this.#plain = new Coalescer({
+      send: (rows) => this.sendApart(rows),
+      maxBatch: largestBatch,
+      weigh,
+      maxWeight: heaviestBatch,
+      inFlight: 2,
+    });
+  }
+
+  /** One job. Committed when this resolves. */
+  async one(row: EncodedRow): Promise<EnqueuedRow> {
+    // A deduplicated job may have to wait for another transaction's end. Nobody else should wait with it.
+    if (row.row.dedupe_key !== undefined) return (await this.send([row]))[0] as EnqueuedRow;
+    return await this.#plain.submit(row);
+  }
+
+  /** Many jobs: all of them, or none. */
+  async send(rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
+    const sending = this.#persistently(rows);
+    this.#out.add(sending);
+    try {
+      const answers = await sending;
+      this.#options.onEnqueued(rows, answers);
+      return answers;
+    } finally {
+      this.#out.delete(sending);
+    }
+  }
+
+  /** Many jobs, of which each may fail by itself. */
+  async sendApart(rows: readonly EncodedRow[]): Promise<(EnqueuedRow | Error)[]> {
+    try {
+      return await this.send(rows);
+    } catch (error) {
+      if (rows.length === 1 || !mayBeOneRow(error)) return rows.map((row) => ownError(error, row));
+      // One of them cannot be stored and took the others down with it. Halves find it in few statements.
+      const middle = rows.length >> 1;
+      const first = await this.sendApart(rows.slice(0, middle));
+      return [...first, ...(await this.sendApart(rows.slice(middle)))];
+    }
+  }
+
+  /** Resolves when everything that was begun has ended. */
+  async idle(): Promise<void> {
+    await this.#plain.idle();
+    while (this.#out.size > 0) await Promise.allSettled(this.#out);
+  }
+
+  /**
+   * Send until it is answered. A repeat carries the same ids and says so, and the database then finds the job whether
+   * it is still live or has finished meanwhile; so an answer lost on the way cannot make a second job.
+   */
+  async #persistently(rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
+    const { db, patientDb, ready } = this.#options;
+    const waits = rows.some((row) => row.row.dedupe_key !== undefined);
+    const recovery = new Recovery();
+    let toSend = rows;
+    let unknown: ConnectionLost | undefined;
+    for (let left = tries; ; left--) {
+      let sent = false;
+      try {
+        await ready();
+        sent = true;
+        return await enqueueAll(waits ? patientDb : db, patientDb, toSend);
+      } catch (error) {
+        const lost = error instanceof ConnectionLost;
+        if (lost && sent) {
+          unknown = error;
+          toSend = rows.map((row) => ({ ...row, row: { ...row.row, again: true } }));
+        }
+        const passes = lost || error instanceof DatabaseUnavailableError || troubleOf(error) === "contention";
+        if (!passes) throw explain(error, db.schema);
+        if (left > 1) {
+          await sleep(recovery.next());
+          continue;
+        }
+        if (unknown !== undefined) throw unknownOutcome(rows, unknown);
+        throw lost || error instanceof DatabaseUnavailableError ? unavailable(rows, error) : error;
+      }
+    }
+  }
+}
+
+async function enqueueAll(db: Db, patientDb: Db, rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
+  if (inBatches(rows, largestStatement).length === 1) return await enqueue(db, rows, false);
+  return await patientDb.transaction(async (tx) => await enqueueBatches(tx, rows, false));
+}
+
+/** Enqueue in the user's transaction: sent once, and whatever goes wrong reaches them as it is. */
+export async function enqueueIn(
+  tx: Run,
+  rows: readonly EncodedRow[],
+  notify: boolean,
+  schema: string,
+): Promise<EnqueuedRow[]> {
+  try {
+    return await enqueueBatches(tx, rows, notify);
+  } catch (error) {
+    throw explain(error, schema);
+  }
+}
+
+async function enqueueBatches(tx: Run, rows: readonly EncodedRow[], notify: boolean): Promise<EnqueuedRow[]> {
+  // Each statement puts its own rows in order. Keys of several must be in order as a whole: two transactions that take
+  // the same keys in opposite order would deadlock.
+  const sorted = inLockOrder(rows.map((row, index) => ({ ...row, ordinal: index + 1 })));
+  const answers: EnqueuedRow[] = [];
+  let before = 0;
+  for (const batch of inBatches(sorted, largestStatement)) {
+    for (const answer of await enqueue(tx, batch, notify)) {
+      const { ordinal = 0 } = sorted[before + answer.ordinal - 1] ?? {};
+      answers.push({ ...answer, ordinal });
+    }
+    before += batch.length;
+  }
+  return answers.sort((a, b) => a.ordinal - b.ordinal);
+}
+
+/**
+ * Whether one row among many may be to blame. Missing rights or tables, a full disk or a cancelled statement would
+ * fail each of them alike.
+ */
+function mayBeOneRow(error: unknown): boolean {
+  if (troubleOf(error) === "data") return true;
+  const code = codeOf(error);
+  return (
+    troubleOf(error) === "other" &&
+    /^[0-9A-Z]{5}$/.test(code ?? "") &&
+    !/^(?:42|53|57|58|XX)/.test(code ?? "")
+  );
+}
+
+/** The error of one caller among those who shared a statement: it must name their job and nobody else's. */
+function ownError(error: unknown, row: EncodedRow): Error {
+  if (error instanceof UnknownOutcomeError) return unknownOutcome([row], error.cause);
+  if (error instanceof DatabaseUnavailableError) return unavailable([row], error.cause);
+  return error as Error;
+}
+
+function unknownOutcome(rows: readonly EncodedRow[], cause: unknown): UnknownOutcomeError {
+  return new UnknownOutcomeError(
+    "enqueue",
+    rows.map((row) => row.row.id),
+    { cause },
+  );
+}
+
+function unavailable(rows: readonly EncodedRow[], cause: unknown): DatabaseUnavailableError {
+  const [first] = rows;
+  const jobs = `job ${first?.row.id}${rows.length > 1 ? ` and ${rows.length - 1} more` : ""}`;
+  return new DatabaseUnavailableError(`${reason(cause)}, so ${jobs} was not sent and does not exist`, {
+    cause,
+    advice: connectAdvice(cause),
+  });
+}
+
+/** Why there was no connection, out of the error that says so. */
+function reason(error: unknown): string {
+  const cause: unknown = (error as { cause?: unknown } | null | undefined)?.cause ?? error;
+  const text = cause instanceof Error && cause.message !== "" ? cause.message : codeOf(cause);
+  return `no connection (${maskUrl(text ?? "no reason given")})`;
+}

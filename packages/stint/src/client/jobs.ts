@@ -1,0 +1,133 @@
+import type { Db } from "../db/db.ts";
+import { InvalidOptionError, JobNotFoundError, WrongStateError } from "../errors.ts";
+import type { Job } from "../model/job.ts";
+import { checkName, checkText } from "../model/names.ts";
+import { refuseUnknownKeys, requireInteger, requireOneOf } from "../model/options.ts";
+import { liveStates, states, type JobState } from "../model/state.ts";
+import { newId } from "../runtime/new-id.ts";
+import { auditOf, type AuditEntry } from "../sql/audit.ts";
+import { get, list, type ListFilter } from "../sql/find.ts";
+import { cancel, replay, runNow, stateOf, type Deed } from "../sql/operate.ts";
+import { act, ask } from "./ask.ts";
+import { requireId } from "./ids.ts";
+
+export type ListOptions = {
+  state?: JobState | readonly JobState[];
+  kind?: string;
+  queue?: string;
+  tenant?: string;
+  key?: string;
+  tag?: string;
+  /** The `next` of the page before. */
+  after?: string;
+  /** Jobs per page, at most 1000. Default 50. */
+  limit?: number;
+};
+
+/** One page of jobs, newest first, and where the next page begins. */
+export type Page = { readonly jobs: readonly Job[]; readonly next: string | undefined };
+
+/** Who does it and why. */
+export type ActOptions = { actor?: string; reason?: string };
+
+/** Looking at jobs, and acting on single ones. */
+export class Jobs {
+  readonly #db: Db;
+  readonly #actor: string;
+  /** Tell workers of what changed: a queue with a ready job, or that a running job was cancelled. */
+  readonly #tell: (hint: string) => void;
+
+  constructor(db: Db, actor: string, tell: (hint: string) => void) {
+    this.#db = db;
+    this.#actor = actor;
+    this.#tell = tell;
+  }
+
+  async get(id: string): Promise<Job | undefined> {
+    const wanted = requireId(id);
+    return await ask(this.#db, async (db) => await get(db, wanted));
+  }
+
+  async audit(id: string): Promise<AuditEntry[]> {
+    const wanted = requireId(id);
+    return await ask(this.#db, async (db) => await auditOf(db, wanted));
+  }
+
+  async list(options: ListOptions): Promise<Page> {
+    const { state, kind, queue, tenant, key, tag, after, limit: size } = options;
+    refuseUnknownKeys("list", options, ["state", "kind", "queue", "tenant", "key", "tag", "after", "limit"]);
+    const limit = requireInteger("list.limit", size ?? 50, { min: 1, max: 1000 });
+    const wanted = state === undefined ? states : [state].flat();
+    const filter: ListFilter = {
+      states: wanted.map((one) => requireOneOf("list.state", one, states)),
+      limit: limit + 1,
+      ...(kind === undefined ? {} : { kind: checkName(kind, "list.kind") }),
+      ...(queue === undefined ? {} : { queue: checkName(queue, "list.queue") }),
+      ...(tenant === undefined ? {} : { tenant: checkText(tenant, "list.tenant") }),
+      ...(key === undefined ? {} : { key: checkText(key, "list.key") }),
+      ...(tag === undefined ? {} : { tag: checkText(tag, "list.tag") }),
+      ...(after === undefined ? {} : { before: requireId(after, "list.after") }),
+    };
+    const found = await ask(this.#db, async (db) => await list(db, filter));
+    const jobs = found.slice(0, limit);
+    return { jobs, next: found.length > limit ? jobs.at(-1)?.id : undefined };
+  }
+
+  async cancel(jobId: string, options: ActOptions): Promise<"cancelled" | "asked"> {
+    const id = requireId(jobId);
+    const deed = this.#deed("cancel", options, false);
+    // A job that is being claimed at this moment is neither waiting nor running to this statement: look again.
+    for (let tries = 0; tries < 5; tries++) {
+      const was = await act(this.#db, "cancel", id, async (db) => await cancel(db, id, deed));
+      if (was === "waiting") return "cancelled";
+      if (was === "running") {
+        this.#tell("cancel");
+        return "asked";
+      }
+      const state = await this.#stateOf(id);
+      if (!(liveStates as readonly JobState[]).includes(state))
+        throw new WrongStateError(id, state, "cancel", liveStates);
+    }
+    throw new WrongStateError(id, "changing", "cancel", liveStates);
+  }
+
+  async runNow(jobId: string, options: ActOptions): Promise<void> {
+    const id = requireId(jobId);
+    const deed = this.#deed("runNow", options, false);
+    const queue = await act(this.#db, "runNow", id, async (db) => await runNow(db, id, deed));
+    if (queue !== undefined) {
+      this.#tell(`ready:${queue}`);
+      return;
+    }
+    const state = await this.#stateOf(id);
+    if (state !== "ready")
+      throw new WrongStateError(id, state, "runNow", ["scheduled", "retrying", "parked"]);
+  }
+
+  async replay(jobId: string, options: ActOptions = {}): Promise<void> {
+    const id = requireId(jobId);
+    const deed = this.#deed("replay", options, true);
+    const queue = await act(this.#db, "replay", id, async (db) => await replay(db, id, deed));
+    if (queue === undefined)
+      throw new WrongStateError(id, await this.#stateOf(id), "replay", ["dead", "cancelled"]);
+    this.#tell(`ready:${queue}`);
+  }
+
+  async #stateOf(id: string): Promise<JobState> {
+    const state = await ask(this.#db, async (db) => await stateOf(db, id));
+    if (state === undefined) throw new JobNotFoundError(id);
+    return state;
+  }
+
+  #deed(what: string, options: ActOptions, needsReason: boolean): Deed {
+    refuseUnknownKeys(what, options, ["actor", "reason"]);
+    if (needsReason && options.reason === undefined) {
+      throw new InvalidOptionError(`${what}.reason`, "is needed: say why, for the people who will ask later");
+    }
+    return {
+      auditId: newId(),
+      actor: options.actor === undefined ? this.#actor : checkText(options.actor, `${what}.actor`),
+      reason: options.reason === undefined ? null : checkText(options.reason, `${what}.reason`),
+    };
+  }
+}

@@ -1,0 +1,186 @@
+import { requirePriority, resolveKindPolicy, type JobDefinition } from "../define.ts";
+import { InvalidOptionError } from "../errors.ts";
+import { describe } from "../model/describe.ts";
+import { toMs, type Duration } from "../model/duration.ts";
+import { encodeJson } from "../model/json.ts";
+import { checkText, closest } from "../model/names.ts";
+import { refuseUnknownKeys, requireDate } from "../model/options.ts";
+import { isThenable, validate } from "../model/standard-schema.ts";
+import { newId } from "../runtime/new-id.ts";
+import type { EncodedRow, EnqueueRow } from "../sql/enqueue.ts";
+import { requireId } from "./ids.ts";
+
+/** Until the job that holds the key has started, has finished, or for a `Duration` from its enqueue. */
+export type DedupeUntil = "started" | "finished" | (string & {}) | number;
+
+export type EnqueueOptions = {
+  /** Repeat an enqueue whose outcome is unknown with the same id: it is then the same job. */
+  id?: string;
+  /** The earliest moment it may run. */
+  runAt?: Date;
+  /** Run this much later, by the database's clock. */
+  delay?: Duration;
+  /** Smaller runs first. */
+  priority?: number;
+  attempts?: number;
+  /** The business key of the logical work. Default: what the kind's `key` makes of the payload. */
+  key?: string;
+  /** At most one job of this kind with this key until it has started, has finished, or a time has passed. */
+  dedupe?: { key?: string; until?: DedupeUntil };
+  tenant?: string;
+  tags?: readonly string[];
+  /** Correlation id, trace context and the like. */
+  meta?: Record<string, unknown>;
+  timeout?: Duration;
+  lease?: Duration;
+  maxCrashes?: number;
+};
+
+const keys = [
+  "id",
+  "runAt",
+  "delay",
+  "priority",
+  "attempts",
+  "key",
+  "dedupe",
+  "tenant",
+  "tags",
+  "meta",
+  "timeout",
+  "lease",
+  "maxCrashes",
+] as const satisfies (keyof EnqueueOptions)[];
+
+const events = ["started", "finished"] as const;
+const maxTags = 32;
+const metaBytes = 16_384;
+// Beyond the year 9999 Postgres and JavaScript no longer write dates alike.
+const latestRunAt = Date.UTC(10_000, 0, 1) - 1;
+const earliestRunAt = 0;
+
+/**
+ * Check everything about one job before anything is written, and encode it once. All of it is read before the
+ * first await: what the caller changes in the payload after the call does not change the job.
+ */
+export async function prepareRow(
+  definition: JobDefinition,
+  payload: unknown,
+  options: EnqueueOptions,
+  maxPayloadBytes: number,
+): Promise<EncodedRow> {
+  const { kind } = definition;
+  refuseUnknownKeys(`enqueue("${kind}")`, options, keys);
+  const checked = validate(definition.payload, payload, { kind, root: "payload" });
+  // Whoever throws first is heard; the other must not end the process as an unhandled rejection.
+  if (isThenable(checked)) checked.then(undefined, () => undefined);
+  const row = encodeRow(definition, payload, options, maxPayloadBytes);
+  if (isThenable(checked)) await checked;
+  return row;
+}
+
+function encodeRow(
+  definition: JobDefinition,
+  payload: unknown,
+  options: EnqueueOptions,
+  maxPayloadBytes: number,
+): EncodedRow {
+  const { kind } = definition;
+  const what = `enqueue("${kind}")`;
+  const row: EnqueueRow = { id: newId(), kind, queue: definition.queue };
+  const key = options.key ?? definition.key?.(payload as never);
+  if (key !== undefined) row.key = checkText(key, `${what}.key`);
+
+  if (options.id !== undefined) {
+    row.id = requireId(options.id, `${what}.id`);
+    row.again = true;
+  }
+  setTime(row, what, options);
+
+  const priority = options.priority ?? definition.priority;
+  if (priority !== undefined) row.priority = requirePriority(`${what}.priority`, priority);
+  setPolicy(row, what, options);
+
+  if (options.tenant !== undefined) row.tenant = checkText(options.tenant, `${what}.tenant`);
+  if (options.tags !== undefined) row.tags = checkTags(options.tags, what);
+  if (options.dedupe !== undefined) setDedupe(row, what, options.dedupe);
+
+  return {
+    row,
+    payload: encodeJson(payload, { kind, root: "payload", maxBytes: maxPayloadBytes }),
+    meta: options.meta === undefined ? undefined : encodeMeta(options.meta, kind, what),
+  };
+}
+
+/** Only what this very job is given. The kind's own policy is its worker's to know, as it stands when the job runs. */
+function setPolicy(row: EnqueueRow, what: string, options: EnqueueOptions): void {
+  const { attempts, maxCrashes, timeoutMs, leaseMs } = resolveKindPolicy(what, options);
+  if (attempts !== undefined) row.max_attempts = attempts;
+  if (maxCrashes !== undefined) row.max_crashes = maxCrashes;
+  if (timeoutMs !== undefined) row.timeout_ms = timeoutMs;
+  if (leaseMs !== undefined) row.lease_ms = leaseMs;
+}
+
+function setTime(row: EnqueueRow, what: string, { runAt, delay }: EnqueueOptions): void {
+  if (runAt !== undefined && delay !== undefined) {
+    throw new InvalidOptionError(
+      what,
+      `takes runAt or delay, not both; got ${describe(runAt)} and ${describe(delay)}`,
+    );
+  }
+  if (runAt !== undefined) {
+    const at = requireDate(`${what}.runAt`, runAt);
+    if (at.getTime() > latestRunAt)
+      throw new InvalidOptionError(
+        `${what}.runAt`,
+        `must be in the year 9999 at the latest, got ${describe(at)}`,
+      );
+    // Postgres knows no year before 4713 BC, and writes those before 1 AD in another way.
+    if (at.getTime() < earliestRunAt)
+      throw new InvalidOptionError(`${what}.runAt`, `must be 1970 or later, got ${describe(at)}`);
+    row.run_at = at.toISOString();
+  }
+  if (delay !== undefined) row.delay_ms = toMs(delay, `${what}.delay`, { max: 100 * 365 * 86_400_000 });
+}
+
+function setDedupe(row: EnqueueRow, what: string, dedupe: NonNullable<EnqueueOptions["dedupe"]>): void {
+  refuseUnknownKeys(`${what}.dedupe`, dedupe, ["key", "until"]);
+  const key = dedupe.key ?? row.key;
+  if (key === undefined) {
+    throw new InvalidOptionError(
+      `${what}.dedupe.key`,
+      "is needed, because this job has no key of its own. Give dedupe: { key }, or a key",
+    );
+  }
+  row.dedupe_key = checkText(key, `${what}.dedupe.key`);
+  const until = dedupe.until ?? "finished";
+  const event = events.find((word) => word === until);
+  if (event !== undefined) {
+    row.dedupe_until = event;
+    return;
+  }
+  const word = typeof until === "string" ? closest(until, events) : undefined;
+  if (word !== undefined)
+    throw new InvalidOptionError(
+      `${what}.dedupe.until`,
+      `must be "started", "finished" or a duration, got ${describe(until)}; did you mean "${word}"?`,
+    );
+  row.dedupe_ms = toMs(until, `${what}.dedupe.until`, { min: 1 });
+}
+
+function checkTags(tags: readonly string[], what: string): readonly string[] {
+  if (!Array.isArray(tags) || tags.length > maxTags) {
+    throw new InvalidOptionError(
+      `${what}.tags`,
+      `must be an array of at most ${maxTags} strings, got ${Array.isArray(tags) ? tags.length : describe(tags)}`,
+    );
+  }
+  return tags.map((tag, index) => checkText(tag, `${what}.tags[${index}]`, { max: 128 }));
+}
+
+function encodeMeta(meta: Record<string, unknown>, kind: string, what: string): string {
+  if (typeof meta !== "object" || meta === null || Array.isArray(meta)) {
+    throw new InvalidOptionError(`${what}.meta`, `must be a plain object, got ${describe(meta)}`);
+  }
+  return encodeJson(meta, { kind, root: "meta", maxBytes: metaBytes });
+}

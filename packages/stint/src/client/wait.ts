@@ -1,0 +1,106 @@
+import { ConnectionLost, type Db } from "../db/db.ts";
+import { codeOf } from "../db/sqlstate.ts";
+import { DatabaseUnavailableError, JobFailedError, WaitTimeoutError } from "../errors.ts";
+import { sleep, Wakeable } from "../runtime/sleep.ts";
+import { finished, type Finished } from "../sql/find.ts";
+import { explain } from "./ask.ts";
+
+const shortestPollMs = 25;
+const longestPollMs = 1_000;
+
+type Waiter = {
+  resolve: (result: unknown) => void;
+  reject: (error: unknown) => void;
+  /** The waiting ends without the job having ended. */
+  giveUp: () => void;
+};
+
+/** Waits for jobs to end. One poll per process serves every waiter, so a thousand of them cost one statement. */
+export class Waiting {
+  readonly #db: Db;
+  readonly #waiters = new Map<string, Set<Waiter>>();
+  readonly #arrival = new Wakeable();
+  #polling = false;
+  #pollMs = shortestPollMs;
+  readonly #closed = new AbortController();
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  async for(job: string, timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<unknown> {
+    signal?.throwIfAborted();
+    const since = Date.now();
+    return await new Promise((resolve, reject) => {
+      const over = new AbortController();
+      const settle = (): void => {
+        over.abort();
+        signal?.removeEventListener("abort", abort);
+        const waiters = this.#waiters.get(job);
+        waiters?.delete(waiter);
+        if (waiters?.size === 0) this.#waiters.delete(job);
+        // Nobody left to ask for: the poll need not sleep on.
+        if (this.#waiters.size === 0) this.#arrival.wake();
+      };
+      const waiter: Waiter = {
+        resolve: (result) => (settle(), resolve(result)),
+        reject: (error) => (settle(), reject(error)),
+        giveUp: () => waiter.reject(new WaitTimeoutError(job, Date.now() - since)),
+      };
+      const abort = (): void => waiter.reject(signal?.reason);
+      signal?.addEventListener("abort", abort, { once: true });
+      if (timeoutMs !== undefined)
+        void sleep(timeoutMs, over.signal).then(() => over.signal.aborted || waiter.giveUp());
+
+      const waiters = this.#waiters.get(job) ?? new Set();
+      this.#waiters.set(job, waiters.add(waiter));
+      this.#pollMs = shortestPollMs;
+      if (this.#polling) this.#arrival.wake();
+      else void this.#poll();
+    });
+  }
+
+  /** Everybody who still waits stops waiting. */
+  close(): void {
+    this.#closed.abort();
+    for (const waiter of this.#everybody()) waiter.giveUp();
+  }
+
+  #everybody(): Waiter[] {
+    return [...this.#waiters.values()].flatMap((waiters) => Array.from(waiters));
+  }
+
+  async #poll(): Promise<void> {
+    this.#polling = true;
+    const { signal } = this.#closed;
+    while (this.#waiters.size > 0 && !signal.aborted) {
+      try {
+        for (const job of await finished(this.#db, [...this.#waiters.keys()])) this.#tell(job);
+      } catch (error) {
+        // While the database is away the waiters' own timeouts decide. What a poll can never get past must reach them.
+        if (isLasting(error)) {
+          for (const waiter of this.#everybody()) waiter.reject(explain(error, this.#db.schema));
+        }
+      }
+      if (this.#waiters.size === 0) break;
+      // Arrivals are answered soon, but however fast they come, no faster than this.
+      await sleep(shortestPollMs, signal);
+      if (this.#pollMs > shortestPollMs) await this.#arrival.wait(this.#pollMs - shortestPollMs, signal);
+      this.#pollMs = Math.min(this.#pollMs * 1.5, longestPollMs);
+    }
+    this.#polling = false;
+  }
+
+  #tell(job: Finished): void {
+    for (const waiter of this.#waiters.get(job.id) ?? []) {
+      if (job.state === "succeeded") waiter.resolve(job.result);
+      else waiter.reject(new JobFailedError(job.id, job.state, job.reason));
+    }
+  }
+}
+
+/** A missing table, a missing right. */
+function isLasting(error: unknown): boolean {
+  if (error instanceof ConnectionLost || error instanceof DatabaseUnavailableError) return false;
+  return /^(?:42|3F)/.test(codeOf(error) ?? "");
+}

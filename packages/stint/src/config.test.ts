@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { defineConfig, resolveConfig } from "./config.ts";
+import { defineJob, typed } from "./define.ts";
+import { handle } from "./worker/handler.ts";
+
+const add = defineJob("add", { payload: typed<{ a: number }>() });
+const mail = defineJob("mail", { payload: typed<{ to: string }>() });
+
+test("the kinds of the handlers may be enqueued without being listed, and listing them too does no harm", () => {
+  const config = defineConfig({
+    schema: "jobs",
+    jobs: [mail],
+    worker: {
+      pools: { default: 1 },
+      handlers: [handle(add, () => undefined), handle(mail, () => undefined)],
+    },
+  });
+
+  const { options, worker } = resolveConfig(config);
+
+  expect(options.jobs?.map((job) => job.kind)).toEqual(["mail", "add"]);
+  expect(options).not.toHaveProperty("worker");
+  expect(options.schema).toBe("jobs");
+  expect(worker?.pools).toEqual({ default: 1 });
+});
+
+test("a key that nothing reads is refused with what was meant", () => {
+  const misspelt = { databse: "postgres://localhost/app" } as object;
+
+  expect(() => defineConfig(misspelt)).toThrow(
+    'defineConfig.databse: is not an option; did you mean "database"?',
+  );
+  expect(() => resolveConfig(misspelt, "stint.config.ts")).toThrow("stint.config.ts.databse");
+});
+
+test("a config that is no object is refused", () => {
+  expect(() => resolveConfig(null as never, "stint.config.ts")).toThrow("stint.config.ts: must be an object");
+});

@@ -1,0 +1,58 @@
+export { createStint, entry, type Enqueued, type Enqueues, type ManyEntry, type Stint } from "./stint.ts";
+export {
+  defineJob,
+  typed,
+  type DefineOptions,
+  type JobDefinition,
+  type JobTypes,
+  type KindOptions,
+} from "./define.ts";
+export {
+  handle,
+  type Handler,
+  type HandlerContext,
+  type HandlerFunction,
+  type Middleware,
+} from "./worker/handler.ts";
+export type { Worker } from "./worker/worker.ts";
+export type { WorkerOptions } from "./worker/options.ts";
+export type { StopReport, WorkerEvents } from "./worker/events.ts";
+export { snooze, cancel, type Outcome } from "./model/outcome.ts";
+export { exponential, steps, type Backoff } from "./model/backoff.ts";
+export type { Duration } from "./model/duration.ts";
+export type { Attempt, AttemptOutcome, Fence, Job } from "./model/job.ts";
+export type { Failure } from "./model/failure.ts";
+export type { JobState, ParkReason } from "./model/state.ts";
+export type { StandardSchema } from "./model/standard-schema.ts";
+export { defineConfig, type StintConfig } from "./config.ts";
+export type { StintOptions } from "./client/options.ts";
+export type { DedupeUntil, EnqueueOptions } from "./client/prepare.ts";
+export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
+export type { Connection, ConnectionParts } from "./db/connection.ts";
+export type { Tx } from "./db/db.ts";
+export type { TransactionLike } from "./db/user-transaction.ts";
+export type { QueueCounts } from "./sql/queues.ts";
+export type { AuditEntry } from "./sql/audit.ts";
+export type { LiveWorker } from "./sql/workers.ts";
+export { jsonLogger, silentLogger, type Logger } from "./runtime/logger.ts";
+export {
+  CancelledError,
+  DatabaseUnavailableError,
+  InvalidOptionError,
+  InvalidPayloadError,
+  JobFailedError,
+  JobNotFoundError,
+  LeaseLostError,
+  PermanentError,
+  RateLimitedError,
+  SchemaVersionError,
+  StintError,
+  StoppingError,
+  TimedOutError,
+  TransactionRequiredError,
+  UnknownKindError,
+  UnknownOutcomeError,
+  WaitTimeoutError,
+  WrongStateError,
+} from "./errors.ts";
+export { version } from "./version.ts";

@@ -1,0 +1,396 @@
+import { ask } from "./client/ask.ts";
+import { Enqueuer, enqueueIn } from "./client/enqueue.ts";
+import { requireId } from "./client/ids.ts";
+import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/jobs.ts";
+import { Kinds } from "./client/kinds.ts";
+import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
+import { prepareRow, type EnqueueOptions } from "./client/prepare.ts";
+import { Waiting } from "./client/wait.ts";
+import { Waker } from "./client/waker.ts";
+import type { JobDefinition, JobTypes } from "./define.ts";
+import type { Connection } from "./db/connection.ts";
+import { PgDb } from "./db/pg.ts";
+import { inTransaction, type TransactionLike } from "./db/user-transaction.ts";
+import { InvalidOptionError, StintError, TransactionRequiredError } from "./errors.ts";
+import { describe } from "./model/describe.ts";
+import { toMs, type Duration } from "./model/duration.ts";
+import type { Job } from "./model/job.ts";
+import { refuseUnknownKeys, requireOneOf } from "./model/options.ts";
+import type { AuditEntry } from "./sql/audit.ts";
+import { queues, type QueueCounts } from "./sql/queues.ts";
+import type { EncodedRow, EnqueuedRow } from "./sql/enqueue.ts";
+import { listWorkers, type LiveWorker } from "./sql/workers.ts";
+import { checkSchemaVersion } from "./sql/schema-version.ts";
+import { version } from "./version.ts";
+import { resolveWorkerOptions, type WorkerOptions } from "./worker/options.ts";
+import { Worker } from "./worker/worker.ts";
+
+/** A job that is in the database, or will be when its transaction commits. */
+export type Enqueued<Types extends JobTypes = JobTypes> = {
+  readonly id: string;
+  readonly kind: string;
+  /** False: a job with the same dedupe key was there already, and this is its id. */
+  readonly created: boolean;
+  /** For the compiler only. */
+  readonly types?: Types;
+};
+
+/** One entry of `enqueueMany`. Made by `entry(definition, payload, options)`, so that each payload is checked by its own kind. */
+export type ManyEntry = {
+  readonly job: JobDefinition | string;
+  readonly payload: unknown;
+  readonly options?: EnqueueOptions;
+};
+
+/** Pair a kind with a payload that fits it, for `enqueueMany`. */
+export function entry<Types extends JobTypes>(
+  definition: JobDefinition<Types>,
+  payload: Types["in"],
+  options?: EnqueueOptions,
+): ManyEntry {
+  return { job: definition, payload, ...(options === undefined ? {} : { options }) };
+}
+
+/** What can be enqueued into: the client itself, or a transaction bound by `in(tx)`. */
+export interface Enqueues {
+  enqueue<Types extends JobTypes>(
+    job: JobDefinition<Types>,
+    payload: Types["in"],
+    options?: EnqueueOptions,
+  ): Promise<Enqueued<Types>>;
+  enqueue(kind: string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued>;
+  /** All of them, or none. Answers are in the order of the entries. */
+  enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
+}
+
+/** The client. Safe to share; opens connections only when they are needed. */
+export class Stint implements Enqueues {
+  readonly #options: ResolvedStintOptions;
+  readonly #db: PgDb;
+  readonly #patientDb: PgDb;
+  readonly #enqueuer: Enqueuer;
+  readonly #waker: Waker;
+  readonly #waiting: Waiting;
+  readonly #jobs: Jobs;
+  readonly #kinds: Kinds;
+  /** Those that may run, and how each comes to its end. */
+  readonly #workers = new Map<Worker, () => Promise<unknown>>();
+  #checked: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(options: ResolvedStintOptions) {
+    this.#options = options;
+    this.#kinds = new Kinds(options.jobs);
+    this.#db = openDb(options, options.connections);
+    this.#patientDb = openDb(options, 4);
+    this.#waker = new Waker(this.#db);
+    this.#enqueuer = new Enqueuer({
+      db: this.#db,
+      patientDb: this.#patientDb,
+      ready: () => this.#checkSchema(),
+      onEnqueued: (rows, answers) => this.#waker.enqueued(rows, answers, options.wake === "notify"),
+    });
+    this.#waiting = new Waiting(this.#db);
+    this.#jobs = new Jobs(this.#db, options.actor, (hint) =>
+      this.#waker.tell([hint], options.wake === "notify"),
+    );
+  }
+
+  /**
+   * Enqueue in your transaction: the jobs exist exactly if it commits.
+   *
+   * @throws {InvalidOptionError} This is not a transaction.
+   */
+  in(tx: TransactionLike): Enqueues {
+    const run = inTransaction(tx, this.#options.schema);
+    const send = async (rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> =>
+      await enqueueIn(run, rows, this.#options.wake === "notify", this.#options.schema);
+    return {
+      enqueue: async (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
+        const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) });
+        return toEnqueued(row, (await send([row]))[0]);
+      },
+      enqueueMany: async (entries) => await this.#many(entries, send, true),
+    };
+  }
+
+  /**
+   * Add a job, committed by the time this resolves. Calls made while another is on its way share a round trip.
+   *
+   * @throws {InvalidPayloadError} The payload does not fit, or would not survive JSON.
+   * @throws {UnknownOutcomeError} The connection was lost and could not be had again: repeat with the id it names.
+   */
+  async enqueue<Types extends JobTypes>(
+    job: JobDefinition<Types>,
+    payload: Types["in"],
+    options?: EnqueueOptions,
+  ): Promise<Enqueued<Types>>;
+  async enqueue(kind: string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued>;
+  async enqueue(job: JobDefinition | string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued> {
+    this.#requireOpen();
+    const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, true);
+    return toEnqueued(row, await this.#enqueuer.one(row));
+  }
+
+  async enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
+  /** With `onError: "report"` each entry succeeds or fails by itself; an Error stands in the place of one that failed. */
+  async enqueueMany(
+    entries: readonly ManyEntry[],
+    options: { onError: "report" },
+  ): Promise<(Enqueued | Error)[]>;
+  async enqueueMany(
+    entries: readonly ManyEntry[],
+    options: { onError?: "throw" | "report" } = {},
+  ): Promise<(Enqueued | Error)[]> {
+    refuseUnknownKeys("enqueueMany", options, ["onError"]);
+    const onError = requireOneOf("enqueueMany.onError", options.onError ?? "throw", ["throw", "report"]);
+    this.#requireOpen();
+    if (onError === "report") return await this.#report(entries);
+    return await this.#many(entries, async (rows) => await this.#enqueuer.send(rows), false);
+  }
+
+  /** A job as it stands, live or finished; undefined if there is none. */
+  async get(id: string): Promise<Job | undefined> {
+    this.#requireOpen();
+    return await this.#jobs.get(id);
+  }
+
+  /** Who cancelled, replayed or ran a job now, when and why; oldest first. */
+  async audit(id: string): Promise<AuditEntry[]> {
+    this.#requireOpen();
+    return await this.#jobs.audit(id);
+  }
+
+  /** Jobs, newest first, a page at a time. */
+  async list(options: ListOptions = {}): Promise<Page> {
+    this.#requireOpen();
+    return await this.#jobs.list(options);
+  }
+
+  /**
+   * End a job that waits ("cancelled"), or ask the worker that runs it to stop ("asked"). Either way no further attempt starts.
+   *
+   * @throws {WrongStateError} It has ended already.
+   */
+  async cancel(id: string, options: ActOptions = {}): Promise<"cancelled" | "asked"> {
+    this.#requireOpen();
+    return await this.#jobs.cancel(id, options);
+  }
+
+  /** Make a job that waits for its time, its retry or a person ready at once. */
+  async runNow(id: string, options: ActOptions = {}): Promise<void> {
+    this.#requireOpen();
+    await this.#jobs.runNow(id, options);
+  }
+
+  /** Send a dead or cancelled job round again, with fresh attempts and its history kept. Says who did it and why. */
+  async replay(id: string, options: ActOptions & { reason: string }): Promise<void> {
+    this.#requireOpen();
+    await this.#jobs.replay(id, options);
+  }
+
+  /**
+   * Wait for a job to succeed, and get its result.
+   *
+   * @throws {JobFailedError} It ended otherwise.
+   * @throws {WaitTimeoutError} It has not ended in time; it goes on.
+   */
+  async waitFor<Types extends JobTypes>(
+    job: Enqueued<Types> | string,
+    options: { timeout?: Duration; signal?: AbortSignal } = {},
+  ): Promise<Types["result"]> {
+    refuseUnknownKeys("waitFor", options, ["timeout", "signal"]);
+    this.#requireOpen();
+    const id = requireId(typeof job === "string" ? job : (job as Enqueued | undefined)?.id, "waitFor(job)");
+    if (options.signal !== undefined && !(options.signal instanceof AbortSignal))
+      throw new InvalidOptionError(
+        "waitFor.signal",
+        `must be an AbortSignal, got ${describe(options.signal)}`,
+      );
+    const timeoutMs = options.timeout === undefined ? undefined : toMs(options.timeout, "waitFor.timeout");
+    return await this.#waiting.for(id, timeoutMs, options.signal);
+  }
+
+  /** How many jobs each queue holds, by state. */
+  async queues(): Promise<QueueCounts[]> {
+    this.#requireOpen();
+    return await ask(this.#db, queues);
+  }
+
+  /** The workers that live. */
+  async workers(): Promise<LiveWorker[]> {
+    this.#requireOpen();
+    return await ask(this.#db, listWorkers);
+  }
+
+  /** Make a worker. It does nothing until it is started. */
+  worker(options: WorkerOptions): Worker {
+    if (this.#closing !== undefined) throw closedError();
+    const resolved = resolveWorkerOptions(options);
+    for (const handler of resolved.handlers.values()) this.#kinds.add(handler.definition);
+    const { connection, prepare, wake, maxPayloadBytes, logger } = this.#options;
+    requirePassable(connection);
+    const worker = new Worker(
+      {
+        db: this.#db,
+        connection,
+        prepare,
+        wake,
+        maxResultBytes: maxPayloadBytes,
+        version,
+        logger,
+        listen: (listener) => this.#waker.listen(listener),
+        tell: (hints) => this.#waker.tell(hints, wake === "notify"),
+      },
+      resolved,
+    );
+    this.#keep(worker);
+    return worker;
+  }
+
+  /** Stop the workers made here, finish what is on its way, and close every connection. */
+  async close(): Promise<void> {
+    this.#closing ??= this.#close();
+    await this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // Open until they have stopped: what drains may still enqueue, and must be able to record how it ended.
+    if (this.#workers.size > 0) await Promise.allSettled([...this.#workers.values()].map((end) => end()));
+    this.#closed = true;
+    this.#waiting.close();
+    await this.#enqueuer.idle();
+    await this.#waker.idle();
+    await Promise.all([this.#db.close(), this.#patientDb.close()]);
+  }
+
+  #keep(worker: Worker): void {
+    const stopped = new Promise<void>((resolve) => {
+      worker.on("stopped", () => {
+        this.#workers.delete(worker);
+        resolve();
+      });
+    });
+    this.#workers.set(worker, () => worker.stop());
+    // A second stop would cut short the draining that somebody else began.
+    worker.on("stopping", () => this.#workers.set(worker, () => stopped));
+  }
+
+  #requireOpen(): void {
+    if (this.#closed) throw closedError();
+  }
+
+  async #prepare(entry: ManyEntry, outside = false): Promise<EncodedRow> {
+    const definition = this.#kinds.find(entry.job);
+    if (outside && definition.requiresTransaction) throw new TransactionRequiredError(definition.kind);
+    return await prepareRow(definition, entry.payload, entry.options ?? {}, this.#options.maxPayloadBytes);
+  }
+
+  async #many(
+    entries: readonly ManyEntry[],
+    send: (rows: readonly EncodedRow[]) => Promise<EnqueuedRow[]>,
+    inside: boolean,
+  ): Promise<Enqueued[]> {
+    const rows = await Promise.all(
+      requireEntries(entries).map((entry, index) =>
+        this.#prepare(entry, !inside).catch((error: unknown) => {
+          throw atEntry(error, index);
+        }),
+      ),
+    );
+    if (rows.length === 0) return [];
+    const answers = await send(rows);
+    return rows.map((row, index) => toEnqueued(row, answers[index]));
+  }
+
+  async #report(entries: readonly ManyEntry[]): Promise<(Enqueued | Error)[]> {
+    const prepared = await Promise.allSettled(
+      requireEntries(entries).map((entry) => this.#prepare(entry, true)),
+    );
+    const good = prepared.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    const answers = good.length === 0 ? [] : await this.#enqueuer.sendApart(good);
+    let next = 0;
+    return prepared.map((one, index) => {
+      if (one.status === "rejected") return atEntry(one.reason, index) as Error;
+      const answer = answers[next++];
+      return answer instanceof Error ? answer : toEnqueued(one.value, answer);
+    });
+  }
+
+  /** Once per client, before its first own write. A schema that does not fit is refused until it does. */
+  async #checkSchema(): Promise<void> {
+    this.#checked ??= checkSchemaVersion(this.#db, this.#options.schema).catch((error: unknown) => {
+      this.#checked = undefined;
+      throw error;
+    });
+    await this.#checked;
+  }
+}
+
+function openDb(options: ResolvedStintOptions, connections: number): PgDb {
+  return new PgDb({
+    connection: options.connection,
+    schema: options.schema,
+    connections,
+    transactions: 5,
+    applicationName: "stint",
+    prepare: options.prepare,
+    deadlineMs: 15_000,
+    connectDeadlineMs: 5_000,
+    onError: (error) => options.logger.debug({ err: error }, "a connection was lost"),
+  });
+}
+
+function requireEntries(entries: readonly ManyEntry[]): readonly ManyEntry[] {
+  const isEntry = (entry: unknown): boolean => typeof entry === "object" && entry !== null && "job" in entry;
+  const given: unknown = entries;
+  const wrong = Array.isArray(given) ? given.findIndex((entry) => !isEntry(entry)) : -1;
+  if (Array.isArray(given) && wrong === -1) return entries;
+  throw new InvalidOptionError(
+    wrong === -1 ? "enqueueMany" : `enqueueMany[${wrong}]`,
+    wrong === -1
+      ? `takes an array of entries made by entry(…), got ${describe(given)}`
+      : `must be made by entry(…), got ${describe(entries[wrong])}`,
+  );
+}
+
+/** The same error, saying which entry it speaks of. */
+function atEntry(error: unknown, index: number): unknown {
+  if (!(error instanceof StintError)) return error;
+  const { message } = error;
+  error.message = `enqueueMany[${index}]: ${message}`;
+  error.stack = error.stack?.replace(message, () => error.message) ?? error.message;
+  return error;
+}
+
+function closedError(): InvalidOptionError {
+  return new InvalidOptionError("stint", "was closed. Make another client with createStint(…)");
+}
+
+/** Leases are kept on a thread of their own, which connects by itself; a function cannot be passed to it. */
+function requirePassable(connection: Connection): void {
+  try {
+    structuredClone(connection);
+  } catch (error) {
+    throw new InvalidOptionError(
+      "createStint.database",
+      "must not contain functions where a worker is made, because its lease thread connects by itself",
+      { cause: error },
+    );
+  }
+}
+
+function toEnqueued(row: EncodedRow, answer: EnqueuedRow | undefined): Enqueued {
+  if (answer === undefined) throw new Error(`enqueue: the database gave no answer for job ${row.row.id}`);
+  return { id: answer.id, kind: row.row.kind, created: answer.created };
+}
+
+/**
+ * Make a client.
+ *
+ * @throws {InvalidOptionError} An option cannot work.
+ */
+export function createStint(options: StintOptions = {}): Stint {
+  return new Stint(resolveStintOptions(options));
+}

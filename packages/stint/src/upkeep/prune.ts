@@ -1,0 +1,25 @@
+import type { Db } from "../db/db.ts";
+import { dropOldDays, makePartitionsAhead, pruneDead, pruneSmall } from "../sql/prune.ts";
+import { about, Service, type ServiceOptions } from "./service.ts";
+
+const everyMs = 600_000;
+const daysAhead = 7;
+const batch = 5_000;
+const betweenBatchesMs = 1_000;
+
+/** Makes tomorrow's partitions and drops the ones that are past their retention. */
+export function pruneService(
+  db: Db,
+  options: { keepDoneMs: number; keepDeadMs: number } & Pick<ServiceOptions, "logger">,
+): Service {
+  const { keepDoneMs, keepDeadMs, logger } = options;
+  const tick = async (): Promise<number> => {
+    // Apart, each in its own transaction: creating must not depend on dropping.
+    await makePartitionsAhead(db, daysAhead);
+    await dropOldDays(db, keepDoneMs);
+    const dead = await pruneDead(db, keepDeadMs, batch);
+    const others = await pruneSmall(db, { doneMs: keepDoneMs, auditMs: keepDeadMs }, batch);
+    return Math.max(dead, others) === batch ? betweenBatchesMs : about(everyMs);
+  };
+  return new Service({ name: "prune", logger, tick });
+}

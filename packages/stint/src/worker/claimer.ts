@@ -1,0 +1,65 @@
+import { randomUUID } from "node:crypto";
+import { ConnectionLost, type Db } from "../db/db.ts";
+import type { ClaimedJob } from "../model/job.ts";
+import { Recovery } from "../runtime/recovery.ts";
+import { sleep } from "../runtime/sleep.ts";
+import { claim, claimedBy, claimQuarantined, quarantineWaits, type ClaimInput } from "../sql/claim.ts";
+
+export type ClaimerOptions = Pick<ClaimInput, "worker" | "kinds" | "kindLeaseMs" | "leaseMs"> & {
+  readonly db: Db;
+  readonly queues: readonly string[];
+};
+
+/** Claims for one worker, each under a lease id of its own, and finds what a claim took whose answer was lost. */
+export class Claimer {
+  readonly #options: ClaimerOptions;
+
+  constructor(options: ClaimerOptions) {
+    this.#options = options;
+  }
+
+  /** Ready jobs, up to the limit of each queue. */
+  async ready(takes: ClaimInput["takes"], stopping: AbortSignal): Promise<ClaimedJob[]> {
+    const input = this.#input();
+    return await this.#surely(input, () => claim(this.#options.db, { ...input, takes }), stopping);
+  }
+
+  /** One job that is suspected of killing its worker. Only for a worker that runs nothing else. */
+  async suspect(stopping: AbortSignal): Promise<ClaimedJob | undefined> {
+    const { db, queues } = this.#options;
+    const input = this.#input();
+    const send = (): Promise<ClaimedJob[]> => claimQuarantined(db, { ...input, queues, waitedMs: 0 });
+    return (await this.#surely(input, send, stopping))[0];
+  }
+
+  async suspectWaits(waitedMs: number): Promise<boolean> {
+    const { db, kinds, queues } = this.#options;
+    return await quarantineWaits(db, { kinds, queues, waitedMs });
+  }
+
+  /** A claim whose answer was lost may have taken jobs all the same. They are ours for as long as their lease lasts. */
+  async #surely(
+    input: Omit<ClaimInput, "takes">,
+    send: () => Promise<ClaimedJob[]>,
+    stopping: AbortSignal,
+  ): Promise<ClaimedJob[]> {
+    const until = performance.now() + input.leaseMs;
+    const recovery = new Recovery();
+    let lost: unknown;
+    for (;;) {
+      try {
+        return lost === undefined ? await send() : await claimedBy(this.#options.db, input);
+      } catch (error) {
+        if (lost === undefined && !(error instanceof ConnectionLost)) throw error;
+        lost = error;
+        await sleep(recovery.next(), stopping);
+        if (stopping.aborted || performance.now() > until) throw error;
+      }
+    }
+  }
+
+  #input(): Omit<ClaimInput, "takes"> {
+    const { worker, kinds, kindLeaseMs, leaseMs } = this.#options;
+    return { worker, leaseId: randomUUID(), kinds, kindLeaseMs, leaseMs };
+  }
+}

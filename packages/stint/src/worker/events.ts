@@ -1,0 +1,58 @@
+import type { Failure } from "../model/failure.ts";
+import type { AttemptOutcome } from "../model/job.ts";
+import type { Unserved } from "../sql/kinds.ts";
+import type { Rescued } from "../sql/rescue.ts";
+
+/** Everything a worker tells its listeners. A listener that throws is logged and harms nothing. */
+export type WorkerEvents = {
+  started: { worker: string };
+  stopping: { worker: string; running: number };
+  stopped: StopReport;
+  claimed: { jobs: readonly { id: string; kind: string }[] };
+  /** An attempt ended and its outcome was recorded. */
+  settled: {
+    id: string;
+    kind: string;
+    attempt: number;
+    outcome: AttemptOutcome;
+    state: string;
+    ms: number;
+    /** What went wrong, if something did. */
+    error?: Failure;
+  };
+  /** An attempt ended, but the job was no longer this worker's: nothing was recorded. */
+  leaseLost: { id: string; kind: string; epoch: number };
+  /** A job whose worker was silent was taken back. */
+  rescued: Rescued;
+  /** Jobs wait that no worker serves. */
+  unserved: readonly Unserved[];
+  /** The event loop stood still. Leases were renewed meanwhile; nothing else was done. */
+  blocked: { ms: number; kinds: readonly string[] };
+  /** A handler went on after its signal aborted and its time to end was over. Its slot stays taken. */
+  stuck: { id: string; kind: string };
+};
+
+const names: Record<keyof WorkerEvents, true> = {
+  started: true,
+  stopping: true,
+  stopped: true,
+  claimed: true,
+  settled: true,
+  leaseLost: true,
+  rescued: true,
+  unserved: true,
+  blocked: true,
+  stuck: true,
+};
+
+/** For refusing a listener that would never be called. */
+export const workerEventNames = Object.keys(names) as readonly (keyof WorkerEvents)[];
+
+export type StopReport = {
+  worker: string;
+  /** How many attempts ended by themselves while draining. */
+  drained: number;
+  /** How many were handed back unspent. */
+  released: number;
+  ms: number;
+};

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { Emitter } from "../runtime/emitter.ts";
+import type { Logger } from "../runtime/logger.ts";
+import type { WorkerEvents } from "./events.ts";
+import { logEvents } from "./log-events.ts";
+
+test.each([
+  ["failed", "retrying", "warn"],
+  ["timed-out", "retrying", "warn"],
+  ["failed", "dead", "error"],
+] as const)("an attempt that %s and left the job %s is logged with its error", (outcome, state, level) => {
+  const lines: { level: string; fields: object }[] = [];
+  const write = (name: string) => (fields: object) => void lines.push({ level: name, fields });
+  const logger: Logger = {
+    debug: write("debug"),
+    info: write("info"),
+    warn: write("warn"),
+    error: write("error"),
+    child: () => logger,
+  };
+  const events = new Emitter<WorkerEvents>(() => undefined);
+  logEvents(events, logger);
+  const error = { class: "TypeError", message: "no such thing", stack: "TypeError: no such thing\n    at x" };
+  events.emit("settled", { id: "1", kind: "note", attempt: 2, outcome, state, ms: 5, error });
+
+  const fields = expect.objectContaining({ err: { class: "TypeError", message: "no such thing" } }) as object;
+  expect(lines).toEqual([{ level, fields }]);
+});

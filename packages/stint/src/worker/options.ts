@@ -1,0 +1,157 @@
+import { leaseLimits, type KindOptions } from "../define.ts";
+import { InvalidOptionError } from "../errors.ts";
+import { defaultBackoff, resolveBackoff, type ResolvedBackoff } from "../model/backoff.ts";
+import { describe } from "../model/describe.ts";
+import { toMs, type Duration } from "../model/duration.ts";
+import { checkName, checkText } from "../model/names.ts";
+import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "../model/options.ts";
+import type { Handler, Middleware } from "./handler.ts";
+
+export type WorkerOptions = KindOptions & {
+  /** Slots by queue: how many jobs of it this worker runs at once. A pool of several queues shares its slots. */
+  pools: Record<string, number | { queues: readonly string[]; slots: number }>;
+  handlers: readonly Handler[];
+  /** Wrap each attempt, the first outermost. */
+  middlewares?: readonly Middleware[];
+  /** Shown in the database and in logs. Default: host, process id and a random end. */
+  name?: string;
+  /** Look for work at least this often. Default 5 s while wakes arrive, 1 s while they do not. */
+  poll?: Duration;
+  /** How often expired leases are looked for. Default 5 s. */
+  rescueEvery?: Duration;
+  /** How long `stop` lets running attempts finish. Default 20 s. */
+  drain?: Duration;
+  /** How long they then get to react to their signal. Default 5 s. */
+  abort?: Duration;
+  /** Stop on SIGTERM and SIGINT. Default true. */
+  signals?: boolean;
+  /** How long finished jobs are kept. Default 7 days; the dead 90 days. */
+  retention?: { done?: Duration; dead?: Duration };
+};
+
+export type Pool = { readonly name: string; readonly queues: readonly string[]; readonly slots: number };
+
+export type ResolvedWorkerOptions = {
+  readonly pools: readonly Pool[];
+  readonly handlers: ReadonlyMap<string, Handler>;
+  readonly middlewares: readonly Middleware[];
+  readonly name: string | undefined;
+  readonly attempts: number;
+  readonly backoff: ResolvedBackoff;
+  readonly timeoutMs: number;
+  readonly leaseMs: number;
+  readonly maxCrashes: number;
+  readonly pollMs: number | undefined;
+  readonly rescueEveryMs: number;
+  readonly drainMs: number;
+  readonly abortMs: number;
+  readonly signals: boolean;
+  readonly keepDoneMs: number;
+  readonly keepDeadMs: number;
+};
+
+const keys = [
+  "pools",
+  "handlers",
+  "middlewares",
+  "name",
+  "attempts",
+  "backoff",
+  "timeout",
+  "lease",
+  "maxCrashes",
+  "poll",
+  "rescueEvery",
+  "drain",
+  "abort",
+  "signals",
+  "retention",
+] as const satisfies (keyof WorkerOptions)[];
+
+/** Fill in defaults, refuse what cannot work, freeze the rest. The only place worker options are checked. */
+export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOptions {
+  refuseUnknownKeys("worker", input, keys);
+  const retention = input.retention ?? {};
+  refuseUnknownKeys("worker.retention", retention, ["done", "dead"]);
+  for (const [index, middleware] of (input.middlewares ?? []).entries()) {
+    requireFunction(`worker.middlewares[${index}]`, middleware);
+  }
+  const pools = resolvePools(input.pools);
+  return Object.freeze({
+    pools,
+    handlers: resolveHandlers(input.handlers, pools),
+    middlewares: Object.freeze([...(input.middlewares ?? [])]),
+    name: input.name === undefined ? undefined : checkText(input.name, "worker.name", { max: 128 }),
+    attempts: requireInteger("worker.attempts", input.attempts ?? 5, { min: 1, max: 1000 }),
+    backoff: input.backoff === undefined ? defaultBackoff : resolveBackoff(input.backoff, "worker.backoff"),
+    timeoutMs: toMs(input.timeout ?? "1h", "worker.timeout", { min: 1 }),
+    leaseMs: toMs(input.lease ?? "30s", "worker.lease", leaseLimits),
+    maxCrashes: requireInteger("worker.maxCrashes", input.maxCrashes ?? 3, { min: 1, max: 100 }),
+    pollMs: input.poll === undefined ? undefined : toMs(input.poll, "worker.poll", { min: 10 }),
+    rescueEveryMs: toMs(input.rescueEvery ?? "5s", "worker.rescueEvery", { min: 100 }),
+    drainMs: toMs(input.drain ?? "20s", "worker.drain"),
+    abortMs: toMs(input.abort ?? "5s", "worker.abort"),
+    signals: requireBoolean("worker.signals", input.signals ?? true),
+    keepDoneMs: toMs(retention.done ?? "7d", "worker.retention.done"),
+    keepDeadMs: toMs(retention.dead ?? "90d", "worker.retention.dead"),
+  });
+}
+
+function resolvePools(input: WorkerOptions["pools"]): readonly Pool[] {
+  const seen = new Set<string>();
+  const pools = Object.entries(input ?? {}).map(([name, pool]): Pool => {
+    const option = `worker.pools.${name}`;
+    checkName(name, option);
+    const { queues, slots } =
+      typeof pool === "object" && pool !== null ? pool : { queues: [name], slots: pool };
+    for (const queue of queues) {
+      checkName(queue, `${option}.queues`);
+      if (seen.has(queue))
+        throw new InvalidOptionError(option, `serves queue "${queue}", which another pool serves already`);
+      seen.add(queue);
+    }
+    return Object.freeze({
+      name,
+      queues: Object.freeze([...queues]),
+      slots: requireInteger(option, slots, { min: 1, max: 10_000 }),
+    });
+  });
+  if (seen.size === 0)
+    throw new InvalidOptionError("worker.pools", "must name at least one queue, as in { default: 10 }");
+  return Object.freeze(pools);
+}
+
+function resolveHandlers(input: readonly Handler[], pools: readonly Pool[]): ReadonlyMap<string, Handler> {
+  const served = new Set(pools.flatMap((pool) => pool.queues));
+  const handlers = new Map<string, Handler>();
+  const given: unknown = input ?? [];
+  if (!Array.isArray(given))
+    throw new InvalidOptionError("worker.handlers", `must be an array of handlers, got ${describe(given)}`);
+  for (const [index, value] of given.entries()) {
+    const handler = requireHandler(`worker.handlers[${index}]`, value);
+    const { kind, queue } = handler.definition;
+    if (handlers.has(kind))
+      throw new InvalidOptionError("worker.handlers", `has two handlers for kind "${kind}"`);
+    // Inert otherwise: its jobs would wait in a queue this worker never looks into.
+    if (!served.has(queue)) {
+      throw new InvalidOptionError(
+        "worker.pools",
+        `must serve queue "${queue}", where jobs of kind "${kind}" wait`,
+      );
+    }
+    handlers.set(kind, handler);
+  }
+  if (handlers.size === 0)
+    throw new InvalidOptionError(
+      "worker.handlers",
+      "must have at least one handler, made by handle(job, fn)",
+    );
+  return handlers;
+}
+
+function requireHandler(option: string, value: unknown): Handler {
+  const { definition, run, policy } = (value ?? {}) as Partial<Handler>;
+  if (typeof definition?.kind === "string" && typeof run === "function" && typeof policy === "object")
+    return value as Handler;
+  throw new InvalidOptionError(option, `must be made by handle(job, fn), got ${describe(value)}`);
+}

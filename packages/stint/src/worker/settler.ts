@@ -1,0 +1,136 @@
+import { ConnectionLost, type Db } from "../db/db.ts";
+import { troubleOf } from "../db/sqlstate.ts";
+import { DatabaseUnavailableError } from "../errors.ts";
+import { minimalFailure } from "../model/failure.ts";
+import { Coalescer } from "../runtime/coalescer.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { Recovery } from "../runtime/recovery.ts";
+import { sleep } from "../runtime/sleep.ts";
+import { finish, putBack, settledByOwner, type Finish, type PutBack } from "../sql/settle.ts";
+import { withoutDetail, type Verdict } from "./verdict.ts";
+
+/** `lost`: the fence no longer held, and nothing was written. `cancelled`: it was to go back, but its end had been asked for. */
+export type Settled = "settled" | "cancelled" | "lost";
+
+const largestBatch = 500;
+/** Characters of results in one statement; as parameters they are copied several times. */
+const heaviestBatch = 8_388_608;
+
+/**
+ * Records how attempts ended. Outcomes that arrive while a round trip is in flight share the next one. While the database
+ * is away they wait here; the fence decides, whenever the answer comes, whether they still count.
+ */
+export class Settler {
+  readonly #db: Db;
+  readonly #logger: Logger;
+  readonly #coalescer: Coalescer<Verdict, Settled>;
+  readonly #givenUp = new AbortController();
+
+  constructor(db: Db, logger: Logger) {
+    this.#db = db;
+    this.#logger = logger;
+    this.#coalescer = new Coalescer({
+      send: (verdicts) => this.#send(verdicts),
+      maxBatch: largestBatch,
+      weigh: (verdict) => (verdict.ends ? (verdict.result?.length ?? 0) : 0),
+      maxWeight: heaviestBatch,
+      inFlight: 2,
+    });
+  }
+
+  async settle(verdict: Verdict): Promise<Settled> {
+    return await this.#coalescer.submit(verdict);
+  }
+
+  /** Hand many back in one statement, ahead of whatever still waits. */
+  async releaseAll(verdicts: readonly Verdict[]): Promise<(Settled | Error)[]> {
+    if (verdicts.length === 0) return [];
+    return await this.#send(verdicts);
+  }
+
+  /** Wait for what is under way. */
+  async idle(): Promise<void> {
+    await this.#coalescer.idle();
+  }
+
+  /** Stop trying to reach a database that is away. The leases of what was not recorded run out, and others take over. */
+  giveUp(): void {
+    this.#givenUp.abort();
+  }
+
+  async #send(verdicts: readonly Verdict[], unsure = false): Promise<(Settled | Error)[]> {
+    const recovery = new Recovery();
+    let sent = verdicts;
+    for (;;) {
+      try {
+        return await this.#write(sent, unsure);
+      } catch (error) {
+        // Whatever failed, another statement of the same write may have been answered before it.
+        unsure = true;
+        if (troubleOf(error) === "data" && sent === verdicts) {
+          if (verdicts.length > 1) return await this.#oneByOne(verdicts);
+          // Recording a failure can never be refused, so what is refused goes without its detail.
+          sent = verdicts.map((verdict) => withoutDetail(verdict, minimalFailure()));
+          continue;
+        }
+        if (!isPassing(error)) this.#logger.error({ err: error }, "could not record outcomes; trying again");
+        await sleep(recovery.next(), this.#givenUp.signal);
+        if (this.#givenUp.signal.aborted) return verdicts.map(() => error as Error);
+      }
+    }
+  }
+
+  /** Something in the batch cannot be stored; the rest of it must not wait for that. */
+  async #oneByOne(verdicts: readonly Verdict[]): Promise<(Settled | Error)[]> {
+    const answers: (Settled | Error)[] = [];
+    for (const verdict of verdicts) answers.push(...(await this.#send([verdict], true)));
+    return answers;
+  }
+
+  async #write(verdicts: readonly Verdict[], unsure = false): Promise<Settled[]> {
+    const ending = verdicts.filter((verdict): verdict is { ends: true } & Finish => verdict.ends);
+    const returning = verdicts.filter((verdict): verdict is { ends: false } & PutBack => !verdict.ends);
+    const settled = ending.length === 0 ? new Set<string>() : await finish(this.#db, ending);
+    const back = returning.length === 0 ? new Set<string>() : await putBack(this.#db, returning);
+
+    const cancelled = await this.#cancelInstead(returning.filter((verdict) => !back.has(verdict.fence.job)));
+    const missing = verdicts.filter(
+      ({ fence: { job } }) => !settled.has(job) && !back.has(job) && !cancelled.has(job),
+    );
+    // Only after a failed write can a missing row mean that we settled it ourselves.
+    const own =
+      unsure && missing.length > 0
+        ? await settledByOwner(
+            this.#db,
+            missing.map((verdict) => verdict.fence),
+          )
+        : new Set<string>();
+    return verdicts.map(({ fence: { job } }) => {
+      if (cancelled.has(job)) return "cancelled";
+      return settled.has(job) || back.has(job) || own.has(job) ? "settled" : "lost";
+    });
+  }
+
+  /** What could not go back may have been cancelled while it ran; its end is then what was asked for. */
+  async #cancelInstead(verdicts: readonly PutBack[]): Promise<Set<string>> {
+    if (verdicts.length === 0) return new Set();
+    return await finish(
+      this.#db,
+      verdicts.map(({ fence, ending }) => ({
+        fence,
+        state: "cancelled",
+        result: null,
+        reason: "cancelled while it ran",
+        ending,
+      })),
+    );
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  return (
+    error instanceof ConnectionLost ||
+    error instanceof DatabaseUnavailableError ||
+    troubleOf(error) === "contention"
+  );
+}

@@ -1,0 +1,112 @@
+import {
+  CancelledError,
+  PermanentError,
+  RateLimitedError,
+  StoppingError,
+  LeaseLostError,
+  TimedOutError,
+} from "../errors.ts";
+import { nextDelayMs, type ResolvedBackoff } from "../model/backoff.ts";
+import { toMs } from "../model/duration.ts";
+import { recordFailure, type Failure } from "../model/failure.ts";
+import type { ClaimedJob } from "../model/job.ts";
+import { isOutcome } from "../model/outcome.ts";
+import { clip } from "../runtime/text.ts";
+import type { Finish, PutBack } from "../sql/settle.ts";
+
+/** How an attempt is to be recorded: the job ends, or goes back. */
+export type Verdict = ({ ends: true } & Finish) | ({ ends: false } & PutBack);
+
+export type AttemptPolicy = {
+  readonly maxAttempts: number;
+  readonly backoff: ResolvedBackoff;
+  readonly random: () => number;
+};
+
+/** The handler returned. `result` is its result as JSON text. */
+export function returned(job: ClaimedJob, value: unknown, result: string | null): Verdict {
+  const { fence } = job;
+  if (!isOutcome(value)) return { ends: true, fence, state: "succeeded", result, reason: null, ending: null };
+  if (value.type === "snooze") {
+    return {
+      ends: false,
+      fence,
+      state: "scheduled",
+      delayMs: value.delayMs,
+      spent: false,
+      ending: { outcome: "snoozed" },
+    };
+  }
+  const reason = value.reason ?? "cancelled by its handler";
+  return { ends: true, fence, state: "cancelled", result: null, reason, ending: { outcome: "cancelled" } };
+}
+
+/**
+ * The handler threw. `aborted` is why its signal had aborted, if it had: what a handler throws on being told to
+ * stop is not its failure.
+ */
+export function threw(job: ClaimedJob, thrown: unknown, aborted: unknown, policy: AttemptPolicy): Verdict {
+  const { fence } = job;
+  if (aborted instanceof StoppingError || aborted instanceof LeaseLostError) return released(job);
+  if (aborted instanceof CancelledError) {
+    const ending = { outcome: "cancelled" as const, error: recordFailure(thrown) };
+    return { ends: true, fence, state: "cancelled", result: null, reason: "cancelled while it ran", ending };
+  }
+  const timedOut = aborted instanceof TimedOutError;
+  const error = recordFailure(timedOut ? aborted : thrown);
+  const ending = { outcome: timedOut ? ("timed-out" as const) : ("failed" as const), error };
+
+  if (thrown instanceof PermanentError && !timedOut) {
+    return {
+      ends: true,
+      fence,
+      state: "dead",
+      result: null,
+      reason: `permanent error: ${headline(error)}`,
+      ending,
+    };
+  }
+  if (job.attempt >= policy.maxAttempts) {
+    const reason = `failed ${job.attempt} of ${policy.maxAttempts} attempts: ${headline(error)}`;
+    return { ends: true, fence, state: "dead", result: null, reason, ending };
+  }
+  const backoffMs = nextDelayMs(policy.backoff, job.attempt, error, policy.random);
+  const delayMs = Math.max(backoffMs, thrown instanceof RateLimitedError ? retryAfterMs(thrown) : 0);
+  return { ends: false, fence, state: "retrying", delayMs, spent: true, ending };
+}
+
+/** Handed back unspent, to its old place in the queue. */
+export function released(job: ClaimedJob): Verdict {
+  return {
+    ends: false,
+    fence: job.fence,
+    state: "ready",
+    delayMs: null,
+    spent: false,
+    ending: { outcome: "released" },
+  };
+}
+
+/** The same verdict with nothing in it that a database could refuse. */
+export function withoutDetail(verdict: Verdict, failure: Failure): Verdict {
+  if (verdict.ends && verdict.state === "succeeded") return { ...verdict, result: null };
+  const ending = { outcome: verdict.ending?.outcome ?? ("failed" as const), error: failure };
+  return verdict.ends
+    ? { ...verdict, result: null, reason: failure.message, ending }
+    : { ...verdict, ending };
+}
+
+// Total, like everything on the path that records a failure: rubbish from a user's error means no extra wait.
+function retryAfterMs(error: RateLimitedError): number {
+  const { retryAfter } = error;
+  try {
+    if (retryAfter instanceof Date) return Math.max(0, retryAfter.getTime() - Date.now()) || 0;
+    return toMs(retryAfter, "retryAfter");
+  } catch {
+    return 0;
+  }
+}
+
+function headline(error: Failure): string {
+  return clip(`${error.class}: ${error.message}`.replaceAll(/\s+/g, " "), 300);
+}

@@ -1,0 +1,375 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import type { Db } from "../db/db.ts";
+import { Listener } from "../db/listener.ts";
+import type { Connection } from "../db/connection.ts";
+import { InvalidOptionError, StoppingError } from "../errors.ts";
+import { toMs, type Duration } from "../model/duration.ts";
+import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
+import { Emitter } from "../runtime/emitter.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { within } from "../runtime/sleep.ts";
+import { registerKinds, type KindInfo } from "../sql/kinds.ts";
+import { checkSchemaVersion } from "../sql/schema-version.ts";
+import { beat, forgetWorker, registerWorker, type WorkerInfo } from "../sql/workers.ts";
+import { presenceService } from "../upkeep/presence.ts";
+import { promoteService } from "../upkeep/promote.ts";
+import { pruneService } from "../upkeep/prune.ts";
+import { rescueService } from "../upkeep/rescue.ts";
+import type { Service } from "../upkeep/service.ts";
+import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
+import type { Handler } from "./handler.ts";
+import { Leases } from "./leases.ts";
+import { logEvents } from "./log-events.ts";
+import { Claimer } from "./claimer.ts";
+import { ClaimLoop } from "./loop.ts";
+import type { ResolvedWorkerOptions } from "./options.ts";
+import { Running } from "./running.ts";
+import { Settler } from "./settler.ts";
+import { stopOnSignals } from "./signals.ts";
+import { Slots } from "./slots.ts";
+import { released } from "./verdict.ts";
+
+/** What a worker needs of the client it was made from. */
+export type WorkerHome = {
+  readonly db: Db;
+  readonly connection: Connection;
+  readonly prepare: boolean;
+  readonly wake: "notify" | "none";
+  readonly maxResultBytes: number;
+  readonly version: string;
+  readonly logger: Logger;
+  /** Hints from this very process. Answers how to stop listening. */
+  readonly listen: (listener: (hint: string) => void) => () => void;
+  /** Wake whoever listens, here and elsewhere. */
+  readonly tell: (hints: readonly string[]) => void;
+};
+
+const pollWithWakesMs = 5_000;
+const pollWithoutWakesMs = 1_000;
+/** What a stop may take on top of `drain` and `abort`, each: to record and hand back, to end its loops, to say goodbye. */
+const recordWithinMs = 2_000;
+const endWithinMs = 1_000;
+
+/** Claims and runs jobs. Made by `stint.worker(…)`. */
+export class Worker {
+  readonly id: string;
+  readonly #home: WorkerHome;
+  readonly #options: ResolvedWorkerOptions;
+  readonly #logger: Logger;
+  readonly #events: Emitter<WorkerEvents>;
+  readonly #slots: Slots;
+  readonly #settler: Settler;
+  readonly #leases: Leases;
+  readonly #running: Running;
+  readonly #loop: ClaimLoop;
+  readonly #listener: Listener | undefined;
+  readonly #promote: Service;
+  readonly #services: readonly Service[];
+  readonly #stopping = new AbortController();
+  readonly #hurrying = new AbortController();
+  #hears = false;
+  #started: Promise<void> | undefined;
+  #looping: Promise<void> | undefined;
+  #stopped: Promise<StopReport> | undefined;
+  #undo: (() => void)[] = [];
+
+  constructor(home: WorkerHome, options: ResolvedWorkerOptions) {
+    const { db } = home;
+    this.#home = home;
+    this.#options = options;
+    this.id = options.name ?? `${hostname().slice(0, 60)}-${process.pid}-${randomBytes(3).toString("hex")}`;
+    this.#logger = home.logger.child({ worker: this.id });
+    this.#events = new Emitter((error, name) =>
+      this.#logger.error({ err: error, event: name }, "a listener threw"),
+    );
+    logEvents(this.#events, this.#logger);
+
+    this.#slots = new Slots(options.pools);
+    this.#settler = new Settler(db, this.#logger);
+    this.#leases = new Leases({
+      connection: home.connection,
+      schema: db.schema,
+      prepare: home.prepare,
+      applicationName: `stint leases ${this.id}`.slice(0, 63),
+      logger: this.#logger,
+      listener: {
+        lost: (job, epoch) => this.#running.lost(job, epoch),
+        cancelled: (job, epoch) => this.#running.cancelled(job, epoch),
+        blocked: (ms, kinds) => this.#events.emit("blocked", { ms, kinds }),
+      },
+    });
+    this.#running = new Running({
+      db,
+      options,
+      maxResultBytes: home.maxResultBytes,
+      leases: this.#leases,
+      settler: this.#settler,
+      events: this.#events,
+      logger: this.#logger,
+      onFreed: (queue) => this.#loop.freed(queue),
+      onPutBack: (queue, delayMs) => {
+        if (delayMs <= 0) this.#tell([queue]);
+        else if (delayMs < this.#pollMs()) this.#promote.wake();
+      },
+    });
+    this.#loop = new ClaimLoop({
+      slots: this.#slots,
+      claimer: new Claimer({
+        db,
+        worker: this.id,
+        queues: this.#slots.queues,
+        kinds: [...options.handlers.keys()],
+        kindLeaseMs: leaseByKind(options.handlers),
+        leaseMs: options.leaseMs,
+      }),
+      logger: this.#logger,
+      pollMs: () => this.#pollMs(),
+      start: (jobs, sentAt) => this.#running.start(jobs, sentAt),
+      listen: () => this.#listen(),
+    });
+    this.#listener = home.wake === "none" ? undefined : this.#makeListener();
+    this.#promote = promoteService(db, {
+      logger: this.#logger,
+      onPromoted: () => this.#loop.hint(),
+      longestRestMs: () => this.#pollMs(),
+    });
+    this.#services = [this.#promote, ...this.#makeUpkeep()];
+  }
+
+  /** How many attempts are under way. */
+  get running(): number {
+    return this.#running.count;
+  }
+
+  /**
+   * Milliseconds since a claim was last answered, or had no room to be sent; undefined before the first. What a health
+   * check should ask.
+   */
+  get sinceLastClaimMs(): number | undefined {
+    return this.#loop.lastClaimAt === 0 ? undefined : Leases.now() - this.#loop.lastClaimAt;
+  }
+
+  on<Name extends keyof WorkerEvents>(
+    name: Name,
+    listener: (event: WorkerEvents[Name]) => unknown,
+  ): () => void {
+    requireOneOf("worker.on(name)", name, workerEventNames);
+    return this.#events.on(name, listener);
+  }
+
+  /**
+   * Begin to claim and run jobs.
+   *
+   * @throws {SchemaVersionError} The schema is not the one this code needs.
+   * @throws {DatabaseUnavailableError} The database cannot be reached. Later outages are survived; this one is told.
+   */
+  async start(): Promise<void> {
+    if (this.#stopped !== undefined)
+      throw new InvalidOptionError("worker.start", "this worker was stopped; make a new one");
+    this.#started ??= this.#start().catch((error: unknown) => {
+      this.#started = undefined;
+      throw error;
+    });
+    await this.#started;
+  }
+
+  async #start(): Promise<void> {
+    const { db } = this.#home;
+    await checkSchemaVersion(db, db.schema);
+    await registerKinds(db, this.#kinds());
+    await registerWorker(db, this.#info());
+    if (this.#stopping.signal.aborted) return await forgetWorker(db, this.id);
+
+    this.#leases.start();
+    this.#listener?.start();
+    this.#undo.push(this.#home.listen((hint) => this.#hear(hint)));
+    if (this.#options.signals)
+      this.#undo.push(stopOnSignals({ onSignal: async () => void (await this.stop()) }));
+    for (const service of this.#services) service.start();
+    this.#looping = this.#loop.run(this.#stopping.signal);
+    this.#events.emit("started", { worker: this.id });
+  }
+
+  /**
+   * Take nothing new, let running attempts finish for `drain`, tell the rest to stop, wait `abort` for that, and hand
+   * back what is left with no attempt spent. Called a second time, the draining is cut short.
+   */
+  async stop(options: { drain?: Duration; abort?: Duration } = {}): Promise<StopReport> {
+    refuseUnknownKeys("worker.stop", options, ["drain", "abort"]);
+    const drainMs =
+      options.drain === undefined ? this.#options.drainMs : toMs(options.drain, "worker.stop.drain");
+    const abortMs =
+      options.abort === undefined ? this.#options.abortMs : toMs(options.abort, "worker.stop.abort");
+    if (this.#stopped !== undefined) this.#hurrying.abort();
+    this.#stopped ??= this.#stop(drainMs, abortMs);
+    return await this.#stopped;
+  }
+
+  async #stop(drainMs: number, abortMs: number): Promise<StopReport> {
+    const startedAt = performance.now();
+    const before = { ended: this.#running.ended, released: this.#running.released };
+    this.#stopping.abort();
+    this.#events.emit("stopping", { worker: this.id, running: this.#running.count });
+
+    await this.#drain(drainMs, abortMs);
+    const handedBack = await this.#handBack();
+    await this.#end();
+
+    const report = {
+      worker: this.id,
+      drained: this.#running.ended - before.ended,
+      released: this.#running.released - before.released + handedBack,
+      ms: performance.now() - startedAt,
+    };
+    this.#events.emit("stopped", report);
+    return report;
+  }
+
+  async #drain(drainMs: number, abortMs: number): Promise<void> {
+    const quiet = this.#quiet();
+    if (await within(drainMs, quiet, this.#hurrying.signal)) return;
+    this.#running.abortAll(new StoppingError());
+    await within(abortMs, quiet);
+  }
+
+  /** Resolves when nothing runs and nothing more can come. */
+  async #quiet(): Promise<void> {
+    // A start that is under way would begin what has just been told to end.
+    await this.#started?.catch(() => undefined);
+    if (this.#looping !== undefined) void this.#quietly(beat(this.#home.db, this.id, false, true));
+    // A claim that is under way still brings its jobs; they are ours, and are waited for or handed back like the others.
+    await this.#looping;
+    await this.#running.idle();
+  }
+
+  /** Give back what did not end, unspent. Answers how many. */
+  async #handBack(): Promise<number> {
+    const unfinished = this.#running.handBack();
+    let count = 0;
+    const recorded = this.#settler.releaseAll(unfinished.map(released)).then((answers) => {
+      count = answers.filter((answer) => answer === "settled" || answer === "cancelled").length;
+      this.#tell(unfinished.map(({ queue }) => queue));
+    });
+    await within(recordWithinMs, Promise.all([this.#quietly(recorded), this.#settler.idle()]));
+    this.#settler.giveUp();
+    return count;
+  }
+
+  /** End every loop, and whatever else would keep the process. Does not wait for a database that is away. */
+  async #end(): Promise<void> {
+    const loops = [...this.#services, ...(this.#listener === undefined ? [] : [this.#listener])];
+    const ended = Promise.all(loops.map((loop) => loop.stop()));
+    await Promise.all([within(endWithinMs, ended), this.#leases.stop()]);
+    // After the loops: the presence of a worker that is forgotten while it lives is written again.
+    if (this.#looping !== undefined)
+      await within(endWithinMs, this.#quietly(forgetWorker(this.#home.db, this.id)));
+    // Last: a signal that comes while nobody listens would end the process as killed.
+    for (const undo of this.#undo) undo();
+  }
+
+  async #quietly(work: Promise<unknown>): Promise<void> {
+    await work.catch((error: unknown) =>
+      this.#logger.warn({ err: error }, "stopping: the database did not answer"),
+    );
+  }
+
+  #hear(hint: string): void {
+    if (hint.startsWith("ready:")) this.#loop.hint(hint.slice("ready:".length));
+    else if (hint === "due") {
+      this.#promote.wake();
+      this.#loop.hint();
+    } else if (hint === "cancel") this.#leases.renewNow();
+  }
+
+  /** Jobs of these queues went back and are ready: whoever has room may take them. */
+  #tell(queues: readonly string[]): void {
+    if (queues.length > 0) this.#home.tell([...new Set(queues)].map((queue) => `ready:${queue}`));
+  }
+
+  /** See to it that enqueuers send wakes. True if they did not before, so one may have been missed. */
+  async #listen(): Promise<boolean> {
+    if (this.#hears || this.#listener?.listening !== true) return false;
+    await beat(this.#home.db, this.id, true, false);
+    this.#hears = true;
+    return true;
+  }
+
+  #pollMs(): number {
+    return (
+      this.#options.pollMs ?? (this.#listener?.listening === true ? pollWithWakesMs : pollWithoutWakesMs)
+    );
+  }
+
+  #makeListener(): Listener {
+    return new Listener({
+      connection: this.#home.connection,
+      channel: `stint:${this.#home.db.schema}`,
+      applicationName: `stint wakes ${this.id}`.slice(0, 63),
+      onHint: (hint) => this.#hear(hint),
+      // Whatever was said while nobody listened: jobs, jobs that became due, cancels.
+      onListening: () => {
+        this.#hear("due");
+        this.#hear("cancel");
+      },
+      onTrouble: (detail) => this.#logger.warn({ detail }, "cannot hear wakes; polling until it works again"),
+    });
+  }
+
+  #makeUpkeep(): Service[] {
+    const { db } = this.#home;
+    const logger = this.#logger;
+    const { rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs } = this.#options;
+    return [
+      rescueService(db, {
+        logger,
+        everyMs: rescueEveryMs,
+        maxCrashes,
+        onRescued: (jobs) => {
+          for (const job of jobs) this.#events.emit("rescued", job);
+          if (jobs.some((job) => job.state === "parked")) this.#loop.hintSuspect();
+          this.#tell(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
+        },
+      }),
+      presenceService(db, {
+        logger,
+        worker: this.#info(),
+        // A worker without room could not follow a wake; until it has room again, enqueuers need not send any.
+        hears: () =>
+          (this.#hears =
+            this.#listener?.listening === true && !this.#slots.saturated && !this.#stopping.signal.aborted),
+        draining: () => this.#stopping.signal.aborted,
+        onUnserved: (kinds) => this.#events.emit("unserved", kinds),
+      }),
+      pruneService(db, { logger, keepDoneMs, keepDeadMs }),
+    ];
+  }
+
+  #kinds(): KindInfo[] {
+    const { handlers, maxCrashes } = this.#options;
+    return [...handlers.values()].map(({ definition: { kind, queue, priority }, policy }) => ({
+      name: kind,
+      queue,
+      priority: priority ?? null,
+      maxCrashes: policy.maxCrashes ?? maxCrashes,
+    }));
+  }
+
+  #info(): WorkerInfo {
+    const { pools, handlers } = this.#options;
+    return {
+      id: this.id,
+      host: hostname(),
+      pid: process.pid,
+      version: this.#home.version,
+      pools: Object.fromEntries(pools.flatMap((pool) => pool.queues.map((queue) => [queue, pool.slots]))),
+      kinds: [...handlers.keys()],
+    };
+  }
+}
+
+function leaseByKind(handlers: ReadonlyMap<string, Handler>): Record<string, number> {
+  const leases: Record<string, number> = {};
+  for (const [kind, { policy }] of handlers) if (policy.leaseMs !== undefined) leases[kind] = policy.leaseMs;
+  return leases;
+}

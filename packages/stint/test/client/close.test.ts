@@ -1,0 +1,117 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { defineJob, handle, typed, type Enqueued } from "#stint/index.js";
+import { freshSchema } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+
+const slow = defineJob("slow", { payload: typed<number>() });
+const next = defineJob("next", { payload: typed<number>() });
+
+test("closing stops its workers first: what runs ends, may still enqueue, and is recorded", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [next] });
+  const [running, go] = [gate(), gate()];
+  let followed: Enqueued | undefined;
+  const worker = stint.worker({
+    pools: { default: 1 },
+    signals: false,
+    handlers: [
+      handle(slow, async () => {
+        running.open();
+        await go.opened;
+        followed = await stint.enqueue("next", 1, { delay: "1h" });
+      }),
+    ],
+  });
+  const idle = stint.worker({ pools: { default: 1 }, signals: false, handlers: [handle(slow, () => 1)] });
+  await worker.start();
+  const { id } = await stint.enqueue(slow, 1);
+  await running.opened;
+
+  const stopping = new Promise<void>((resolve) => worker.on("stopping", () => resolve()));
+  const closing = stint.close();
+  await stopping;
+  go.open();
+  await closing;
+
+  const reader = fresh.client();
+  expect(await reader.get(id)).toMatchObject({ state: "succeeded", attempts: 1, interruptions: 0 });
+  expect(await reader.get(followed!.id)).toMatchObject({ state: "scheduled" });
+  expect(await reader.workers()).toEqual([]);
+  await expect(idle.start()).rejects.toThrow("this worker was stopped");
+  expect(() => stint.worker({ pools: { default: 1 }, handlers: [handle(slow, () => 1)] })).toThrow(
+    "was closed",
+  );
+});
+
+test("closing waits for a stop that is under way, and does not cut it short", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const [running, go] = [gate(), gate()];
+  let aborted = false;
+  const worker = stint.worker({
+    pools: { default: 1 },
+    signals: false,
+    handlers: [
+      handle(slow, async ({ signal }) => {
+        signal.addEventListener("abort", () => (aborted = true));
+        running.open();
+        await go.opened;
+      }),
+    ],
+  });
+  await worker.start();
+  await stint.enqueue(slow, 1);
+  await running.opened;
+  const stopped = worker.stop();
+  let closed = false;
+  const closing = stint.close().then(() => (closed = true));
+  // A stop that were hurried would have told the handler by the time the database has answered.
+  await until(async () => {
+    const [row] = await fresh.sql<{ draining: boolean }>("select draining from stint.worker");
+    return row?.draining;
+  });
+  expect({ aborted, closed }).toEqual({ aborted: false, closed: false });
+  go.open();
+  expect(await stopped).toMatchObject({ drained: 1, released: 0 });
+  await closing;
+});
+
+test("a process whose client was closed ends by itself", async () => {
+  const fresh = await freshSchema();
+  const script = `
+    import { createStint, defineJob, handle, silentLogger, typed } from "stint";
+    const stint = createStint({ database: process.argv[1], schema: process.argv[2], logger: silentLogger });
+    const job = defineJob("slow", { payload: typed() });
+    const begun = new Promise((resolve) => {
+      const worker = stint.worker({
+        pools: { default: 1 },
+        handlers: [handle(job, async () => { resolve(); await new Promise(setImmediate); console.log("ran"); })],
+      });
+      worker.start();
+    });
+    await stint.enqueue(job, 1);
+    await begun;
+    await stint.close();
+    console.log("closed");`;
+  const child = await promisify(execFile)(
+    process.execPath,
+    ["--input-type=module", "--eval", script, fresh.url, fresh.schema],
+    { cwd: fileURLToPath(new URL("../../", import.meta.url)), timeout: 30_000 },
+  );
+  expect(child.stdout).toBe("ran\nclosed\n");
+});
+
+test("a password that is asked for is refused where a worker is made", async () => {
+  const fresh = await freshSchema();
+  const { hostname, port, username, password, pathname } = new URL(fresh.url);
+  const parts = { host: hostname, port: Number(port), user: username, database: pathname.slice(1) };
+  const stint = fresh.client({ database: { ...parts, password: () => password } });
+  expect((await stint.enqueue(slow, 1)).created).toBe(true);
+  expect(() => stint.worker({ pools: { default: 1 }, handlers: [handle(slow, () => 1)] })).toThrow(
+    "createStint.database: must not contain functions where a worker is made",
+  );
+});

@@ -1,0 +1,321 @@
+import { Client } from "pg";
+import { expect, test } from "vitest";
+import {
+  defineJob,
+  handle,
+  InvalidOptionError,
+  JobNotFoundError,
+  PermanentError,
+  SchemaVersionError,
+  typed,
+  WrongStateError,
+  type Job,
+  type ListOptions,
+  type Stint,
+} from "#stint/index.js";
+import { freshSchemaName } from "../support/database.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+
+type Wish = "succeed" | "die" | "hold";
+const work = defineJob("work", { payload: typed<Wish>(), attempts: 1 });
+const other = defineJob("other", { payload: typed<number>(), queue: "side" });
+const nobody = "0199a000-0000-7000-8000-00000000abcd";
+
+async function startWorker(stint: Stint) {
+  const held = gate();
+  const worker = stint.worker({
+    pools: { default: 5 },
+    signals: false,
+    handlers: [
+      handle(work, async ({ payload, signal }) => {
+        if (payload === "die") throw new PermanentError("no use");
+        if (payload !== "hold") return;
+        held.open();
+        await new Promise((_, reject) =>
+          signal.addEventListener("abort", () => reject(signal.reason as Error)),
+        );
+      }),
+    ],
+  });
+  await worker.start();
+  return { held: held.opened, stop: () => worker.stop() };
+}
+
+async function enqueueAndEnd(stint: Stint, wish: Wish): Promise<string> {
+  const { id } = await stint.enqueue(work, wish);
+  await stint.waitFor(id, { timeout: "20s" }).catch(() => undefined);
+  return id;
+}
+
+async function audit(fresh: Fresh) {
+  return await fresh.sql<Record<string, unknown>>(
+    "select actor, action, reason, job_id from stint.audit order by at",
+  );
+}
+
+test("get answers a job as it stands, live or finished, and undefined for none", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { id } = await stint.enqueue(other, 5, {
+    delay: "1h",
+    priority: 3,
+    attempts: 2,
+    key: "k",
+    tenant: "t",
+    tags: ["x"],
+    meta: { a: 1 },
+  });
+  const job = await stint.get(id);
+  expect(job).toEqual({
+    id,
+    kind: "other",
+    queue: "side",
+    state: "scheduled",
+    priority: 3,
+    runAt: expect.any(Date),
+    createdAt: expect.any(Date),
+    finishedAt: null,
+    attempts: 0,
+    maxAttempts: 2,
+    crashes: 0,
+    interruptions: 0,
+    epoch: 0,
+    run: 1,
+    worker: null,
+    claimedAt: null,
+    leaseUntil: null,
+    cancelRequested: false,
+    key: "k",
+    tenant: "t",
+    tags: ["x"],
+    meta: { a: 1 },
+    reason: null,
+    payload: 5,
+    result: null,
+    log: [],
+  } satisfies Record<keyof Job, unknown>);
+  expect(job!.runAt.getTime() - job!.createdAt.getTime()).toBe(3_600_000);
+
+  await stint.cancel(id);
+  expect(await stint.get(id.toUpperCase())).toMatchObject({
+    id,
+    state: "cancelled",
+    tags: ["x"],
+    meta: { a: 1 },
+  });
+  expect(await stint.get(nobody)).toBeUndefined();
+  await expect(stint.get("1; drop table stint.job")).rejects.toThrow(InvalidOptionError);
+  await expect(stint.get(undefined as unknown as string)).rejects.toThrow(
+    "id: must be the UUID of a job, got undefined",
+  );
+});
+
+test("list filters by state, kind, queue, tenant, key and tag", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const worker = await startWorker(stint);
+  const dead = await enqueueAndEnd(stint, "die");
+  const done = await enqueueAndEnd(stint, "succeed");
+  await worker.stop();
+  const ready = (await stint.enqueue(work, "succeed", { tenant: "t", tags: ["a", "b"] })).id;
+  const later = (await stint.enqueue(other, 1, { delay: "1h", key: "k" })).id;
+
+  const ids = async (options: ListOptions) => (await stint.list(options)).jobs.map((job) => job.id);
+  expect(await ids({})).toEqual([later, ready, done, dead]);
+  expect(await ids({ state: "dead" })).toEqual([dead]);
+  expect(await ids({ state: ["ready", "succeeded"] })).toEqual([ready, done]);
+  expect(await ids({ state: [] })).toEqual([]);
+  expect(await ids({ kind: "work" })).toEqual([ready, done, dead]);
+  expect(await ids({ queue: "side" })).toEqual([later]);
+  expect(await ids({ tenant: "t" })).toEqual([ready]);
+  expect(await ids({ key: "k" })).toEqual([later]);
+  expect(await ids({ tag: "b", kind: "work" })).toEqual([ready]);
+  expect(await ids({ tag: "c" })).toEqual([]);
+});
+
+test("pages of a list hold every old job once while new ones arrive", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const old: string[] = [];
+  for (let n = 0; n < 25; n++) old.push((await stint.enqueue(other, n)).id);
+
+  const seen: string[] = [];
+  let after: string | undefined;
+  do {
+    const page = await stint.list({ limit: 10, ...(after === undefined ? {} : { after }) });
+    expect(page.jobs.length).toBeLessThanOrEqual(10);
+    seen.push(...page.jobs.map((job) => job.id));
+    after = page.next;
+    await stint.enqueueMany([1, 2, 3].map((payload) => ({ job: other, payload })));
+  } while (after !== undefined);
+  expect(seen).toEqual(old.toReversed());
+});
+
+test.each([
+  [{ state: "finished" }, 'list.state: must be "scheduled" or'],
+  [{ state: "deat" }, 'did you mean "dead"?'],
+  [{ limit: 0 }, "list.limit: must be an integer from 1 to 1000, got 0"],
+  [{ limit: 1001 }, "list.limit"],
+  [{ after: "page2" }, 'list.after: must be the UUID of a job, got "page2"'],
+  [{ kind: "a b" }, "list.kind"],
+  [{ tags: ["a"] }, 'list.tags: is not an option; did you mean "tag"?'],
+  [{ tenant: "" }, "list.tenant: must not be empty"],
+])("list refuses %j", async (options, message) => {
+  const fresh = await freshSchema();
+  const listing = fresh.client().list(options as ListOptions);
+  await expect(listing).rejects.toThrow(InvalidOptionError);
+  await expect(listing).rejects.toThrow(message);
+});
+
+test("cancel ends a job that waits and asks one that runs to stop, and says who and why", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ actor: "api" });
+  const waiting = (await stint.enqueue(other, 1)).id;
+  expect(await stint.cancel(waiting, { reason: "customer's wish", actor: "mia" })).toBe("cancelled");
+  expect(await stint.get(waiting)).toMatchObject({ state: "cancelled", reason: "customer's wish" });
+
+  const worker = await startWorker(stint);
+  const running = (await stint.enqueue(work, "hold")).id;
+  await worker.held;
+  expect(await stint.cancel(running)).toBe("asked");
+  await expect(stint.waitFor(running, { timeout: "20s" })).rejects.toMatchObject({ state: "cancelled" });
+  await worker.stop();
+
+  expect(await audit(fresh)).toEqual([
+    { actor: "mia", action: "cancel", reason: "customer's wish", job_id: waiting },
+    { actor: "api", action: "cancel", reason: null, job_id: running },
+  ]);
+});
+
+test("runNow makes a scheduled job ready, and leaves a ready one as it is", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { id } = await stint.enqueue(other, 1, { delay: "1h" });
+  await stint.runNow(id, { reason: "cannot wait" });
+  expect(await stint.get(id)).toMatchObject({ state: "ready" });
+  await stint.runNow(id);
+  expect(await audit(fresh)).toEqual([
+    { actor: "app", action: "run-now", reason: "cannot wait", job_id: id },
+  ]);
+});
+
+test("replay sends a dead job round again with fresh attempts, its history kept", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const worker = await startWorker(stint);
+  const id = await enqueueAndEnd(stint, "die");
+  expect(await stint.get(id)).toMatchObject({ state: "dead", attempts: 1, run: 1 });
+  await worker.stop();
+
+  await stint.replay(id, { reason: "the bug is fixed" });
+  const again = await stint.get(id);
+  expect(again).toMatchObject({
+    state: "ready",
+    attempts: 0,
+    run: 2,
+    epoch: 1,
+    log: [{ outcome: "failed" }],
+  });
+  expect(await audit(fresh)).toEqual([
+    { actor: "app", action: "replay", reason: "the bug is fixed", job_id: id },
+  ]);
+});
+
+test("replay needs a reason", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { id } = await stint.enqueue(other, 1);
+  await stint.cancel(id);
+  await expect(stint.replay(id, {} as { reason: string })).rejects.toThrow("replay.reason: is needed");
+  await expect(stint.replay(id, { reason: "" })).rejects.toThrow("replay.reason: must not be empty");
+  await expect(stint.replay(id, undefined as never)).rejects.toThrow("replay.reason: is needed");
+  expect((await stint.get(id))!.state).toBe("cancelled");
+  await stint.replay(id, { reason: "second thoughts" });
+  expect((await stint.get(id))!.state).toBe("ready");
+});
+
+test("a deed in the wrong state or on no job is refused by name and leaves no trace", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const worker = await startWorker(stint);
+  const done = await enqueueAndEnd(stint, "succeed");
+  await worker.stop();
+  const ready = (await stint.enqueue(other, 1)).id;
+  const reason = "why not";
+
+  const wrong: [() => Promise<unknown>, string][] = [
+    [() => stint.cancel(done), `Job ${done} is succeeded; cancel needs a job that is scheduled or ready`],
+    [
+      () => stint.runNow(done),
+      `Job ${done} is succeeded; runNow needs a job that is scheduled or retrying or parked`,
+    ],
+    [
+      () => stint.replay(done, { reason }),
+      `Job ${done} is succeeded; replay needs a job that is dead or cancelled`,
+    ],
+    [() => stint.replay(ready, { reason }), `Job ${ready} is ready; replay needs`],
+  ];
+  for (const [deed, message] of wrong) {
+    const done = deed();
+    await expect(done).rejects.toThrow(WrongStateError);
+    await expect(done).rejects.toThrow(message);
+  }
+  const deeds: ((id: string) => Promise<unknown>)[] = [
+    (id) => stint.cancel(id),
+    (id) => stint.runNow(id),
+    (id) => stint.replay(id, { reason }),
+  ];
+  for (const deed of deeds) {
+    const onNobody = deed(nobody);
+    await expect(onNobody).rejects.toThrow(JobNotFoundError);
+    await expect(onNobody).rejects.toThrow(`No job ${nobody} exists`);
+    await expect(deed("1")).rejects.toThrow('id: must be the UUID of a job, got "1"');
+  }
+  await expect(stint.cancel(ready, { why: "x" } as never)).rejects.toThrow("cancel.why: is not an option");
+  expect(await audit(fresh)).toEqual([]);
+});
+
+test("queues counts what each queue holds", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  await stint.enqueue(other, 1);
+  await stint.enqueue(other, 2, { delay: "1h" });
+  const counts = await stint.queues();
+  expect(counts).toMatchObject([{ queue: "side" }]);
+  expect(await stint.workers()).toEqual([]);
+});
+
+test("reading and acting on a schema that is not installed say what to run", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ schema: freshSchemaName() });
+  for (const attempt of [
+    () => stint.get(nobody),
+    () => stint.list(),
+    () => stint.cancel(nobody),
+    () => stint.runNow(nobody),
+    () => stint.replay(nobody, { reason: "x" }),
+    () => stint.queues(),
+    () => stint.workers(),
+    () => stint.enqueue(other, 1),
+    () => stint.enqueueMany([{ job: other, payload: 1 }]),
+    () => stint.waitFor(nobody),
+  ]) {
+    const attempted = attempt();
+    await expect(attempted).rejects.toThrow(SchemaVersionError);
+    await expect(attempted).rejects.toThrow("npx stint migrate");
+  }
+});
+
+test("a job enqueued in a transaction that is still open is not there yet", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const client = new Client({ connectionString: fresh.url });
+  await client.connect();
+  await client.query("begin");
+  const { id } = await stint.in(client).enqueue(other, 1);
+  await expect(stint.cancel(id)).rejects.toThrow("it was never committed");
+  await client.query("commit");
+  await client.end();
+  expect(await stint.cancel(id)).toBe("cancelled");
+});

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { entry } from "#stint/index.js";
+import { freshSchema } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
+import { deed, entered, startWorkerProcess } from "../support/worker-process.ts";
+
+test("four processes share three thousand jobs, and each job runs exactly once", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 20 }, lease: "10s" } });
+  const workers = await Promise.all([start(), start(), start(), start()]);
+
+  const jobs = [];
+  for (let batch = 0; batch < 6; batch++) {
+    jobs.push(
+      ...(await stint.enqueueMany(Array.from({ length: 500 }, () => entry(deed, { do: "succeed" })))),
+    );
+  }
+  await until(async () => (await fresh.sql("select from stint.job limit 1")).length === 0, {
+    message: "every job has ended",
+  });
+
+  expect(entered(...workers).sort()).toEqual(jobs.map(({ id }) => `${id}/1`).sort());
+  for (const worker of workers) expect(entered(worker).length).toBeGreaterThan(0);
+  const ends = await fresh.sql(
+    "select state, attempts, crashes, epoch::integer, count(*)::integer from stint.history group by 1, 2, 3, 4",
+  );
+  expect(ends).toEqual([{ state: "succeeded", attempts: 1, crashes: 0, epoch: 1, count: 3000 }]);
+});

@@ -1,0 +1,141 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { defineJob, handle, entry, typed } from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { ownServer, type OwnServer } from "../support/own-server.ts";
+import { until } from "../support/until.ts";
+import { abortOf, startWorker } from "../support/watch.ts";
+import { bystander, deed, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
+
+let server: OwnServer;
+beforeAll(async () => {
+  server = await ownServer();
+});
+afterAll(async () => {
+  await server.remove();
+});
+
+type Load = { fresh: Fresh; ids: string[]; long: string[]; workers: WorkerProcess[] };
+
+/** Two processes with work for a while. The trouble begins when some of it is done and some is not. */
+async function underLoad(lease: string): Promise<Load> {
+  const fresh = await freshSchema(server.url);
+  const stint = fresh.client();
+  const jobs = await stint.enqueueMany(Array.from({ length: 3_000 }, () => entry(deed, { do: "succeed" })));
+  const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 5 }, lease } });
+  const workers = await Promise.all([start(), start()]);
+  // Long enough for their leases to be renewed.
+  const long = await stint.enqueueMany(
+    Array.from({ length: 2 }, () => entry(bystander, { do: "hang" }, { priority: -1 })),
+  );
+  await until(() => workers.every((worker) => ran(worker) > 20), { message: "the load runs" });
+  return { fresh, ids: [...jobs, ...long].map(({ id }) => id), long: long.map(({ id }) => id), workers };
+}
+
+function ran(worker: WorkerProcess): number {
+  return worker.reports.filter(({ event }) => event === "settled").length;
+}
+
+/** Waits until all jobs have ended, well, and makes sure that the workers still serve. Answers how each process ended. */
+async function untilAllSucceeded({ fresh, ids, long, workers }: Load): Promise<unknown[]> {
+  await until(
+    async () => {
+      for (const id of long) for (const worker of workers) worker.go(id);
+      return (await fresh.sql("select from stint.job limit 1")).length === 0;
+    },
+    { message: "every job has ended" },
+  );
+  const ended = await fresh.sql<{ id: string; state: string }>("select id, state from stint.history");
+  expect(ended.map(({ id }) => id).sort()).toEqual(ids.toSorted());
+  expect(new Set(ended.map(({ state }) => state))).toEqual(new Set(["succeeded"]));
+  const stint = fresh.client();
+  const more = await stint.enqueue(deed, { do: "succeed" });
+  await stint.waitFor(more, { timeout: "20s" });
+  for (const worker of workers) worker.kill("SIGTERM");
+  return await Promise.all(workers.map(({ ended }) => ended));
+}
+
+const unharmed = [
+  { code: 0, signal: null },
+  { code: 0, signal: null },
+];
+
+test("Postgres stops and comes back under load: the workers go on by themselves and every job ends", async () => {
+  const load = await underLoad("1s");
+  await server.stop("immediate");
+  await server.start();
+
+  expect(await untilAllSucceeded(load)).toEqual(unharmed);
+});
+
+test.each([
+  { name: "stint", lease: "1s", mayCrash: true },
+  // Their jobs are never in doubt: a lease outlives a lost connection, and a wake is only a hint.
+  { name: "stint leases", lease: "4s", mayCrash: false },
+  { name: "stint wakes", lease: "4s", mayCrash: false },
+])(
+  "connections named $name are terminated under load, again and again: every job ends and no process dies",
+  async ({ name, lease, mayCrash }) => {
+    const load = await underLoad(lease);
+    for (let round = 0; round < 4; round++) {
+      await until(() => server.terminateConnections(name), {
+        message: "there are such connections, to be ended",
+      });
+    }
+
+    expect(await untilAllSucceeded(load)).toEqual(unharmed);
+    const crashed = await load.fresh.sql("select from stint.history where crashes > 0");
+    expect(mayCrash || crashed.length === 0).toBe(true);
+  },
+);
+
+test("health is the time since the last answered claim: an outage shows in it, a worker without room does not", async () => {
+  const fresh = await freshSchema(server.url);
+  const stint = fresh.client();
+  const hang = defineJob("hang", { payload: typed<object>() });
+  const { worker, seen } = await startWorker(stint, {
+    pools: { default: 1 },
+    handlers: [handle(hang, untilAborted)],
+  });
+  await until(() => worker.sinceLastClaimMs! < 500, { message: "it claims" });
+  await server.stop("immediate");
+  await until(() => worker.sinceLastClaimMs! > 1_000, { message: "the outage shows" });
+  await server.start();
+  await until(() => worker.sinceLastClaimMs! < 500, { message: "it claims again" });
+
+  await stint.enqueue(hang, {});
+  await seen("claimed");
+  // It falls again and again, though nothing can be claimed.
+  let last = 0;
+  let falls = 0;
+  await until(() => {
+    const since = worker.sinceLastClaimMs!;
+    falls += since < last ? 1 : 0;
+    last = since;
+    return falls === 3;
+  });
+  expect(worker.running).toBe(1);
+});
+
+async function untilAborted({ signal }: { signal: AbortSignal }): Promise<never> {
+  await abortOf(signal);
+  throw signal.reason;
+}
+
+test("stop during an outage ends before its deadline, and the job is still there after it", async () => {
+  const fresh = await freshSchema(server.url);
+  const stint = fresh.client();
+  const hang = defineJob("hang", { payload: typed<object>() });
+  const { worker, seen } = await startWorker(stint, {
+    pools: { default: 1 },
+    handlers: [handle(hang, untilAborted)],
+  });
+  await stint.enqueue(hang, {});
+  await seen("claimed");
+
+  await server.stop("immediate");
+  const report = await worker.stop({ drain: 200, abort: 200 });
+  expect(report.ms).toBeLessThan(200 + 200 + 5_000);
+  await server.start();
+
+  expect(await stint.list({ state: "running" })).toMatchObject({ jobs: [{ crashes: 0 }] });
+});

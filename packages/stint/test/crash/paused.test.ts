@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { freshSchema } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
+import { bystander, deed, entered, startWorkerProcess } from "../support/worker-process.ts";
+
+test("a worker that was paused past its lease cannot write, knows it, and goes on with other jobs", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const paused = await startWorkerProcess(fresh);
+  const { id } = await stint.enqueue(deed, { do: "ignore" });
+  await paused.reported("entered", id);
+  paused.kill("SIGSTOP");
+
+  const other = await startWorkerProcess(fresh, { kinds: ["deed"] });
+  await other.reported("entered", id);
+  other.go(id);
+  expect(await stint.waitFor(id, { timeout: "20s" })).toEqual({ pid: other.pid, epoch: 2 });
+
+  paused.go(id);
+  paused.kill("SIGCONT");
+  expect(await paused.reported("leaseLost", id)).toMatchObject({ epoch: 1 });
+  await until(() => paused.errors().includes("the lease was lost"), { message: "the loss is in the log" });
+
+  const job = await stint.get(id);
+  expect(job).toMatchObject({
+    state: "succeeded",
+    result: { pid: other.pid, epoch: 2 },
+    crashes: 1,
+    attempts: 1,
+  });
+  const next = await stint.enqueue(bystander, { do: "succeed" });
+  await paused.reported("settled", next.id);
+  expect(entered(paused, other)).toEqual([`${id}/1`, `${next.id}/1`, `${id}/2`]);
+});
+
+test("a handler that blocks the event loop for three leases keeps its job, and the warning names its kind", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const worker = await startWorkerProcess(fresh);
+  // Beside it, and not to blame.
+  const beside = await stint.enqueue(bystander, { do: "hang" });
+  await worker.reported("entered", beside.id);
+  const { id } = await stint.enqueue(deed, { do: "block", ms: 3_300 });
+  await worker.reported("entered", id);
+  const watching = await startWorkerProcess(fresh);
+
+  await until(() => worker.errors().includes("stands still"), { message: "the thread warns" });
+  const warning = worker
+    .errors()
+    .split("\n")
+    .find((line) => line.includes("stands still"))!;
+  expect(JSON.parse(warning)).toMatchObject({ level: "warn", kinds: ["deed"] });
+  // Said while it stood still, not afterwards.
+  expect(worker.reports.map(({ event }) => event)).not.toContain("ran");
+
+  expect(await stint.waitFor(id, { timeout: "20s" })).toEqual({ pid: worker.pid, epoch: 1 });
+  expect((await worker.reported("blocked")).kinds).toEqual(["deed"]);
+  expect((await worker.reported("blocked")).ms).toBeGreaterThan(2_000);
+  expect(entered(watching)).toEqual([]);
+  expect(watching.reports.map(({ event }) => event)).not.toContain("rescued");
+  expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0 });
+  expect(await stint.get(beside.id)).toMatchObject({ state: "running", crashes: 0, epoch: 1 });
+});

@@ -1,0 +1,213 @@
+import { describe, expect, test } from "vitest";
+import { defineJob, handle, LeaseLostError, snooze, steps, typed, type Tx } from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { steal } from "../support/steal.ts";
+import { gate, startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<object>(), result: typed<string>(), backoff: steps(0) });
+const atomic = defineJob("atomic", {
+  payload: typed<object>(),
+  result: typed<string>(),
+  backoff: steps(0),
+  atomic: true,
+});
+
+async function withNotes(): Promise<{
+  fresh: Fresh;
+  note: (tx: Tx, job: string) => Promise<void>;
+  notes: () => Promise<string[]>;
+}> {
+  const fresh = await freshSchema();
+  await fresh.sql("create table stint.note (job uuid)");
+  return {
+    fresh,
+    note: async (tx, job) => void (await tx.query(`insert into "${fresh.schema}".note values ($1)`, [job])),
+    notes: async () => (await fresh.sql<{ job: string }>("select job from stint.note")).map(({ job }) => job),
+  };
+}
+
+describe("complete", () => {
+  test("commits the handler's own writes and the job's success together", async () => {
+    const { fresh, note, notes } = await withNotes();
+    const stint = fresh.client();
+    const { seen } = await startWorker(stint, {
+      handlers: [
+        handle(work, async ({ id, complete }) => {
+          await complete(async (tx) => {
+            await note(tx, id);
+            return "done";
+          });
+          // Recorded already, so this is only logged.
+          throw new Error("after the end");
+        }),
+      ],
+    });
+    const job = await stint.enqueue(work, {});
+
+    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("done");
+    expect(await seen("settled")).toMatchObject({ id: job.id, outcome: "succeeded" });
+    expect(await notes()).toEqual([job.id]);
+    expect(await stint.get(job.id)).toMatchObject({ state: "succeeded", attempts: 1, epoch: 1 });
+  });
+
+  test("leaves a transaction that writes nothing more once it is over", async () => {
+    const { fresh, note, notes } = await withNotes();
+    const stint = fresh.client();
+    let kept: Tx | undefined;
+    const { seen } = await startWorker(stint, {
+      handlers: [
+        handle(
+          work,
+          async ({ complete }) => {
+            await complete((tx) => {
+              kept = tx;
+              throw new Error("no");
+            });
+          },
+          { attempts: 1 },
+        ),
+      ],
+    });
+    const { id } = await stint.enqueue(work, {});
+    await seen("settled");
+
+    await expect(note(kept!, id)).rejects.toThrow("after its transaction had ended");
+    expect(await notes()).toEqual([]);
+  });
+
+  test("writes nothing when its work throws, and the job is tried again", async () => {
+    const { fresh, note, notes } = await withNotes();
+    const stint = fresh.client();
+    await startWorker(stint, {
+      handlers: [
+        handle(work, async ({ id, attempt, complete }) => {
+          await complete(async (tx) => {
+            await note(tx, id);
+            if (attempt === 1) throw new Error("broken");
+            return "done";
+          });
+        }),
+      ],
+    });
+    const job = await stint.enqueue(work, {});
+
+    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("done");
+    expect(await notes()).toEqual([job.id]);
+    expect(await stint.get(job.id)).toMatchObject({
+      attempts: 2,
+      log: [{ outcome: "failed" }, { outcome: "succeeded" }],
+    });
+  });
+
+  test("of a stolen job rolls the handler's writes back and says so", async () => {
+    const { fresh, note, notes } = await withNotes();
+    const stint = fresh.client();
+    const running = gate();
+    const end = gate();
+    const refused = gate<unknown>();
+    const { seen } = await startWorker(stint, {
+      pools: { default: 1 },
+      handlers: [
+        handle(work, async ({ id, complete }) => {
+          running.open();
+          await end.opened;
+          try {
+            await complete(async (tx) => await note(tx, id));
+          } catch (error) {
+            refused.open(error);
+            throw error;
+          }
+        }),
+      ],
+    });
+    const { id } = await stint.enqueue(work, {});
+    await running.opened;
+    await steal(fresh, id);
+    end.open();
+
+    expect(await refused.opened).toBeInstanceOf(LeaseLostError);
+    expect(await seen("leaseLost")).toMatchObject({ id, epoch: 1 });
+    expect(await notes()).toEqual([]);
+    expect(await stint.get(id)).toMatchObject({ state: "running", worker: "thief" });
+  });
+
+  test("whose connection is terminated before the commit leaves nothing, and the job is tried again", async () => {
+    const { fresh, note, notes } = await withNotes();
+    const stint = fresh.client();
+    await startWorker(stint, {
+      handlers: [
+        handle(work, async ({ id, attempt, complete }) => {
+          await complete(async (tx) => {
+            await note(tx, id);
+            const [own] = (await tx.query("select pg_backend_pid() as pid")).rows;
+            if (attempt === 1) await fresh.sql("select pg_terminate_backend($1)", [own?.["pid"]]);
+            return "done";
+          });
+        }),
+      ],
+    });
+    const job = await stint.enqueue(work, {});
+
+    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("done");
+    expect(await notes()).toEqual([job.id]);
+    expect(await stint.get(job.id)).toMatchObject({ attempts: 2, crashes: 0 });
+  });
+});
+
+describe("an atomic kind", () => {
+  test("commits with its return, and with nothing else", async () => {
+    const { fresh, note, notes } = await withNotes();
+    const stint = fresh.client();
+    await startWorker(stint, {
+      handlers: [
+        handle(atomic, async ({ id, attempt, run, tx, fence }) => {
+          await note(tx, id);
+          if (attempt === 1 && fence.epoch === 1) return snooze(1);
+          if (attempt === 1) throw new Error("broken");
+          return `run ${run}`;
+        }),
+      ],
+    });
+    const job = await stint.enqueue(atomic, {});
+
+    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("run 1");
+    expect(await notes()).toEqual([job.id]);
+    const { attempts, interruptions, log } = (await stint.get(job.id))!;
+    expect({ attempts, interruptions }).toEqual({ attempts: 2, interruptions: 1 });
+    expect(log.map(({ outcome }) => outcome)).toEqual(["snoozed", "failed", "succeeded"]);
+  });
+
+  test("counts its attempt before the handler runs, where a crash cannot roll it back", async () => {
+    const { fresh } = await withNotes();
+    const stint = fresh.client();
+    const seenInside = gate<unknown>();
+    await startWorker(stint, {
+      handlers: [
+        handle(atomic, async ({ id }) => {
+          seenInside.open(await fresh.sql("select state, attempts from stint.job where id = $1", [id]));
+        }),
+      ],
+    });
+    await stint.enqueue(atomic, {});
+
+    expect(await seenInside.opened).toEqual([{ state: "running", attempts: 1 }]);
+  });
+
+  test("refuses complete(), and other kinds have no tx", async () => {
+    const { fresh } = await withNotes();
+    const stint = fresh.client();
+    const { seen } = await startWorker(stint, {
+      handlers: [
+        handle(atomic, async ({ complete }) => (await complete(() => undefined)) as never, { attempts: 1 }),
+        handle(work, ({ tx }) => void tx, { attempts: 1 }),
+      ],
+    });
+    const one = await stint.enqueue(atomic, {});
+    const two = await stint.enqueue(work, {});
+    await seen("settled", ({ id }) => id === one.id);
+    await seen("settled", ({ id }) => id === two.id);
+
+    expect((await stint.get(one.id))?.reason).toContain("is not needed by an atomic kind");
+    expect((await stint.get(two.id))?.reason).toContain("is only there for a kind defined with atomic: true");
+  });
+});

@@ -1,0 +1,110 @@
+import { expect, test } from "vitest";
+import { ConnectionLost } from "#stint/db/db.js";
+import { Listener } from "#stint/db/listener.js";
+import { PgDb } from "#stint/db/pg.js";
+import { statement } from "#stint/db/statement.js";
+import { query, testDatabaseUrl } from "../support/database.ts";
+import { until } from "../support/until.ts";
+import { onTestFinished } from "vitest";
+
+const backend = statement("backend", "select pg_backend_pid() as pid");
+
+function oneConnection({ deadlineMs = 15_000, connectDeadlineMs = 5_000 } = {}): PgDb {
+  const db = new PgDb({
+    connection: testDatabaseUrl(),
+    schema: "stint",
+    connections: 1,
+    transactions: 1,
+    applicationName: "stint-test-one",
+    prepare: false,
+    deadlineMs,
+    connectDeadlineMs,
+    onError: () => undefined,
+  });
+  onTestFinished(async () => await db.close());
+  return db;
+}
+
+test("a connection to a demoted primary is given up, though it answers", async () => {
+  const db = oneConnection();
+  const [before] = await db.run(backend, []);
+  await db.run(statement("demote", "set session characteristics as transaction read only"), []);
+  await expect(db.run(statement("write", "create table never (id integer)"), [])).rejects.toMatchObject({
+    code: "DATABASE_UNAVAILABLE",
+  });
+
+  const [after] = await db.run(backend, []);
+  expect(after?.["pid"]).not.toBe(before?.["pid"]);
+});
+
+test("a statement that is not answered in time is given up with its connection", async () => {
+  const db = oneConnection({ deadlineMs: 100 });
+  await expect(db.run(statement("sleep", "select pg_sleep(30)"), [])).rejects.toThrow(ConnectionLost);
+
+  expect(await db.run(statement("one", "select 1 as one"), [])).toEqual([{ one: 1 }]);
+});
+
+test("an answer that came while the event loop stood still is taken, however late it is read", async () => {
+  const db = oneConnection({ deadlineMs: 50 });
+  await db.run(backend, []);
+  const answer = db.run(statement("one", "select 1 as one"), []);
+  // One turn, so that it is sent; then nothing until long after its deadline.
+  await new Promise((resolve) => setImmediate(resolve));
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+
+  expect(await answer).toEqual([{ one: 1 }]);
+});
+
+test("a transaction whose work throws what it likes gives no half-open connection back", async () => {
+  const db = oneConnection({ deadlineMs: 200 });
+  const work = db.transaction(async (tx) => {
+    // Not awaited: the rollback waits behind it, and runs out of time.
+    tx.query("select pg_sleep(30)").catch(() => undefined);
+    throw new Error("the work's own");
+  });
+  await expect(work).rejects.toThrow("the work's own");
+
+  const answer = await db.transaction(
+    async (tx) => (await tx.query("select txid_current_if_assigned() as id")).rows,
+  );
+  expect(answer).toEqual([{ id: null }]);
+});
+
+test("a transaction waits for its turn as long as it takes, and turns come in order", async () => {
+  const db = oneConnection({ connectDeadlineMs: 100 });
+  const order: string[] = [];
+  const take = async (name: string, seconds: number): Promise<void> =>
+    await db.transaction(async (tx) => {
+      await tx.query("select pg_sleep($1)", [seconds]);
+      order.push(name);
+    });
+  await Promise.all([take("first", 0.3), take("second", 0), take("third", 0)]);
+
+  expect(order).toEqual(["first", "second", "third"]);
+});
+
+test("a listener that loses its connection listens again, once, and stays", async () => {
+  let listening = 0;
+  const hints: string[] = [];
+  const listener = new Listener({
+    connection: testDatabaseUrl(),
+    channel: "stint:listener_test",
+    applicationName: "stint-test-listener",
+    onHint: (hint) => hints.push(hint),
+    onListening: () => (listening += 1),
+    onTrouble: () => undefined,
+  });
+  listener.start();
+  onTestFinished(async () => await listener.stop());
+  await until(() => listener.listening, { message: "it listens" });
+  for (let round = 2; round < 5; round++) {
+    await query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'stint-test-listener'",
+    );
+    await until(() => listening === round && listener.listening, { message: "it listens again" });
+    await query("select pg_notify('stint:listener_test', $1)", [`round ${round}`]);
+    await until(() => hints.includes(`round ${round}`), { message: "it hears" });
+  }
+
+  expect(listening).toBe(4);
+});

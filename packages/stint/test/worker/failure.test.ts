@@ -1,0 +1,162 @@
+import { describe, expect, test } from "vitest";
+import {
+  cancel,
+  defineJob,
+  handle,
+  PermanentError,
+  RateLimitedError,
+  snooze,
+  steps,
+  typed,
+  type Job,
+} from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<object>(), backoff: steps("1h"), attempts: 3 });
+
+/** Run one attempt of a handler that does this, and answer what became of the job. */
+async function after(
+  run: () => unknown,
+  options: Parameters<typeof handle>[2] = {},
+  given?: Fresh,
+): Promise<Job> {
+  const fresh = given ?? (await freshSchema());
+  const stint = fresh.client();
+  const { seen } = await startWorker(stint, { handlers: [handle(work, run, options)] });
+  const { id } = await stint.enqueue(work, {});
+  await seen("settled", (event) => event.id === id);
+  return (await stint.get(id))!;
+}
+
+function fails(thrown: unknown): () => never {
+  return () => {
+    throw thrown;
+  };
+}
+
+describe("what a handler throws", () => {
+  test("PermanentError: dead at once, with the reason", async () => {
+    const job = await after(fails(new PermanentError("no such account")));
+    expect(job).toMatchObject({
+      state: "dead",
+      attempts: 1,
+      reason: "permanent error: PermanentError: no such account",
+      log: [{ outcome: "failed", error: { class: "PermanentError", message: "no such account" } }],
+    });
+  });
+
+  test("RateLimitedError: waits at least as long as the other side asked", async () => {
+    const job = await after(fails(new RateLimitedError({ retryAfter: "3h" })), { backoff: steps("1s") });
+    expect(job).toMatchObject({ state: "retrying", attempts: 1 });
+    expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(3 * 3_600_000 - 1_000);
+  });
+
+  test("RateLimitedError with a shorter wait than the backoff: the backoff holds", async () => {
+    const job = await after(fails(new RateLimitedError({ retryAfter: 10 })));
+    expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(3_600_000 - 1_000);
+  });
+
+  test("any error: tried again after the backoff's step, and dead with a reason when attempts are spent", async () => {
+    const fresh = await freshSchema();
+    const stint = fresh.client();
+    const { seen } = await startWorker(stint, {
+      handlers: [handle(work, fails(new TypeError("boom")), { backoff: steps(0, 1) })],
+    });
+    const { id } = await stint.enqueue(work, {});
+    await seen("settled", ({ state }) => state === "dead");
+
+    const job = (await stint.get(id))!;
+    expect(job).toMatchObject({ state: "dead", attempts: 3, epoch: 3 });
+    expect(job.reason).toBe("failed 3 of 3 attempts: TypeError: boom");
+    expect(job.log.map(({ epoch, outcome, error }) => [epoch, outcome, error?.class])).toEqual([
+      [1, "failed", "TypeError"],
+      [2, "failed", "TypeError"],
+      [3, "failed", "TypeError"],
+    ]);
+  });
+
+  test.each(unstorable())("%s: recorded all the same", async (_, thrown, error) => {
+    const job = await after(fails(thrown()));
+    expect(job).toMatchObject({ state: "retrying", attempts: 1, log: [{ outcome: "failed", error }] });
+  });
+});
+
+function unstorable(): [string, () => unknown, object][] {
+  return [
+    ["a string", () => "just text", { class: "string", message: "just text" }],
+    ["undefined", () => undefined, { class: "undefined" }],
+    ["null", () => null, { class: "null" }],
+    ["a bigint", () => 10n, { class: "bigint", message: "10n" }],
+    ["a message with NUL and a lone surrogate", () => new Error("a\0b\uD800c"), { class: "Error" }],
+    ["a message of 100 MB", () => new Error("x".repeat(100_000_000)), { class: "Error", truncated: true }],
+    [
+      "a cause that leads back to itself",
+      () => {
+        const error = new Error("circular");
+        error.cause = error;
+        return error;
+      },
+      { class: "Error", message: "circular" },
+    ],
+    [
+      "an error whose getters throw",
+      () => Object.defineProperty(new Error("hidden"), "message", { get: fails(new Error("no")) }),
+      { class: "Error" },
+    ],
+    [
+      "an object with a bigint, a cycle and a toJSON that throws",
+      () => {
+        const odd: Record<string, unknown> = { big: 10n, toJSON: fails(new Error("no")) };
+        odd["self"] = odd;
+        return odd;
+      },
+      { class: "Object" },
+    ],
+  ];
+}
+
+describe("what a handler returns", () => {
+  test("snooze: runs later, and no attempt is spent", async () => {
+    const job = await after(() => snooze("2h"));
+    expect(job).toMatchObject({
+      state: "scheduled",
+      attempts: 0,
+      interruptions: 1,
+      log: [{ outcome: "snoozed" }],
+    });
+    expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(2 * 3_600_000 - 1_000);
+  });
+
+  test("cancel: ends for good with its reason, and is not dead", async () => {
+    const job = await after(() => cancel("the account is closed"));
+    expect(job).toMatchObject({
+      state: "cancelled",
+      reason: "the account is closed",
+      log: [{ outcome: "cancelled" }],
+    });
+  });
+
+  test.each<[string, () => unknown]>([
+    ["a bigint", () => 1n],
+    ["a function", () => () => undefined],
+    ["NaN", () => ({ value: Number.NaN })],
+    ["text with NUL", () => "a\0b"],
+    [
+      "a cycle",
+      () => {
+        const cycle: Record<string, unknown> = {};
+        cycle["self"] = cycle;
+        return cycle;
+      },
+    ],
+    ["more than a result may hold", () => "x".repeat(2_000_000)],
+  ])("%s, which is no JSON: a failure like any other, recorded", async (_, result) => {
+    const job = await after(result);
+    expect(job).toMatchObject({
+      state: "retrying",
+      attempts: 1,
+      log: [{ outcome: "failed", error: { class: "InvalidPayloadError" } }],
+    });
+  });
+});

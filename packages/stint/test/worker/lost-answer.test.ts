@@ -1,0 +1,128 @@
+import { expect, test } from "vitest";
+import { defineJob, handle, steps, typed } from "#stint/index.js";
+import { startCutProxy } from "../support/cut-proxy.ts";
+import { freshSchema } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
+import { abortOf, gate, startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<object>(), backoff: steps(0) });
+
+test("the answer to a commit is lost: complete() finds that it happened, and the writes are there once", async () => {
+  const fresh = await freshSchema();
+  await fresh.sql("create table stint.note (job uuid)");
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url, prepare: false });
+  const swallowed = gate<{ cut: Promise<void> }>();
+  const { seen, all } = await startWorker(stint, {
+    handlers: [
+      handle(work, async ({ id, complete }) => {
+        await complete(async (tx) => {
+          await tx.query(`insert into "${fresh.schema}".note values ($1)`, [id]);
+          swallowed.open({ cut: proxy.cutAt("commit", "unanswered") });
+        });
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, {});
+  await (
+    await swallowed.opened
+  ).cut;
+
+  expect(await seen("settled")).toMatchObject({ id, outcome: "succeeded", attempt: 1 });
+  expect(all("leaseLost")).toEqual([]);
+  expect(await fresh.sql("select job from stint.note")).toEqual([{ job: id }]);
+  expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, epoch: 1 });
+});
+
+test.each([
+  ["finish", "succeeded"],
+  ["put-back", "failed"],
+] as const)(
+  "the answer to a settle is lost (%s): the outcome stands, and nothing is called lost",
+  async (name, outcome) => {
+    const fresh = await freshSchema();
+    const proxy = await startCutProxy(fresh.url);
+    const stint = fresh.client({ database: proxy.url, prepare: false });
+    const swallowed = gate<{ cut: Promise<void> }>();
+    const { seen, all } = await startWorker(stint, {
+      handlers: [
+        handle(work, ({ attempt }) => {
+          if (attempt > 1) return;
+          swallowed.open({ cut: proxy.cutAt(`/* stint:${name} */`, "unanswered") });
+          if (outcome === "failed") throw new Error("broken");
+        }),
+      ],
+    });
+    const { id } = await stint.enqueue(work, {});
+    await (
+      await swallowed.opened
+    ).cut;
+
+    // The next attempt may well be settled before this one is known to be.
+    expect(await seen("settled", ({ attempt }) => attempt === 1)).toMatchObject({ id, outcome });
+    await stint.waitFor(id, { timeout: "20s" });
+    expect(all("leaseLost")).toEqual([]);
+    expect(await stint.get(id)).toMatchObject({
+      state: "succeeded",
+      crashes: 0,
+      epoch: outcome === "failed" ? 2 : 1,
+    });
+  },
+);
+
+test("the answer to a claim is lost: the worker finds what it took, and no crash is counted", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url, prepare: false, wake: "none" });
+  const { id } = await fresh.client().enqueue(work, {});
+  const swallowed = proxy.cutAt("/* stint:claim */", "unanswered");
+  const runs: number[] = [];
+  const { all } = await startWorker(stint, {
+    handlers: [handle(work, ({ fence }) => void runs.push(fence.epoch))],
+  });
+  await swallowed;
+  await stint.waitFor(id, { timeout: "20s" });
+
+  expect(runs).toEqual([1]);
+  expect(all("settled")).toHaveLength(1);
+  expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0 });
+});
+
+test("the connection breaks while unfinished jobs are handed back: they go back all the same", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url, prepare: false });
+  const { worker, seen } = await startWorker(stint, {
+    handlers: [handle(work, () => new Promise<void>(() => undefined))],
+  });
+  const { id } = await fresh.client().enqueue(work, {});
+  await seen("claimed");
+  const cut = proxy.cutAt("/* stint:put-back */", "unsent");
+  const report = await worker.stop({ drain: 0, abort: 0 });
+  await cut;
+
+  expect(report).toMatchObject({ released: 1 });
+  expect(await fresh.client().get(id)).toMatchObject({ state: "ready", attempts: 0, crashes: 0 });
+});
+
+test("an outage longer than the lease, and nobody died: no crash is counted", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const client = () => fresh.client({ database: proxy.url });
+  const untilTold = { lease: "1s", handlers: [handle(work, ({ signal }) => abortOf(signal))] };
+  const first = await startWorker(client(), untilTold);
+  await startWorker(client(), untilTold);
+  const { id } = await fresh.client().enqueue(work, {});
+  await until(async () => (await fresh.client().get(id))?.state === "running", { message: "it runs" });
+  proxy.down();
+  await until(async () => (await fresh.sql(`select from stint.job where lease_until < now()`)).length === 1, {
+    message: "its lease has run out",
+  });
+  proxy.up();
+  await until(async () => (await fresh.sql(`select from stint.job where lease_until > now()`)).length === 1, {
+    message: "somebody holds it again",
+  });
+
+  expect(await fresh.client().get(id)).toMatchObject({ state: "running", crashes: 0 });
+  expect(first.all("rescued")).toEqual([]);
+});

@@ -1,0 +1,118 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { expect, test } from "vitest";
+import { defineJob, handle, steps, typed, type Middleware } from "#stint/index.js";
+import { freshSchema } from "../support/fresh.ts";
+import { startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", {
+  payload: typed<{ n: number }>(),
+  result: typed<unknown>(),
+  backoff: steps("1h"),
+});
+
+test("middlewares wrap the handler like an onion, the first outermost, and see what it returned", async () => {
+  const stint = (await freshSchema()).client();
+  const order: string[] = [];
+  const layer =
+    (name: string): Middleware =>
+    async ({ kind }, next) => {
+      order.push(`${name} before ${kind}`);
+      const result = await next();
+      order.push(`${name} after ${String(result)}`);
+      return `${String(result)}+${name}`;
+    };
+  await startWorker(stint, {
+    middlewares: [layer("outer"), layer("inner")],
+    handlers: [handle(work, () => (order.push("handler"), "done"))],
+  });
+
+  expect(await stint.waitFor(await stint.enqueue(work, { n: 1 }), { timeout: "20s" })).toBe(
+    "done+inner+outer",
+  );
+  expect(order).toEqual([
+    "outer before work",
+    "inner before work",
+    "handler",
+    "inner after done",
+    "outer after done+inner",
+  ]);
+});
+
+test("a middleware's AsyncLocalStorage is each attempt's own, across awaits", async () => {
+  const stint = (await freshSchema()).client();
+  const store = new AsyncLocalStorage<{ n: number }>();
+  await startWorker(stint, {
+    middlewares: [async ({ payload }, next) => await store.run(payload as { n: number }, next)],
+    handlers: [
+      handle(work, async () => {
+        await new Promise((resolve) => setImmediate(resolve));
+        return store.getStore()?.n;
+      }),
+    ],
+  });
+  const jobs = await Promise.all([1, 2, 3, 4, 5, 6].map((n) => stint.enqueue(work, { n })));
+
+  const results = await Promise.all(jobs.map((job) => stint.waitFor(job, { timeout: "20s" })));
+  expect(results).toEqual([1, 2, 3, 4, 5, 6]);
+});
+
+test("a middleware that throws fails the attempt, before the handler or after it", async () => {
+  const stint = (await freshSchema()).client();
+  const ran: number[] = [];
+  const { seen } = await startWorker(stint, {
+    middlewares: [
+      async ({ payload }, next) => {
+        if ((payload as { n: number }).n === 1) throw new Error("not let in");
+        await next();
+        throw new Error("not let out");
+      },
+    ],
+    handlers: [handle(work, ({ payload }) => void ran.push(payload.n))],
+  });
+  const [one, two] = await Promise.all([1, 2].map((n) => stint.enqueue(work, { n })));
+  await seen("settled", ({ id }) => id === one!.id);
+  await seen("settled", ({ id }) => id === two!.id);
+
+  expect(ran).toEqual([2]);
+  expect(await stint.get(one!.id)).toMatchObject({
+    state: "retrying",
+    log: [{ error: { message: "not let in" } }],
+  });
+  expect(await stint.get(two!.id)).toMatchObject({
+    state: "retrying",
+    log: [{ error: { message: "not let out" } }],
+  });
+});
+
+test("the job's policy goes over the handler's, that over the definition's, that over the worker's", async () => {
+  const stint = (await freshSchema()).client();
+  const plain = defineJob("plain", { payload: typed<object>() });
+  const defined = defineJob("defined", { payload: typed<object>(), attempts: 4 });
+  const handled = defineJob("handled", { payload: typed<object>(), attempts: 5 });
+  const seenByHandler = new Map<string, number>();
+  const { seen, all } = await startWorker(stint, {
+    attempts: 2,
+    backoff: steps(0),
+    handlers: [plain, defined, handled].map((job) =>
+      handle(
+        job,
+        ({ id, maxAttempts }) => {
+          seenByHandler.set(id, maxAttempts);
+          throw new Error("broken");
+        },
+        job === handled ? { attempts: 3 } : {},
+      ),
+    ),
+  });
+  const jobs = await Promise.all([
+    stint.enqueue(plain, {}),
+    stint.enqueue(defined, {}),
+    stint.enqueue(handled, {}),
+    stint.enqueue(handled, {}, { attempts: 1 }),
+  ]);
+  for (const { id } of jobs) await seen("settled", (event) => event.id === id && event.state === "dead");
+
+  const attempts = jobs.map(({ id }) => all("settled").filter((event) => event.id === id).length);
+  expect(attempts).toEqual([2, 4, 3, 1]);
+  expect(jobs.map(({ id }) => seenByHandler.get(id))).toEqual(attempts);
+});

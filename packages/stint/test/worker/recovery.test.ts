@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { defineJob, handle, typed } from "#stint/index.js";
+import { about } from "#stint/upkeep/service.js";
+import { resolveWorkerOptions } from "#stint/worker/options.js";
+import { freshSchema } from "../support/fresh.ts";
+import { deed, fast, startWorkerProcess } from "../support/worker-process.ts";
+
+const work = defineJob("work", { payload: typed<object>() });
+const handlers = [handle(work, () => undefined)];
+
+/** The longest that a crash can go unnoticed: a whole lease, and the longest rest between two looks. */
+function longestRecoveryMs(options: object): number {
+  const { leaseMs, rescueEveryMs } = resolveWorkerOptions({ pools: { default: 1 }, handlers, ...options });
+  const longestRest = Math.max(...Array.from({ length: 1_000 }, () => about(rescueEveryMs)));
+  expect(longestRest).toBeLessThanOrEqual(rescueEveryMs * 1.2);
+  return leaseMs + rescueEveryMs * 1.2;
+}
+
+test("a crash is recovered from within 40 s by default, and within 8 s if asked for", () => {
+  expect(longestRecoveryMs({})).toBeLessThanOrEqual(40_000);
+  expect(longestRecoveryMs({ lease: "5s", rescueEvery: "1s" })).toBeLessThanOrEqual(8_000);
+});
+
+test("a crash is recovered from as soon as its lease has run out and somebody has looked", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const [doomed, heir] = await Promise.all([
+    startWorkerProcess(fresh, { kinds: ["deed"] }),
+    startWorkerProcess(fresh, { kinds: ["bystander"] }),
+  ]);
+  const { id } = await stint.enqueue(deed, { do: "hang" });
+  await doomed.reported("entered", id);
+  doomed.kill("SIGKILL");
+  await doomed.ended;
+  const leaseUntil = (await stint.get(id))!.leaseUntil!;
+  await heir.reported("rescued");
+
+  const { state, log } = (await stint.get(id))!;
+  expect(state).toBe("ready");
+  const lateMs = log[0]!.endedAt.getTime() - leaseUntil.getTime();
+  expect(lateMs).toBeGreaterThanOrEqual(0);
+  // One look's time, with room for a slow machine.
+  expect(lateMs).toBeLessThan(fast.rescueEvery * 1.2 + 2_000);
+});

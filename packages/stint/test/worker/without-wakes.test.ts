@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { defineJob, handle, entry, steps, typed } from "#stint/index.js";
+import { freshSchema } from "../support/fresh.ts";
+import { abortOf, gate, startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", {
+  payload: typed<{ n: number }>(),
+  result: typed<number>(),
+  backoff: steps(1),
+});
+const hang = defineJob("hang", { payload: typed<object>() });
+
+test.each([{ wake: "none" }, { prepare: false }, { wake: "none", prepare: false }] as const)(
+  "with %o everything works: jobs of another client, delays, retries, cancels",
+  async (options) => {
+    const fresh = await freshSchema();
+    const stint = fresh.client(options);
+    const running = gate();
+    const aborted = gate();
+    const { worker } = await startWorker(stint, {
+      lease: "1s",
+      handlers: [
+        handle(work, ({ payload, attempt }) => {
+          if (attempt === 1) throw new Error("once");
+          return payload.n * 2;
+        }),
+        handle(hang, async ({ signal }) => {
+          running.open();
+          await abortOf(signal);
+          aborted.open();
+          throw signal.reason;
+        }),
+      ],
+    });
+    // Another client, so that no hint is heard within the process.
+    const other = fresh.client(options);
+    const jobs = await other.enqueueMany(
+      [1, 2, 3, 4].map((n) => entry(work, { n }, n > 2 ? { delay: 50 } : {})),
+    );
+    const results = await Promise.all(jobs.map(({ id }) => other.waitFor(id, { timeout: "20s" })));
+    expect(results).toEqual([2, 4, 6, 8]);
+
+    const { id } = await other.enqueue(hang, {});
+    await running.opened;
+    expect(await other.cancel(id)).toBe("asked");
+    await aborted.opened;
+    const listening = await fresh.sql("select from pg_stat_activity where application_name = $1", [
+      `stint wakes ${worker.id}`.slice(0, 63),
+    ]);
+    await worker.stop();
+
+    expect(await other.get(id)).toMatchObject({ state: "cancelled" });
+    expect(listening).toHaveLength("wake" in options ? 0 : 1);
+  },
+);
