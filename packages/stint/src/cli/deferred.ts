@@ -1,0 +1,10 @@
+/** A promise and the way to resolve it, for what is told by a callback. Node 20 has no Promise.withResolvers. */
+export type Deferred<T = void> = { readonly promise: Promise<T>; resolve(value: T): void };
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve: (value: T) => void = () => undefined;
+  const promise = new Promise<T>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

@@ -1,0 +1,107 @@
+/** The process in which `stint dev` runs the worker. Started anew at every change. */
+import { formatMs } from "../../model/duration.ts";
+import { migrate } from "../../db/migrate.ts";
+import { jsonLogger } from "../../runtime/logger.ts";
+import type { Stint } from "../../stint.ts";
+import type { WorkerEvents } from "../../worker/events.ts";
+import type { Worker } from "../../worker/worker.ts";
+import { Context, type GlobalOptions } from "../context.ts";
+import { deferred } from "../deferred.ts";
+import { lastError } from "../job-text.ts";
+import { say, paint, type Output } from "../output.ts";
+import { reportError } from "../report-error.ts";
+import { requireWorker, served, servedText } from "../serving.ts";
+import { lineLogger } from "./line-logger.ts";
+import type { FromChild, ToChild } from "./messages.ts";
+
+const stopRequested = deferred();
+let hurry = (): void => undefined;
+
+process.on("message", (message: ToChild) => {
+  if (message.type === "run") void run(message.globals, message.config).then((code) => process.exit(code));
+  else requestStop();
+});
+// Our parent is gone: nobody could stop us any more.
+process.on("disconnect", requestStop);
+process.on("SIGTERM", requestStop);
+// Ctrl-C reaches us too, but our parent decides; heeding it here would count every one twice.
+process.on("SIGINT", () => undefined);
+
+function requestStop(): void {
+  stopRequested.resolve();
+  hurry();
+}
+
+async function run(globals: GlobalOptions, configPath: string): Promise<number> {
+  const context = new Context({ ...globals, config: configPath });
+  try {
+    await serve(context);
+    return 0;
+  } catch (caught) {
+    const { error, hints } = await context.explain(caught);
+    return reportError(error, { out: context.out, verbose: context.verbose, hints });
+  } finally {
+    await context.close().catch(() => undefined);
+  }
+}
+
+async function serve(context: Context): Promise<void> {
+  const { out } = context;
+  const config = await context.requireConfig();
+  const options = requireWorker(config);
+  const schema = await context.schema();
+  const client = await context.client({
+    logger: config.options.logger ?? (out.json ? jsonLogger() : lineLogger(out)),
+  });
+  const worker = client.worker({ ...options, signals: false });
+  await migrate({
+    connection: await context.database(),
+    schema,
+    onStep: ({ version, name }) => out.note(say`Applied migration ${version} ${name} to schema ${schema}`),
+  });
+  const telling = tell(worker, client, out);
+  await worker.start();
+  if (out.json) out.event({ event: "serving", worker: worker.id, schema, pools: served(options) });
+  else out.line(say`Serving ${servedText(served(options))} in schema ${schema}`);
+  send({ type: "serving" });
+
+  await stopRequested.promise;
+  hurry = () => void worker.stop();
+  const report = await worker.stop();
+  await telling();
+  send({ type: "stopped", report });
+}
+
+/** Print how each attempt ended. Answers how to wait for what is still to be printed. */
+function tell(worker: Worker, client: Stint, out: Output): () => Promise<void> {
+  let printing = Promise.resolve();
+  worker.on("settled", (settled) => {
+    if (out.json) out.event({ event: "settled", ...settled });
+    else printing = printing.then(async () => tellOne(settled, client, out));
+  });
+  return () => printing;
+}
+
+async function tellOne(settled: WorkerEvents["settled"], client: Stint, out: Output): Promise<void> {
+  const { id, kind, attempt, outcome, state, ms } = settled;
+  const good = outcome === "succeeded";
+  const how = paint(
+    good ? "green" : state === "dead" ? "red" : "yellow",
+    good ? "succeeded" : `${outcome}, now ${state}`,
+  );
+  out.line(
+    say`${paint("dim", clock())} ${kind} ${paint("dim", id)} ${how} in ${formatMs(ms)}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
+  );
+  if (good) return;
+  const job = await client.get(id).catch(() => undefined);
+  const error = job === undefined ? "" : lastError(job);
+  if (error !== "") out.line(say`         ${paint("red", error)}`);
+}
+
+function clock(): string {
+  return new Date().toTimeString().slice(0, 8);
+}
+
+function send(message: FromChild): void {
+  if (process.connected) process.send?.(message);
+}

@@ -1,0 +1,55 @@
+import { fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { StopReport } from "../../worker/events.ts";
+import { deferred } from "../deferred.ts";
+import type { FromChild, ToChild } from "./messages.ts";
+
+export type Ending = { readonly code: number } | { readonly signal: NodeJS.Signals };
+
+export type Child = {
+  /** Resolves once it serves; false if it ended before. */
+  readonly serving: Promise<boolean>;
+  /** Resolves once it has ended: by itself with a code, or killed by a signal. */
+  readonly ended: Promise<Ending>;
+  /** How its worker stopped, if it said so. */
+  report(): StopReport | undefined;
+  isAlive(): boolean;
+  /** Ask it to drain; asked again, to hurry. */
+  stop(): void;
+};
+
+const program = fileURLToPath(new URL("./child.js", import.meta.url));
+
+/** Run the worker in a process of its own, whose modules are loaded anew. */
+export function runChild(run: ToChild & { type: "run" }, databaseUrl: string): Child {
+  const child = fork(program, [], {
+    env: { ...process.env, DATABASE_URL: databaseUrl },
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
+  const serving = deferred<boolean>();
+  const ended = deferred<Ending>();
+  let report: StopReport | undefined;
+  let alive = true;
+
+  child.on("message", (message: FromChild) => {
+    if (message.type === "serving") serving.resolve(true);
+    else report = message.report;
+  });
+  child.on("exit", (code, signal) => {
+    alive = false;
+    serving.resolve(false);
+    ended.resolve(signal === null ? { code: code ?? 1 } : { signal });
+  });
+  const send = (message: ToChild): void => {
+    // It may end at any moment; that is told by its exit, not by an error here.
+    if (child.connected) child.send(message, () => undefined);
+  };
+  send(run);
+  return {
+    serving: serving.promise,
+    ended: ended.promise,
+    report: () => report,
+    isAlive: () => alive,
+    stop: () => send({ type: "stop" }),
+  };
+}

@@ -1,0 +1,102 @@
+import { formatMs } from "../../model/duration.ts";
+import { Recovery } from "../../runtime/recovery.ts";
+import { within } from "../../runtime/sleep.ts";
+import { deferred } from "../deferred.ts";
+import { say, type Output } from "../output.ts";
+import { exitCodes } from "../report-error.ts";
+import type { Child } from "./run-child.ts";
+
+export type SupervisorOptions = {
+  readonly out: Output;
+  readonly start: () => Child;
+};
+
+/** A process that lived this long is not killed again and again by the same thing. */
+const longLifeMs = 60_000;
+
+/** Keeps one worker process running the newest code: one at a time, the old drained before the new starts. */
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #stopping = deferred();
+  readonly #recovery = new Recovery(Math.random, { baseMs: 250, capMs: 10_000 });
+  #changed = deferred();
+  #isStopping = false;
+  #hasServed = false;
+  #child: Child | undefined;
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+  }
+
+  /** Code changed: run it. */
+  reload(file: string): void {
+    const { out } = this.#options;
+    if (out.json) out.event({ event: "changed", file });
+    else out.line(say`${file} changed; draining, then starting again`);
+    this.#changed.resolve();
+  }
+
+  /** End. Called again, hurry. */
+  stop(): void {
+    this.#isStopping = true;
+    this.#stopping.resolve();
+    this.#child?.stop();
+  }
+
+  /** Resolves with the exit code, after `stop` or when the first worker could not run at all. */
+  async run(): Promise<number> {
+    while (!this.#isStopping) {
+      // Whatever changed until now is loaded by the process that starts now.
+      this.#changed = deferred();
+      const startedAt = performance.now();
+      const child = this.#options.start();
+      this.#child = child;
+      void child.serving.then((serves) => (this.#hasServed ||= serves));
+      await Promise.race([child.ended, this.#changed.promise, this.#stopping.promise]);
+
+      if (child.isAlive()) {
+        // `stop` has told it already; telling it twice would cut its draining short.
+        if (!this.#isStopping) child.stop();
+        await child.ended;
+        this.#sayStopped(child);
+      } else if (!this.#isStopping) {
+        const ending = await child.ended;
+        if ("signal" in ending) {
+          if (performance.now() - startedAt > longLifeMs) this.#recovery.reset();
+          this.#sayKilled(ending.signal);
+          await within(this.#recovery.next(), Promise.race([this.#changed.promise, this.#stopping.promise]));
+          continue;
+        }
+        const { code } = ending;
+        // The database cannot be used, which no edit changes. A config that is wrong will be edited.
+        if (!this.#hasServed && code !== exitCodes.usage) return code;
+        this.#sayEnded(code);
+        await Promise.race([this.#changed.promise, this.#stopping.promise]);
+      }
+    }
+    return exitCodes.ok;
+  }
+
+  #sayStopped(child: Child): void {
+    const { out } = this.#options;
+    const report = child.report();
+    if (report === undefined) return;
+    if (out.json) out.event({ event: "stopped", ...report });
+    else
+      out.line(
+        say`Drained in ${formatMs(report.ms)}: ${report.drained} ended, ${report.released} handed back.`,
+      );
+  }
+
+  #sayKilled(signal: NodeJS.Signals): void {
+    const { out } = this.#options;
+    if (out.json) out.event({ event: "killed", signal });
+    else out.line(say`The worker was killed by ${signal}; starting it again`);
+  }
+
+  #sayEnded(code: number): void {
+    const { out } = this.#options;
+    if (out.json) out.event({ event: "ended", code });
+    else out.line(say`The worker ended (exit code ${code}). Waiting for a change.`);
+  }
+}

@@ -1,0 +1,72 @@
+import { watch, type FSWatcher } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join, relative } from "node:path";
+
+const quietMs = 100;
+
+/** Files whose change means other code. Not data: a handler that writes a file must not restart itself for ever. */
+const code = /\.[cm]?[jt]sx?$/;
+
+const ignored = new Set(["node_modules", "dist", "build", "coverage"]);
+
+/** Hidden folders hold caches and the embedded database. */
+function isIgnored(name: string): boolean {
+  return name.startsWith(".") || ignored.has(name);
+}
+
+/**
+ * Tell when code under the folder changes, once per burst of changes, with the file that changed first.
+ *
+ * Node's own recursive watching cannot leave folders out, and would take a watch for every file of node_modules.
+ */
+export async function watchCode(root: string, onChange: (file: string) => void): Promise<() => void> {
+  const watchers = new Map<string, FSWatcher>();
+  let first: string | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  function changed(path: string): void {
+    first ??= relative(root, path);
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const file = first ?? "";
+      first = undefined;
+      onChange(file);
+    }, quietMs);
+  }
+
+  async function heard(folder: string, name: string): Promise<void> {
+    if (isIgnored(name)) return;
+    const path = join(folder, name);
+    if (code.test(name)) changed(path);
+    else if ((await stat(path).catch(() => undefined))?.isDirectory() === true) await add(path, true);
+  }
+
+  async function add(folder: string, isNew: boolean): Promise<void> {
+    if (watchers.has(folder) || closed) return;
+    const watcher = watch(folder);
+    watchers.set(folder, watcher);
+    watcher.on("change", (_type, name) => void heard(folder, String(name)));
+    // The folder was removed. Its parent tells if it comes back.
+    watcher.on("error", () => drop(folder));
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries) {
+      if (isIgnored(entry.name)) continue;
+      if (entry.isDirectory()) await add(join(folder, entry.name), isNew);
+      // Files of a new folder may have come before its watcher.
+      else if (isNew && code.test(entry.name)) changed(join(folder, entry.name));
+    }
+  }
+
+  function drop(folder: string): void {
+    watchers.get(folder)?.close();
+    watchers.delete(folder);
+  }
+
+  await add(root, false);
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+    for (const folder of watchers.keys()) drop(folder);
+  };
+}

@@ -1,0 +1,10 @@
+import { expect, test } from "vitest";
+import { age } from "./job-text.ts";
+
+test("ages read as people say them, in both directions", () => {
+  const now = Date.UTC(2027, 0, 1);
+
+  expect(age(new Date(now - 192_000), now)).toBe("3m 12s ago");
+  expect(age(new Date(now + 3_600_000), now)).toBe("in 1h");
+  expect(age(null, now)).toBe("");
+});

@@ -1,0 +1,92 @@
+import { Command, CommanderError } from "commander";
+import { version } from "../version.ts";
+import { seeHelp } from "./command.ts";
+import { addDead } from "./commands/dead.ts";
+import { addDev } from "./commands/dev.ts";
+import { addEnqueue } from "./commands/enqueue.ts";
+import { addGrants } from "./commands/grants.ts";
+import { addJobs } from "./commands/jobs.ts";
+import { addMigrate } from "./commands/migrate.ts";
+import { addQueues } from "./commands/queues.ts";
+import { addWorker } from "./commands/worker.ts";
+import { addWorkers } from "./commands/workers.ts";
+import { Output } from "./output.ts";
+import { exitCodes, reportError, UsageError } from "./report-error.ts";
+
+const helpAfter = `
+The database is --database-url, else DATABASE_URL, else \`database\` in stint.config.ts, else the Postgres of
+a \`stint dev\` that runs in this folder. Prefer DATABASE_URL: command lines can be read by others.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage (command line, config, kind or payload; nothing was changed).`;
+
+/** Run one command line. Resolves with the exit code, when everything is written. */
+export async function main(args: readonly string[]): Promise<number> {
+  try {
+    await program().parseAsync([...args], { from: "user" });
+  } catch (error) {
+    process.exitCode = endOf(error, args);
+  }
+  const code = process.exitCode ?? exitCodes.ok;
+  await Promise.all([process.stdout, process.stderr].map(written));
+  return Number(code);
+}
+
+function program(): Command {
+  const program = new Command("stint")
+    .description("Background work you can trust, on the Postgres you already run.")
+    .version(version, "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand("help [command]", "print the help of a command")
+    .option("--database-url <url>", "the database to work on")
+    .option("--schema <name>", 'the schema of the installation (default "stint")')
+    .option("--config <path>", "the config file (default stint.config.ts, .js or .mjs in this folder)")
+    .option("--json", "answer in JSON: one document, or a line per event from worker and dev")
+    .option("--no-color", "no colours (NO_COLOR does the same)")
+    .option("--verbose", "print stacks of errors (STINT_DEBUG=1 does the same)")
+    .addHelpText("after", helpAfter)
+    .configureHelp({ showGlobalOptions: true })
+    // Errors are written by us, once, and made safe.
+    .configureOutput({ outputError: () => undefined });
+  for (const add of [
+    addDev,
+    addWorker,
+    addMigrate,
+    addEnqueue,
+    addJobs,
+    addDead,
+    addQueues,
+    addWorkers,
+    addGrants,
+  ]) {
+    add(program);
+  }
+  tellWhichFailed(program);
+  return program;
+}
+
+/** Commander's errors do not say which command they are about. */
+function tellWhichFailed(command: Command): void {
+  command.exitOverride((error) => {
+    throw Object.assign(error, { hint: seeHelp(command) });
+  });
+  for (const child of command.commands) tellWhichFailed(child);
+}
+
+/** Commander ends by throwing: for help and the version, which are no errors, too. */
+function endOf(error: unknown, args: readonly string[]): number {
+  const out = new Output({ json: args.includes("--json"), color: !args.includes("--no-color") });
+  const verbose = args.includes("--verbose");
+  if (!(error instanceof CommanderError)) return reportError(error, { out, verbose });
+  if (error.exitCode === 0) return exitCodes.ok;
+  // A group without its command: the help is already on standard error.
+  if (error.code === "commander.help") return exitCodes.usage;
+  const message = error.message.replace(/^error: /, "");
+  const { hint } = error as CommanderError & { hint?: string };
+  return reportError(new UsageError(message), { out, verbose, hints: hint === undefined ? [] : [hint] });
+}
+
+async function written(stream: NodeJS.WriteStream): Promise<void> {
+  await new Promise<void>((resolve) => {
+    stream.write("", () => resolve());
+  });
+}

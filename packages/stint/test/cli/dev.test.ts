@@ -1,0 +1,120 @@
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Job } from "#stint/index.js";
+import { freshSchema } from "../support/fresh.ts";
+import { untilEnded } from "../support/processes.ts";
+import { until } from "../support/until.ts";
+import { answer, project, start, stint } from "./support.ts";
+
+function handlers(version: number): string {
+  return `
+    import { existsSync } from "node:fs";
+    import { setTimeout } from "node:timers/promises";
+    import { defineJob, handle, typed } from "stint";
+    const work = defineJob("work", { payload: typed<{ gate?: string }>() });
+    export const handler = handle(work, async ({ payload }) => {
+      console.log("the handler began");
+      while (payload.gate !== undefined && !existsSync(payload.gate)) await setTimeout(10);
+      return ${version};
+    });`;
+}
+
+const config = `
+  import { handler } from "./handlers/work.ts";
+  export default { worker: { pools: { default: 2 }, handlers: [handler] } };`;
+
+test("dev starts its own Postgres, runs jobs, reloads after an edit, and drains on SIGINT", async () => {
+  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const gate = join(folder, "gate");
+  const dev = start(["dev"], { cwd: folder });
+  const result = async (payload: object): Promise<unknown> => {
+    const { id } = answer(
+      await stint(["enqueue", "work", JSON.stringify(payload), "--json"], { cwd: folder }),
+    ) as { id: string };
+    await dev.wrote(`${id} succeeded`);
+    return (answer(await stint(["jobs", "show", id, "--json"], { cwd: folder })) as Job).result;
+  };
+
+  await dev.wrote("Serving default ×2 (work)");
+  expect(await result({})).toBe(1);
+
+  await writeFile(join(folder, "handlers/work.ts"), handlers(2));
+  await dev.wrote("handlers/work.ts changed");
+  await dev.wrote("Serving default ×2 (work)", 2);
+  expect(await result({})).toBe(2);
+
+  const password = new URL(await readFile(join(folder, ".stint/url"), "utf8")).password;
+  await stint(["enqueue", "work", JSON.stringify({ gate })], { cwd: folder });
+  await dev.wrote("the handler began", 3);
+  dev.process.kill("SIGINT");
+  await dev.wrote("Stopping: running attempts may finish");
+  await writeFile(gate, "");
+  const { code } = await dev.ended;
+
+  expect(code).toBe(0);
+  expect(dev.text()).toMatch(/Drained in \S+: 1 ended, 0 handed back\./);
+  expect(dev.text()).not.toContain(password);
+  expect(existsSync(join(folder, ".stint/url"))).toBe(false);
+  expect(existsSync(join(folder, ".stint/postgres/cluster/postmaster.pid"))).toBe(false);
+});
+
+test("dev uses DATABASE_URL if there is one, and waits for the edit that mends a broken config", async () => {
+  const fresh = await freshSchema();
+  const folder = await project({
+    "stint.config.ts": `throw new Error("half written");`,
+    "handlers/work.ts": handlers(1),
+  });
+  const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
+
+  await dev.wrote("could not be loaded (Error: half written)");
+  await dev.wrote("Waiting for a change");
+  await writeFile(join(folder, "stint.config.ts"), config);
+  await dev.wrote(`Serving default ×2 (work) in schema ${fresh.schema}`);
+  dev.process.kill("SIGTERM");
+
+  expect((await dev.ended).code).toBe(0);
+  expect(existsSync(join(folder, ".stint"))).toBe(false);
+});
+
+test("when dev is killed, the worker it ran does not stay behind", async () => {
+  const fresh = await freshSchema();
+  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
+  await dev.wrote("Serving");
+  const [worker] = await until(async () => await fresh.client().workers());
+
+  dev.process.kill("SIGKILL");
+  await untilEnded(worker!.pid);
+
+  expect(await fresh.client().workers()).toEqual([]);
+});
+
+test("dev starts a worker that was killed again", async () => {
+  const fresh = await freshSchema();
+  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
+  await dev.wrote("Serving");
+  const [worker] = await until(async () => await fresh.client().workers());
+
+  process.kill(worker!.pid, "SIGKILL");
+  await dev.wrote("The worker was killed by SIGKILL; starting it again");
+  await dev.wrote("Serving", 2);
+  dev.process.kill("SIGTERM");
+
+  expect((await dev.ended).code).toBe(0);
+  expect(dev.text()).not.toContain("Waiting for a change");
+});
+
+test("dev ends with 1 when the database cannot be reached, since no edit can mend that", async () => {
+  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+
+  const ended = await stint(["dev"], {
+    cwd: folder,
+    env: { DATABASE_URL: "postgres://app:hunter2@127.0.0.1:1/app" },
+  });
+
+  expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining("[DATABASE_UNAVAILABLE]") });
+  expect(ended.stdout + ended.stderr).not.toContain("hunter2");
+});

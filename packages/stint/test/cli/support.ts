@@ -1,0 +1,101 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import type { Fresh } from "../support/fresh.ts";
+import { testFolder } from "../support/folder.ts";
+import { until } from "../support/until.ts";
+
+const bin = fileURLToPath(new URL("../../bin/stint.js", import.meta.url));
+const library = fileURLToPath(new URL("../../", import.meta.url));
+
+export type Ended = { code: number | null; stdout: string; stderr: string };
+
+export type RunOptions = {
+  cwd?: string;
+  env?: Record<string, string>;
+  /** Written to standard input. */
+  input?: string;
+};
+
+/** A `stint` that runs, as a user would have it in a terminal that is none. */
+export type Running = {
+  process: ChildProcess;
+  /** What it wrote so far, both streams together. */
+  text(): string;
+  /** Waits until it has written this so many times. */
+  wrote(words: string, times?: number): Promise<void>;
+  ended: Promise<Ended>;
+};
+
+export function start(args: readonly string[], { cwd, env = {}, input = "" }: RunOptions = {}): Running {
+  const child = spawn(process.execPath, [bin, ...args], {
+    cwd,
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  onTestFinished(() => {
+    child.kill("SIGKILL");
+  });
+  child.stdin.on("error", () => undefined);
+  child.stdin.end(input);
+  let stdout = "";
+  let stderr = "";
+  let text = "";
+  child.stdout.setEncoding("utf8").on("data", (part: string) => {
+    stdout += part;
+    text += part;
+  });
+  child.stderr.setEncoding("utf8").on("data", (part: string) => {
+    stderr += part;
+    text += part;
+  });
+  const ended = new Promise<Ended>((resolve) => {
+    child.once("close", (code) => resolve({ code, stdout, stderr }));
+  });
+  return {
+    process: child,
+    text: () => text,
+    async wrote(words, times = 1) {
+      await until(() => text.split(words).length > times, { message: `it wrote "${words}" ${times}×` }).catch(
+        (error: Error) => {
+          throw new Error(`${error.message}\n${text}`, { cause: error });
+        },
+      );
+    },
+    ended,
+  };
+}
+
+export async function stint(args: readonly string[], options?: RunOptions): Promise<Ended> {
+  return await start(args, options).ended;
+}
+
+/** The same on one installation. */
+export function stintOn(fresh: Fresh): (...args: readonly string[]) => Promise<Ended> {
+  return async (...args) =>
+    await stint([...args, "--schema", fresh.schema], { env: { DATABASE_URL: fresh.url } });
+}
+
+/** What `--json` answered. */
+export function answer({ stdout, stderr }: Ended): unknown {
+  try {
+    return JSON.parse(stdout) as unknown;
+  } catch (error) {
+    throw new Error(`not JSON: ${stdout}\n${stderr}`, { cause: error });
+  }
+}
+
+/** A user's project with these files, in which "stint" can be imported. */
+export async function project(files: Record<string, string>): Promise<string> {
+  const folder = await testFolder();
+  await mkdir(join(folder, "node_modules"));
+  await symlink(library, join(folder, "node_modules", "stint"));
+  await writeFile(join(folder, "package.json"), `{ "type": "module" }`);
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), text);
+  }
+  return folder;
+}
