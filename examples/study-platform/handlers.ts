@@ -1,0 +1,117 @@
+/**
+ * What each job does. A handler is plain code: it returns when it is done and throws when it failed.
+ *
+ * All of them pass `signal` on, so that a worker that must stop, or has lost its lease, stops paying for calls
+ * whose answer it could not record.
+ */
+import {
+  cancel,
+  handle,
+  entry,
+  PermanentError,
+  RateLimitedError,
+  snooze,
+  type Handler,
+  type Middleware,
+  type Stint,
+} from "stint";
+import {
+  auditNotes,
+  embedNote,
+  notify,
+  readPage,
+  remindReader,
+  researchTopic,
+  sendDigest,
+  writeStudyGuide,
+} from "./jobs.ts";
+import { enqueueWithReceipt } from "./receipts.ts";
+import { embed, ProviderError, push, recognize, think, writeGuide } from "./services.ts";
+
+export function allHandlers(stint: Stint): Handler[] {
+  return [
+    handle(embedNote, async ({ payload, signal, complete }) => {
+      const vector = await embed(payload.text, signal);
+      // The vector and the job's success are one commit: neither can be there without the other.
+      await complete(async (tx) => {
+        await tx.query("update study_demo.note set vector = $2 where id = $1", [payload.noteId, vector]);
+      });
+    }),
+
+    handle(writeStudyGuide, async ({ payload, signal, complete }) => {
+      const body = await writeGuide(payload.chapter, signal);
+      await complete(async (tx) => {
+        await tx.query("update study_demo.study_guide set body = $2 where id = $1", [payload.guideId, body]);
+        const text = `Your guide to ${payload.chapter} is ready`;
+        await enqueueWithReceipt(stint, tx, [entry(notify, { reader: payload.reader, text })]);
+      });
+    }),
+
+    handle(readPage, async ({ payload, signal, complete }) => {
+      const text = await recognize(payload.file, signal);
+      // A page becomes a note, and the note is asked to be embedded: the next job of the chain, in the same commit.
+      await complete(async (tx) => {
+        const { rows } = await tx.query(
+          "insert into study_demo.note (reader, text) values ($1, $2) returning id::text",
+          [payload.reader, text],
+        );
+        const noteId = rows[0]?.["id"] as string;
+        await tx.query("update study_demo.scan set note = $2 where id = $1", [payload.scanId, noteId]);
+        await enqueueWithReceipt(stint, tx, [entry(embedNote, { noteId, text })]);
+      });
+    }),
+
+    handle(notify, async ({ payload, createdAt, signal }) => {
+      // The night owl sleeps by day. Snoozing waits without spending an attempt.
+      const ageMs = Date.now() - createdAt.getTime();
+      if (payload.reader === "night-owl" && ageMs < 3_000) return snooze("3s");
+      return await push(payload.reader, payload.text, signal);
+    }),
+
+    handle(remindReader, async ({ payload: { reader, chapter }, signal, complete }) => {
+      if (chapter > 3) return cancel("the reader paused the plan");
+      await push(reader, `Time for chapter ${chapter}`, signal);
+      return await complete(async (tx) => {
+        const next = entry(remindReader, { reader, chapter: chapter + 1 }, { delay: "4s" });
+        await enqueueWithReceipt(stint, tx, [next]);
+      });
+    }),
+
+    handle(sendDigest, async ({ payload, signal }) => {
+      await push(payload.reader, "What you noted lately", signal);
+    }),
+
+    handle(auditNotes, async ({ tx }) => {
+      const { rows } = await tx.query(
+        `select count(*)::int as notes, (count(*) filter (where vector is null))::int as "waitingForVector"
+         from study_demo.note`,
+      );
+      return rows[0] as { notes: number; waitingForVector: number };
+    }),
+
+    ...agentHandlers(),
+  ];
+}
+
+/** All that the helper worker of casualty.ts serves. */
+export function agentHandlers(): Handler[] {
+  return [
+    handle(researchTopic, async ({ signal }) => {
+      for (let question = 1; question <= 4; question++) await think(signal);
+    }),
+  ];
+}
+
+/** Says once, for every handler, what a provider's answer means for a job. */
+export const explainProviderErrors: Middleware = async (_context, next) => {
+  try {
+    return await next();
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    const { status, message, retryAfterMs, cause = error } = error;
+    if (retryAfterMs !== undefined) throw new RateLimitedError({ retryAfter: retryAfterMs, message, cause });
+    // 4xx: the same request would get the same answer for ever. 5xx: it may pass, so it stays as it is.
+    if (status < 500) throw new PermanentError(message, { cause });
+    throw error;
+  }
+};

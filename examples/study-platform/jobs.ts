@@ -1,0 +1,95 @@
+/**
+ * The contracts: what can be asked for, in which queue, with which payload.
+ *
+ * Whoever enqueues imports this file and pulls in no handler code. The policies are shorter than a real
+ * platform's, so that twenty seconds are enough to see a retry, a rescue and a reminder.
+ */
+import { defineJob, type JobDefinition } from "stint";
+import { z } from "zod";
+
+/** How many jobs of each queue run at once. */
+export const slots = {
+  embedding: 10, // waits for the network, quick, and there are many
+  inference: 3, // dear, and the provider counts our calls
+  ocr: 4, // half waiting, half work
+  notification: 8, // quick, and a reader is waiting
+  agent: 2, // long and dearest of all
+  maintenance: 1, // no hurry
+} as const;
+
+export type Queue = keyof typeof slots;
+
+export const queues = Object.keys(slots) as Queue[];
+
+export const embedNote = defineJob("embed-note", {
+  queue: "embedding",
+  payload: z.object({ noteId: z.string(), text: z.string() }),
+  key: ({ noteId }) => `note:${noteId}`,
+  // Whole books are imported at once and the provider then says 429 for a while. Patience is cheap.
+  attempts: 20,
+});
+
+export const writeStudyGuide = defineJob("write-study-guide", {
+  queue: "inference",
+  payload: z.object({ guideId: z.string(), chapter: z.string(), reader: z.string() }),
+  key: ({ guideId }) => `guide:${guideId}`,
+});
+
+export const readPage = defineJob("read-page", {
+  queue: "ocr",
+  payload: z.object({ scanId: z.string(), file: z.string(), reader: z.string() }),
+  timeout: "5s",
+});
+
+export const notify = defineJob("notify", {
+  queue: "notification",
+  payload: z.object({ reader: z.string(), text: z.string() }),
+  priority: -10, // before reminders and digests
+});
+
+/** Enqueued with a delay; each one that runs enqueues the next. */
+export const remindReader = defineJob("remind-reader", {
+  queue: "notification",
+  payload: z.object({ reader: z.string(), chapter: z.number().int().positive() }),
+});
+
+/** Enqueued with every note, and deduplicated: a reader gets one digest for many notes. */
+export const sendDigest = defineJob("send-digest", {
+  queue: "notification",
+  payload: z.object({ reader: z.string() }),
+  key: ({ reader }) => `digest:${reader}`,
+});
+
+/** Takes seconds, so a worker can be killed in the middle of it. See rescue-story.ts. */
+export const researchTopic = defineJob("research-topic", {
+  queue: "agent",
+  payload: z.object({ topic: z.string() }),
+  lease: "3s", // the default is 30 s; shorter means rescued sooner, and more renewals
+});
+
+/** Runs wholly inside one transaction, which also records its success. */
+export const auditNotes = defineJob("audit-notes", {
+  queue: "maintenance",
+  payload: z.object({}),
+  result: z.object({ notes: z.number(), waitingForVector: z.number() }),
+  atomic: true,
+});
+
+const definitions: readonly JobDefinition[] = [
+  embedNote,
+  writeStudyGuide,
+  readPage,
+  notify,
+  remindReader,
+  sendDigest,
+  researchTopic,
+  auditNotes,
+];
+
+const queueByKind = new Map(definitions.map(({ kind, queue }) => [kind, queue as Queue]));
+
+export function queueOf(kind: string): Queue {
+  const queue = queueByKind.get(kind);
+  if (queue === undefined) throw new Error(`jobs.ts defines no kind "${kind}"`);
+  return queue;
+}

@@ -1,0 +1,166 @@
+/** The readers. Each deed is one transaction: business rows and jobs, both or neither. */
+import type { Pool, PoolClient } from "pg";
+import { entry, type Stint } from "stint";
+import type { Feed } from "./feed.ts";
+import {
+  auditNotes,
+  embedNote,
+  notify,
+  readPage,
+  remindReader,
+  researchTopic,
+  sendDigest,
+  writeStudyGuide,
+} from "./jobs.ts";
+import { enqueueWithReceipt } from "./receipts.ts";
+
+type Deed = (tx: PoolClient) => Promise<void>;
+
+const readers = ["ada", "boris", "chioma", "dewei", "elif", "farid", "greta", "night-owl"];
+const subjects = ["Biology", "Algebra", "Chemistry", "World History"];
+const topics = ["photosynthesis", "prime numbers", "the periodic table", "the Silk Road", "plate tectonics"];
+
+export class Producer {
+  readonly #pool: Pool;
+  readonly #stint: Stint;
+  readonly #feed: Feed;
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #deeds = 0;
+
+  constructor(pool: Pool, stint: Stint, feed: Feed) {
+    this.#pool = pool;
+    this.#stint = stint;
+    this.#feed = feed;
+  }
+
+  start(): void {
+    // Exams are near: more research than the agent queue has slots for.
+    for (let count = 0; count < 6; count++) this.#do(this.#askForResearch);
+    for (const deed of [this.#importBook, this.#askForGuide, this.#audit]) this.#do(deed);
+    this.#every(55, () => this.#do(this.#nextDeed()));
+    this.#every(2_000, () => this.#do(this.#audit));
+    this.#every(3_000, () => this.#do(this.#changeMind));
+    this.#every(10_000, () => this.#do(this.#importBook));
+  }
+
+  /** Resolves when no transaction is under way any more. */
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await Promise.all(this.#underWay);
+  }
+
+  /** Mostly notes and comments, at times something bigger. */
+  #nextDeed(): Deed {
+    this.#deeds += 1;
+    if (this.#deeds % 21 === 0) return this.#askForResearch;
+    if (this.#deeds % 19 === 0) return this.#beginReadingPlan;
+    if (this.#deeds % 8 === 0) return this.#askForGuide;
+    if (this.#deeds % 5 === 0) return this.#scanPage;
+    return this.#deeds % 3 === 0 ? this.#comment : this.#saveNote;
+  }
+
+  readonly #saveNote: Deed = async (tx) => {
+    const reader = oneOf(readers);
+    const text = `A thought of ${reader}`;
+    const noteId = await insert(tx, "insert into study_demo.note (reader, text) values ($1, $2)", [
+      reader,
+      text,
+    ]);
+    await enqueueWithReceipt(this.#stint, tx, [
+      entry(embedNote, { noteId, text }),
+      // However many notes a reader saves in three seconds: one digest.
+      entry(sendDigest, { reader }, { delay: "3s", dedupe: { until: "started" } }),
+    ]);
+  };
+
+  readonly #comment: Deed = async (tx) => {
+    const text = "Somebody answered your note";
+    await enqueueWithReceipt(this.#stint, tx, [entry(notify, { reader: oneOf(readers), text })]);
+  };
+
+  readonly #askForGuide: Deed = async (tx) => {
+    // Every ninth asks for a chapter beyond the end of the book; that job can only die.
+    const number = this.#deeds % 9 === 0 ? 99 : 1 + Math.floor(Math.random() * 40);
+    const chapter = `${oneOf(subjects)} ${number}`;
+    const guideId = await insert(tx, "insert into study_demo.study_guide (chapter) values ($1)", [chapter]);
+    await enqueueWithReceipt(this.#stint, tx, [
+      entry(writeStudyGuide, { guideId, chapter, reader: oneOf(readers) }),
+    ]);
+  };
+
+  readonly #scanPage: Deed = async (tx) => {
+    const file = `${this.#deeds % 17 === 0 ? "blank" : "page"}-${this.#deeds}.jpg`;
+    const scanId = await insert(tx, "insert into study_demo.scan (file) values ($1)", [file]);
+    await enqueueWithReceipt(this.#stint, tx, [entry(readPage, { scanId, file, reader: oneOf(readers) })]);
+  };
+
+  readonly #beginReadingPlan: Deed = async (tx) => {
+    const first = entry(remindReader, { reader: oneOf(readers), chapter: 1 }, { delay: "2s" });
+    await enqueueWithReceipt(this.#stint, tx, [first]);
+  };
+
+  readonly #askForResearch: Deed = async (tx) => {
+    await enqueueWithReceipt(this.#stint, tx, [entry(researchTopic, { topic: oneOf(topics) })]);
+  };
+
+  readonly #audit: Deed = async (tx) => {
+    await enqueueWithReceipt(this.#stint, tx, [entry(auditNotes, {})]);
+  };
+
+  /** Many notes in one transaction, and more calls than the embedding provider allows at once. */
+  readonly #importBook: Deed = async (tx) => {
+    const texts = Array.from({ length: 100 }, (_, index) => `Paragraph ${index + 1}`);
+    const { rows } = await tx.query<{ id: string; text: string }>(
+      "insert into study_demo.note (reader, text) select 'library', unnest($1::text[]) returning id::text, text",
+      [texts],
+    );
+    const entries = rows.map(({ id, text }) => entry(embedNote, { noteId: id, text }, { priority: 10 }));
+    await enqueueWithReceipt(this.#stint, tx, entries);
+    this.#feed.add("plain", `a book is imported: ${entries.length} notes and their jobs in one transaction`);
+  };
+
+  /** The reader closes the tab before the end: no note, and no job either. */
+  readonly #changeMind: Deed = async (tx) => {
+    await this.#saveNote(tx);
+    this.#feed.add("plain", "a transaction is rolled back: the note and its jobs were never there");
+    throw new RolledBack();
+  };
+
+  #every(ms: number, act: () => void): void {
+    this.#timers.add(setInterval(act, ms));
+  }
+
+  #do(deed: Deed): void {
+    const work = this.#transaction(deed).catch((error: unknown) => {
+      if (!(error instanceof RolledBack)) this.#feed.add("bad", `producer: ${(error as Error).message}`);
+    });
+    this.#underWay.add(work);
+    void work.finally(() => this.#underWay.delete(work));
+  }
+
+  async #transaction(deed: Deed): Promise<void> {
+    const tx = await this.#pool.connect();
+    try {
+      await tx.query("begin");
+      await deed(tx);
+      await tx.query("commit");
+    } catch (error) {
+      await tx.query("rollback").catch(() => undefined);
+      throw error;
+    } finally {
+      tx.release();
+    }
+  }
+}
+
+class RolledBack extends Error {}
+
+async function insert(tx: PoolClient, text: string, values: unknown[]): Promise<string> {
+  const { rows } = await tx.query<{ id: string }>(`${text} returning id::text`, values);
+  return rows[0]?.id ?? "";
+}
+
+function oneOf(choices: readonly string[]): string {
+  return choices[Math.floor(Math.random() * choices.length)] ?? "";
+}

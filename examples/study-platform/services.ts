@@ -1,0 +1,71 @@
+/** The outside world, simulated: providers that take their time, fail now and then, and count our calls. */
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** What an HTTP client would throw. It knows nothing of jobs; handlers.ts says what it means for one. */
+export class ProviderError extends Error {
+  override readonly name = "ProviderError";
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly retryAfterMs?: number,
+  ) {
+    super(`${status} ${message}`);
+  }
+}
+
+const embeddingCalls = bucket({ perSecond: 25, burst: 10 });
+
+export async function embed(text: string, signal: AbortSignal): Promise<number[]> {
+  if (!embeddingCalls()) {
+    await wait(5, 20, signal);
+    throw new ProviderError(429, "Too Many Requests", 1_000);
+  }
+  await wait(80, 280, signal);
+  return Array.from({ length: 8 }, (_, index) => Math.sin(text.length * (index + 1)));
+}
+
+export async function writeGuide(chapter: string, signal: AbortSignal): Promise<string> {
+  // The catalogue ends at chapter 40; some readers ask for more.
+  const number = Number(/\d+$/.exec(chapter)?.[0]);
+  await wait(100, 200, signal);
+  if (number > 40) throw new ProviderError(404, `no such chapter: ${chapter}`);
+  if (Math.random() < 0.15) throw new ProviderError(503, "model overloaded");
+  await wait(400, 1_300, signal);
+  return `What to remember of ${chapter}.`;
+}
+
+export async function recognize(file: string, signal: AbortSignal): Promise<string> {
+  await wait(150, 300, signal);
+  if (file.startsWith("blank-")) throw new ProviderError(422, `nothing to read on ${file}`);
+  if (Math.random() < 0.1) throw new ProviderError(504, "recognizer timed out");
+  await wait(150, 500, signal);
+  return `The words on ${file}.`;
+}
+
+export async function push(_reader: string, _text: string, signal: AbortSignal): Promise<void> {
+  await wait(20, 90, signal);
+  if (Math.random() < 0.03) throw new ProviderError(502, "push gateway unreachable");
+}
+
+/** One question of an agent to its model. */
+export async function think(signal: AbortSignal): Promise<void> {
+  await wait(400, 800, signal);
+}
+
+async function wait(fromMs: number, toMs: number, signal: AbortSignal): Promise<void> {
+  await sleep(fromMs + Math.random() * (toMs - fromMs), undefined, { signal });
+}
+
+/** A token bucket, as providers have it: answers whether this call is still within what we paid for. */
+function bucket({ perSecond, burst }: { perSecond: number; burst: number }): () => boolean {
+  let tokens = burst;
+  let filledAt = performance.now();
+  return () => {
+    const now = performance.now();
+    tokens = Math.min(burst, tokens + ((now - filledAt) / 1_000) * perSecond);
+    filledAt = now;
+    if (tokens < 1) return false;
+    tokens -= 1;
+    return true;
+  };
+}

@@ -1,0 +1,97 @@
+/**
+ * Conservation: every job that was enqueued has succeeded, is dead, was cancelled, or still waits. None is lost, none
+ * comes from nowhere.
+ *
+ * The left side are the platform's own receipts, the right side is Stint's public view, and they are matched job by
+ * job. One statement sees one moment, so this holds even while workers are busy.
+ */
+import type { Pool } from "pg";
+import { stintSchema } from "./database.ts";
+import { queues } from "./jobs.ts";
+
+const waitingStates = ["scheduled", "ready", "running", "retrying", "parked"] as const;
+
+type Ended = "succeeded" | "dead" | "cancelled";
+type Sum = Record<Ended | (typeof waitingStates)[number] | "enqueued" | "lost" | "unasked", number> & {
+  queue: string;
+};
+
+const count = `
+  with matched as (
+    select coalesce(receipt.queue, jobs.queue) as queue, receipt.job as asked, jobs.id as found, jobs.state
+    from study_demo.receipt
+    full join ${stintSchema}.jobs on jobs.id = receipt.job
+  )
+  select
+    queue,
+    count(asked)::int as enqueued,
+    (count(*) filter (where state = 'succeeded'))::int as succeeded,
+    (count(*) filter (where state = 'dead'))::int as dead,
+    (count(*) filter (where state = 'cancelled'))::int as cancelled,
+    (count(*) filter (where state = 'scheduled'))::int as scheduled,
+    (count(*) filter (where state = 'ready'))::int as ready,
+    (count(*) filter (where state = 'running'))::int as running,
+    (count(*) filter (where state = 'retrying'))::int as retrying,
+    (count(*) filter (where state = 'parked'))::int as parked,
+    (count(*) filter (where asked is not null and found is null))::int as lost,
+    (count(*) filter (where found is not null and asked is null))::int as unasked
+  from matched
+  full join unnest($1::text[]) with ordinality as known (queue, place) using (queue)
+  group by queue, place
+  order by place`;
+
+export async function summarize(pool: Pool): Promise<{ lines: string[]; addsUp: boolean }> {
+  const { rows } = await pool.query<Sum>(count, [queues]);
+  const addsUp = rows.every(balanced);
+  return {
+    addsUp,
+    lines: [
+      layOut(heading),
+      ...rows.map((row) => `${layOut(equation(row))}${remark(row)}`),
+      addsUp
+        ? "It adds up: every job that was enqueued is accounted for, one by one."
+        : "IT DOES NOT ADD UP. This is a bug in Stint: please report it with the lines above.",
+    ],
+  };
+}
+
+function balanced(row: Sum): boolean {
+  const { enqueued, succeeded, dead, cancelled, lost, unasked } = row;
+  return lost === 0 && unasked === 0 && enqueued === succeeded + dead + cancelled + waiting(row);
+}
+
+function waiting(row: Sum): number {
+  return waitingStates.reduce((sum, state) => sum + row[state], 0);
+}
+
+function equation(row: Sum): string[] {
+  const { queue, enqueued, succeeded, dead, cancelled } = row;
+  return [
+    queue,
+    `${enqueued}`,
+    "=",
+    `${succeeded}`,
+    "+",
+    `${dead}`,
+    "+",
+    `${cancelled}`,
+    "+",
+    `${waiting(row)}`,
+  ];
+}
+
+const heading = ["queue", "enqueued", "", "succeeded", "", "dead", "", "cancelled", "", "waiting"];
+const widths = [13, 9, 2, 10, 2, 5, 2, 10, 2, 8];
+
+function layOut(cells: readonly string[]): string {
+  return cells
+    .map((cell, index) => (index === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[index] ?? 0)))
+    .join("");
+}
+
+function remark(row: Sum): string {
+  const parts = waitingStates.flatMap((state) => (row[state] > 0 ? [`${row[state]} ${state}`] : []));
+  if (row.lost > 0) parts.push(`${row.lost} LOST`);
+  if (row.unasked > 0) parts.push(`${row.unasked} NEVER ASKED FOR`);
+  return parts.length === 0 ? "" : `  ${parts.join(", ")}`;
+}
