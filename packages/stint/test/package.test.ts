@@ -1,0 +1,50 @@
+import { execFile } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+
+const run = promisify(execFile);
+const folder = fileURLToPath(new URL("../", import.meta.url));
+
+test("the package has what it needs to run and to be read, and nothing else", async () => {
+  const { stdout } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: folder });
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf("[\n"))) as { files: { path: string }[] }[];
+  const paths = packed!.files.map((file) => file.path);
+
+  expect(paths).toEqual(
+    expect.arrayContaining([
+      "package.json",
+      "README.md",
+      "LICENSE",
+      "bin/stint.js",
+      "dist/index.js",
+      "dist/index.d.ts",
+      "dist/dev.js",
+      "dist/dev.d.ts",
+      "dist/worker/lease-thread.js",
+      ...readdirSync(`${folder}migrations`).map((name) => `migrations/${name}`),
+    ]),
+  );
+  const own = /^(?:bin|dist|migrations)\/|^(?:package\.json|README\.md|LICENSE)$/;
+  expect(paths.filter((path) => !own.test(path) || /\btest\b|\.tsbuildinfo$/.test(path))).toEqual([]);
+});
+
+test("importing the library loads nothing of the command line", async () => {
+  const hooks = `export async function resolve(name, context, next) {
+    if (/^(?:commander|jiti)\\b/.test(name)) throw new Error("it loads " + name);
+    return await next(name, context);
+  }`;
+  const load = async (name: string): Promise<string> => {
+    const script = `import { register } from "node:module";
+      register("data:text/javascript," + encodeURIComponent(${JSON.stringify(hooks)}));
+      await import(${JSON.stringify(name)});
+      console.log("loaded");`;
+    const child = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: folder });
+    return child.stdout;
+  };
+
+  expect(await load("stint")).toBe("loaded\n");
+  expect(await load("stint/dev")).toBe("loaded\n");
+  await expect(load("commander")).rejects.toThrow("it loads commander");
+});
