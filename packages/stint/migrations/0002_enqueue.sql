@@ -158,6 +158,7 @@ declare
   v_window bigint := (p_row ->> 'dedupe_ms')::bigint;
   v_other  uuid;
   v_found  text;
+  v_inserted boolean;
 begin
   id := v_id;
 
@@ -217,10 +218,11 @@ begin
       p_row -> 'meta', p_row -> 'payload'
     )
     on conflict do nothing;
+    v_inserted := found;
 
-    if found or exists (select from stint.job j where j.id = v_id) then
+    if v_inserted or exists (select from stint.job j where j.id = v_id) then
       -- The insert may have waited for the transaction in which this very job was enqueued, run and finished.
-      if p_row ? 'again' and exists (select from stint.history h where h.id = v_id) then
+      if v_inserted and p_row ? 'again' and exists (select from stint.history h where h.id = v_id) then
         delete from stint.job j where j.id = v_id;
       end if;
       created := true;

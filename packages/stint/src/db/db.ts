@@ -15,7 +15,10 @@ export interface Run {
 /** A transaction handed to a handler: run your own statements in it, or build your query builder on `client`. */
 export interface Tx {
   query(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }>;
-  /** The `pg` client the transaction runs on, for `drizzle({ client })`, Kysely and the like. */
+  /**
+   * The `pg` client the transaction runs on, for `drizzle({ client })`, Kysely and the like. Let go of it when the
+   * transaction ends: it serves others afterwards, and unlike `query` it cannot refuse.
+   */
   readonly client: unknown;
 }
 

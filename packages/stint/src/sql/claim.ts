@@ -32,9 +32,10 @@ const leased = `
 
 /**
  * A claim that had to wait, behind somebody's lock on the table, longer than its worker waits for the answer must take
- * nothing: nobody is there any more to run it.
+ * nothing: nobody is there any more to run it. Since the transaction began, not the statement: the lock is waited
+ * for while the statement is parsed, and its own time starts only after that.
  */
-const inTime = `clock_timestamp() < statement_timestamp() + interval '10 seconds'`;
+const inTime = `clock_timestamp() < transaction_timestamp() + interval '10 seconds'`;
 
 /** The first parameters of every claim, in the order of the texts above. */
 const claimValues = (input: Omit<ClaimInput, "takes">): unknown[] => [
@@ -118,26 +119,36 @@ export async function claimQuarantined(db: Run, input: QuarantineInput): Promise
   return rows.map(toClaimedJob);
 }
 
-const findQuarantined = statement(
-  "quarantined",
+const reserveParked = statement(
+  "reserve-quarantined",
   `
-  select r.id
-  from stint.job r
-  where r.state = 'parked'
-    and r.reason = 'quarantine'
-    and r.run_at <= stint.by_index(statement_timestamp() - $3::bigint * interval '1 millisecond')
-    and r.queue = any ($2::text[])
-    and r.kind = any ($1::text[])
-  order by r.reason, r.run_at
-  limit 1`,
+  update stint.job j
+  set run_at = clock_timestamp()
+  where j.ctid = any (array(
+      select r.ctid
+      from stint.job r
+      where r.state = 'parked'
+        and r.reason = 'quarantine'
+        and r.run_at <= stint.by_index(statement_timestamp() - $3::bigint * interval '1 millisecond')
+        and r.queue = any ($2::text[])
+        and r.kind = any ($1::text[])
+      order by r.reason, r.run_at
+      limit 1
+      for update skip locked
+    ))
+    and j.state::text = 'parked'
+  returning j.id`,
 );
 
-/** Whether such a job has waited for so long. */
-export async function quarantineWaits(
+/**
+ * Whether such a job has waited for so long. Its wait then starts anew, so that of many busy workers only one at a time makes
+ * room for it.
+ */
+export async function reserveQuarantined(
   db: Run,
   input: Pick<QuarantineInput, "kinds" | "queues" | "waitedMs">,
 ): Promise<boolean> {
-  return (await db.run(findQuarantined, [input.kinds, input.queues, input.waitedMs])).length > 0;
+  return (await db.run(reserveParked, [input.kinds, input.queues, input.waitedMs])).length > 0;
 }
 
 const selectClaimed = statement(

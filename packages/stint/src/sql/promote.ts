@@ -2,8 +2,9 @@ import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 
 export type Promotion = {
-  /** How many became ready. */
+  /** How many became ready, and in which queues. */
   promoted: number;
+  queues: string[];
   /** Time to the next one, by the database's clock; null when none waits. */
   nextDueMs: number | null;
 };
@@ -25,10 +26,11 @@ const promoteDue = statement(
       ))
       -- As text, or the planner may walk the whole index instead of fetching rows by their place.
       and j.state::text in ('scheduled', 'retrying')
-    returning 1
+    returning j.queue
   )
   select
     (select count(*) from moved)::integer as promoted,
+    array(select distinct queue from moved) as queues,
     (
       select extract(epoch from d.run_at - clock_timestamp()) * 1000
       from stint.job d
@@ -43,5 +45,9 @@ const promoteDue = statement(
 export async function promote(db: Run, limit: number): Promise<Promotion> {
   const [row] = await db.run(promoteDue, [limit]);
   const nextDueMs = row?.["next_due_ms"] as number | null | undefined;
-  return { promoted: (row?.["promoted"] as number | undefined) ?? 0, nextDueMs: nextDueMs ?? null };
+  return {
+    promoted: (row?.["promoted"] as number | undefined) ?? 0,
+    queues: (row?.["queues"] as string[] | undefined) ?? [],
+    nextDueMs: nextDueMs ?? null,
+  };
 }

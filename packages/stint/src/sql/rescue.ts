@@ -18,7 +18,9 @@ export type Rescued = {
  * again and again, the job is suspected, and parked in quarantine to be run alone. Only a crash while it ran alone
  * condemns it, so that crash can only have been its own; unless a single crash is all it was allowed.
  *
- * The update and the delete repeat the whole predicate. A job settled or renewed since it was picked stays as it is.
+ * The update and the delete repeat the whole predicate. A job settled or renewed since it was picked stays as it is. Leases are
+ * judged as of when the rescue was sent: one that waited behind a lock on the table, as the renewals did, must not
+ * find them all run out.
  */
 const rescueJobs = statement(
   "rescue",
@@ -29,7 +31,7 @@ const rescueJobs = statement(
       coalesce(j.max_crashes, (select k.max_crashes from stint.kind k where k.name = j.kind), $2::integer) as max_crashes
     from stint.job j
     where j.state = 'running'
-      and j.lease_until < stint.by_index(statement_timestamp())
+      and j.lease_until < stint.by_index(transaction_timestamp())
     order by j.lease_until
     limit $1
     for update skip locked
@@ -55,14 +57,14 @@ const rescueJobs = statement(
           'lease', j.lease_id, 'outcome', 'crashed'))
     from judged
     where j.id = judged.id and j.epoch = judged.epoch and j.lease_id = judged.lease_id
-      and j.lease_until < statement_timestamp()
+      and j.lease_until < transaction_timestamp()
       and not judged.ends
     returning j.id, j.kind, j.queue, j.crashes, j.state, j.log -> -1 ->> 'worker' as worker
   ), gone as (
     delete from stint.job j
     using judged
     where j.id = judged.id and j.epoch = judged.epoch and j.lease_id = judged.lease_id
-      and j.lease_until < statement_timestamp()
+      and j.lease_until < transaction_timestamp()
       and judged.ends
     returning
       j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts - 1 as attempts, judged.crashes, j.interruptions,

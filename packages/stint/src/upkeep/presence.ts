@@ -19,7 +19,10 @@ export function presenceService(db: Db, presence: Presence & Pick<ServiceOptions
   let ticks = 0;
   const tick = async (): Promise<number> => {
     const { worker, hears, draining } = presence;
-    if (!(await beat(db, worker.id, hears(), draining()))) await registerWorker(db, worker);
+    if (!(await beat(db, worker.id, hears(), draining()))) {
+      await registerWorker(db, worker);
+      await beat(db, worker.id, hears(), draining());
+    }
     if (ticks++ % 6 === 1) {
       await forgetSilentWorkers(db, silentMs);
       const kinds = await unserved(db, unservedAfterMs);

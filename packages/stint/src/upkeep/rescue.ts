@@ -3,8 +3,8 @@ import { rescue, type Rescued } from "../sql/rescue.ts";
 import { about, Service, type ServiceOptions } from "./service.ts";
 
 const batch = 200;
-/** A lease thread tries again at least every two seconds while it cannot renew. */
-const holdersRenewWithinMs = 3_000;
+/** A lease thread gives a renewal five seconds, and tries again after two at most. */
+const holdersRenewWithinMs = 8_000;
 
 /**
  * Takes back jobs whose lease ran out. Pages until none is left, so that no full page can hide the rest.
@@ -28,7 +28,7 @@ export function rescueService(
     const jobs = await rescue(db, { limit: quietMs === undefined ? batch : 0, maxCrashes });
     restMs = undefined;
     if (jobs.length > 0) onRescued(jobs);
-    return jobs.length === batch ? 0 : about(quietMs ?? everyMs);
+    return jobs.length === batch ? 0 : (quietMs ?? about(everyMs));
   };
   return new Service({ name: "rescue", logger, tick });
 }

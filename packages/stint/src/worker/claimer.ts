@@ -3,12 +3,15 @@ import { ConnectionLost, type Db } from "../db/db.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { claim, claimedBy, claimQuarantined, quarantineWaits, type ClaimInput } from "../sql/claim.ts";
+import { claim, claimedBy, claimQuarantined, reserveQuarantined, type ClaimInput } from "../sql/claim.ts";
+import { putBack, type PutBack } from "../sql/settle.ts";
 
 export type ClaimerOptions = Pick<ClaimInput, "worker" | "kinds" | "kindLeaseMs" | "leaseMs"> & {
   readonly db: Db;
   readonly queues: readonly string[];
 };
+
+const lateEveryMs = 2_000;
 
 /** Claims for one worker, each under a lease id of its own, and finds what a claim took whose answer was lost. */
 export class Claimer {
@@ -32,9 +35,10 @@ export class Claimer {
     return (await this.#surely(input, send, stopping))[0];
   }
 
+  /** Whether a suspect has waited for so long that this worker should make room for it. */
   async suspectWaits(waitedMs: number): Promise<boolean> {
     const { db, kinds, queues } = this.#options;
-    return await quarantineWaits(db, { kinds, queues, waitedMs });
+    return await reserveQuarantined(db, { kinds, queues, waitedMs });
   }
 
   /** A claim whose answer was lost may have taken jobs all the same. They are ours for as long as their lease lasts. */
@@ -48,14 +52,38 @@ export class Claimer {
     let lost: unknown;
     for (;;) {
       try {
-        return lost === undefined ? await send() : await claimedBy(this.#options.db, input);
+        if (lost === undefined) return await send();
+        const jobs = await claimedBy(this.#options.db, input);
+        if (jobs.length === 0) void this.#giveBackLate(input, until, stopping);
+        return jobs;
       } catch (error) {
         if (lost === undefined && !(error instanceof ConnectionLost)) throw error;
         lost = error;
         await sleep(recovery.next(), stopping);
-        if (stopping.aborted || performance.now() > until) throw error;
+        if (stopping.aborted || performance.now() > until) {
+          void this.#giveBackLate(input, until, stopping);
+          throw error;
+        }
       }
     }
+  }
+
+  /**
+   * The server may still be at it: a commit can stall for longer than anybody waits. What the claim takes after all
+   * belongs to nobody; it goes back before its lease ends and counts a crash that never was.
+   */
+  async #giveBackLate(input: Omit<ClaimInput, "takes">, until: number, stopping: AbortSignal): Promise<void> {
+    const { db } = this.#options;
+    do {
+      await sleep(lateEveryMs, stopping, { unref: true });
+      try {
+        const jobs = await claimedBy(db, input);
+        if (jobs.length > 0) await putBack(db, jobs.map(released));
+        if (jobs.length > 0) return;
+      } catch {
+        // The database is away; the lease decides how long this is worth trying.
+      }
+    } while (performance.now() < until && !stopping.aborted);
   }
 
   #input(): Omit<ClaimInput, "takes"> {
@@ -63,3 +91,11 @@ export class Claimer {
     return { worker, leaseId: randomUUID(), kinds, kindLeaseMs, leaseMs };
   }
 }
+
+const released = ({ fence }: ClaimedJob): PutBack => ({
+  fence,
+  state: "ready",
+  delayMs: null,
+  spent: false,
+  ending: { outcome: "released" },
+});

@@ -14,6 +14,8 @@ export type LoopOptions = {
   readonly pollMs: () => number;
   /** Keep the leases of these jobs and start their attempts; resolves when their outcomes are recorded. `sentAt` is from before the claim. */
   readonly start: (jobs: readonly ClaimedJob[], sentAt: number) => Promise<unknown>;
+  /** Whether some handler goes on although it was told to stop. */
+  readonly stuck: () => boolean;
   /** About to wait: see to it that wakes will be sent. True if they were not before, so one may have been missed. */
   readonly listen: () => Promise<boolean>;
 };
@@ -37,13 +39,23 @@ export class ClaimLoop {
   readonly #recovery = new Recovery();
   #waits = 0;
   #makingRoom = false;
+  #investigating = false;
   #lookIdleAt = 0;
   #lookBusyAt = 0;
-  /** Monotonic time of the last claim that was answered, or that had no room to be sent: the loop's sign of health. */
-  lastClaimAt = 0;
+  #roomNotMade = 0;
+  #spentAlone = 0;
+  #lastClaimAt = 0;
 
   constructor(options: LoopOptions) {
     this.#options = options;
+  }
+
+  /**
+   * Monotonic time of the last claim that was answered; now, while none is to be sent for want of room or for a suspect's
+   * sake. The loop's sign of health; 0 before the first.
+   */
+  get lastClaimAt(): number {
+    return this.#investigating ? Leases.now() : this.#lastClaimAt;
   }
 
   /** There may be work, in this queue or in any. */
@@ -93,15 +105,20 @@ export class ClaimLoop {
     const { slots, claimer, start } = this.#options;
     const takes = slots.takes();
     if (takes.length === 0) {
-      if (slots.saturated) this.lastClaimAt = Leases.now();
+      if (slots.saturated) this.#lastClaimAt = Leases.now();
       return false;
     }
     const sentAt = Leases.now();
     const jobs = await claimer.ready(takes, stopping);
-    this.lastClaimAt = sentAt;
+    this.#lastClaimAt = sentAt;
     slots.claimed(takes, jobs);
     for (const job of jobs) slots.take(job.queue);
-    if (jobs.length > 0) this.#waits = 0;
+    if (jobs.length > 0) {
+      this.#waits = 0;
+      // There is other work: a worker that is idle between jobs must not spend all of that time on suspects.
+      if (this.#spentAlone > 0) this.#lookIdleAt = sentAt + partsAmongOthers * this.#spentAlone;
+      this.#spentAlone = 0;
+    }
     void start(jobs, sentAt);
     return slots.takes().length > 0;
   }
@@ -112,27 +129,45 @@ export class ClaimLoop {
    * makes room only for a suspect that has waited for long. True if there may be something to claim afterwards.
    */
   async #investigate(stopping: AbortSignal): Promise<boolean> {
-    const { slots, claimer, start } = this.#options;
-    const startedAt = Leases.now();
+    const { slots } = this.#options;
     const idle = slots.running === 0;
-    if (startedAt < (idle ? this.#lookIdleAt : this.#lookBusyAt)) return false;
-    if (!idle) {
-      this.#lookBusyAt = startedAt + lookBusyMs;
-      if (!(await claimer.suspectWaits(suspectPatienceMs))) return false;
-      this.#lookBusyAt = startedAt + lookIdleMs;
-      if (!(await this.#emptied(stopping))) return true;
+    if (Leases.now() < (idle ? this.#lookIdleAt : this.#lookBusyAt)) return false;
+    try {
+      return idle ? await this.#runAlone(stopping) : await this.#makeRoomAndRunAlone(stopping);
+    } finally {
+      this.#investigating = false;
     }
+  }
 
+  async #runAlone(stopping: AbortSignal): Promise<boolean> {
+    const { slots, claimer, start } = this.#options;
     const sentAt = Leases.now();
     const job = await claimer.suspect(stopping);
     if (job === undefined) {
       this.#lookIdleAt = sentAt + lookIdleMs;
-      return !idle;
+      return false;
     }
+    this.#investigating = true;
     slots.take(job.queue);
     await within(longestMs, start([job], sentAt), stopping);
     this.#lookIdleAt = 0;
-    this.#lookBusyAt = Leases.now() + partsAmongOthers * (Leases.now() - startedAt);
+    this.#spentAlone = Leases.now() - sentAt;
+    return true;
+  }
+
+  async #makeRoomAndRunAlone(stopping: AbortSignal): Promise<boolean> {
+    const { claimer, stuck } = this.#options;
+    const startedAt = Leases.now();
+    this.#lookBusyAt = startedAt + lookBusyMs;
+    // A handler that ignores its signal would never make room.
+    if (stuck() || !(await claimer.suspectWaits(suspectPatienceMs))) return false;
+    this.#investigating = true;
+    const emptied = await this.#emptied(stopping);
+    this.#roomNotMade = emptied ? 0 : this.#roomNotMade + 1;
+    if (emptied) await this.#runAlone(stopping);
+    const spentMs = Leases.now() - startedAt;
+    // Twice as long each time in vain: where jobs are long, somebody else has the better chance.
+    this.#lookBusyAt = Leases.now() + partsAmongOthers * spentMs * 2 ** Math.min(this.#roomNotMade, 6);
     return true;
   }
 

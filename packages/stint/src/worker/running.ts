@@ -37,6 +37,8 @@ export class Running {
   /** How many attempts were recorded since the start: those that ended, and those that went back because they were told to stop. */
   ended = 0;
   released = 0;
+  /** How many handlers go on although they were told to stop. */
+  stuck = 0;
 
   constructor(options: RunningOptions) {
     this.#options = options;
@@ -164,7 +166,9 @@ export class Running {
     await Promise.race([noted, new Promise((resolve) => setImmediate(resolve))]);
     if (over) return;
     this.#options.events.emit("stuck", { id: attempt.job.fence.job, kind: attempt.job.kind });
+    this.stuck += 1;
     await noted;
+    this.stuck -= 1;
   }
 
   #find(job: string, epoch: number): Attempt | undefined {

@@ -126,12 +126,13 @@ export class Worker {
       logger: this.#logger,
       pollMs: () => this.#pollMs(),
       start: (jobs, sentAt) => this.#running.start(jobs, sentAt),
+      stuck: () => this.#running.stuck > 0,
       listen: () => this.#listen(),
     });
     this.#listener = home.wake === "none" ? undefined : this.#makeListener();
     this.#promote = promoteService(db, {
       logger: this.#logger,
-      onPromoted: () => this.#loop.hint(),
+      onPromoted: (queues) => this.#tell(queues),
       longestRestMs: () => this.#pollMs(),
     });
     this.#services = [this.#promote, ...this.#makeUpkeep()];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { newId } from "#stint/runtime/new-id.js";
-import { claimQuarantined } from "#stint/sql/claim.js";
+import { claimQuarantined, reserveQuarantined } from "#stint/sql/claim.js";
 import type { ClaimedJob } from "#stint/model/job.js";
 import { registerKinds } from "#stint/sql/kinds.js";
 import { cancel } from "#stint/sql/operate.js";
@@ -9,6 +9,7 @@ import { putBack } from "#stint/sql/settle.js";
 import type { Fresh } from "../support/fresh.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { add, addOne, deed, expire, running, stored, take } from "./jobs.ts";
+import { session } from "./sessions.ts";
 
 const limits = { limit: 200, maxCrashes: 3 };
 
@@ -121,6 +122,36 @@ test("a suspect that failed in its turn alone is not condemned by a crash beside
 
   expect(beside).toMatchObject({ state: "parked", crashes: 2 });
   expect(condemned).toMatchObject({ state: "dead", crashes: 3 });
+});
+
+test("leases are judged as of when the rescue was sent, however long it had to wait for its turn", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db);
+  const rescuer = await session(fresh);
+  await rescuer.begin();
+  await rescuer.client.query("select 1");
+  await fresh.sql(`update stint.job set lease_until = clock_timestamp()`);
+
+  const early = await rescue(rescuer, limits);
+  await rescuer.commit();
+  const late = await rescue(fresh.db, limits);
+
+  expect(early).toEqual([]);
+  expect(late).toMatchObject([{ job: fence.job }]);
+});
+
+test("a suspect is reserved by one busy worker at a time", async () => {
+  const fresh = await freshSchema();
+  await running(fresh.db);
+  await fresh.sql(
+    `update stint.job set state = 'parked', reason = 'quarantine', lease_id = null, run_at = now() - interval '1 hour'`,
+  );
+  const ask = { kinds: ["work"], queues: ["main"], waitedMs: 30_000 };
+
+  expect([await reserveQuarantined(fresh.db, ask), await reserveQuarantined(fresh.db, ask)]).toEqual([
+    true,
+    false,
+  ]);
 });
 
 test("a rescuer that does not serve the kind goes by what its workers said of it", async () => {

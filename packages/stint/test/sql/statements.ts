@@ -2,7 +2,7 @@ import type { Run } from "#stint/db/db.js";
 import type { Statement } from "#stint/db/statement.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { auditOf } from "#stint/sql/audit.js";
-import { claim, claimedBy, claimQuarantined, quarantineWaits } from "#stint/sql/claim.js";
+import { claim, claimedBy, claimQuarantined, reserveQuarantined } from "#stint/sql/claim.js";
 import { enqueue, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
 import { registerKinds, unserved } from "#stint/sql/kinds.js";
@@ -38,7 +38,7 @@ export const claimInput = {
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   claim: (db) => claim(db, claimInput),
   claimQuarantined: (db) => claimQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
-  quarantineWaits: (db) => quarantineWaits(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
+  reserveQuarantined: (db) => reserveQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   claimedBy: (db) => claimedBy(db, { leaseId: id, kindLeaseMs: {}, leaseMs: 1 }),
   enqueue: (db) =>
     enqueue(db, [{ row: { id, kind: "k", queue: "a" }, payload: "{}", meta: undefined }], false),
