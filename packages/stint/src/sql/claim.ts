@@ -86,22 +86,26 @@ export async function claim(db: Run, input: ClaimInput): Promise<ClaimedJob[]> {
   return rows.map(toClaimedJob).sort(byClaimOrder);
 }
 
+/** The one of these kinds and queues that has been in quarantine for the longest, if that is long enough. */
+const longestSuspected = (kinds: string, queues: string, waitedMs: string): string => `
+      select r.ctid
+      from stint.job r
+      where r.state = 'parked'
+        and r.reason = 'quarantine'
+        and r.run_at <= stint.by_index(statement_timestamp() - ${waitedMs}::bigint * interval '1 millisecond')
+        and r.queue = any (${queues}::text[])
+        and r.kind = any (${kinds}::text[])
+      order by r.reason, r.run_at
+      limit 1
+      for update skip locked`;
+
 const claimParked = statement(
   "claim-quarantined",
   `
   update stint.job j
   set ${leased}
   where j.ctid = any (array(
-      select r.ctid
-      from stint.job r
-      where r.state = 'parked'
-        and r.reason = 'quarantine'
-        and r.run_at <= stint.by_index(statement_timestamp() - $7::bigint * interval '1 millisecond')
-        and r.queue = any ($6::text[])
-        and r.kind = any ($5::text[])
-      order by r.reason, r.run_at
-      limit 1
-      for update skip locked
+      ${longestSuspected("$5", "$6", "$7")}
     ))
     and j.state::text = 'parked'
     and ${inTime}
@@ -125,16 +129,7 @@ const reserveParked = statement(
   update stint.job j
   set run_at = clock_timestamp()
   where j.ctid = any (array(
-      select r.ctid
-      from stint.job r
-      where r.state = 'parked'
-        and r.reason = 'quarantine'
-        and r.run_at <= stint.by_index(statement_timestamp() - $3::bigint * interval '1 millisecond')
-        and r.queue = any ($2::text[])
-        and r.kind = any ($1::text[])
-      order by r.reason, r.run_at
-      limit 1
-      for update skip locked
+      ${longestSuspected("$1", "$2", "$3")}
     ))
     and j.state::text = 'parked'
   returning j.id`,

@@ -4,7 +4,8 @@ import type { ClaimedJob } from "../model/job.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { claim, claimedBy, claimQuarantined, reserveQuarantined, type ClaimInput } from "../sql/claim.ts";
-import { putBack, type PutBack } from "../sql/settle.ts";
+import { putBack } from "../sql/settle.ts";
+import { released } from "./verdict.ts";
 
 export type ClaimerOptions = Pick<ClaimInput, "worker" | "kinds" | "kindLeaseMs" | "leaseMs"> & {
   readonly db: Db;
@@ -91,11 +92,3 @@ export class Claimer {
     return { worker, leaseId: randomUUID(), kinds, kindLeaseMs, leaseMs };
   }
 }
-
-const released = ({ fence }: ClaimedJob): PutBack => ({
-  fence,
-  state: "ready",
-  delayMs: null,
-  spent: false,
-  ending: { outcome: "released" },
-});

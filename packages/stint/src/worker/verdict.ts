@@ -76,7 +76,7 @@ export function threw(job: ClaimedJob, thrown: unknown, aborted: unknown, policy
 }
 
 /** Handed back unspent, to its old place in the queue. */
-export function released(job: ClaimedJob): Verdict {
+export function released(job: ClaimedJob): { ends: false } & PutBack {
   return {
     ends: false,
     fence: job.fence,
