@@ -5,7 +5,7 @@ import type { Fence } from "../model/job.ts";
 export type Held = Fence & {
   readonly kind: string;
   /** A number of its own for each running attempt of the process, from 1. */
-  readonly slot: number;
+  readonly serial: number;
   readonly leaseMs: number;
   /** When the claim that took it was sent: its lease cannot end before this plus `leaseMs`. */
   readonly sentAt: number;
@@ -18,10 +18,8 @@ export type LeaseThreadData = {
   readonly schema: string;
   readonly prepare: boolean;
   readonly applicationName: string;
-  /** Written by the main thread while it turns: [0] its last sign of life in ms, [1] the slot whose handler it is in. */
+  /** Written by the main thread while it turns: [0] its last sign of life in ms, [1] the serial number of the attempt whose handler it is in. */
   readonly pulse: SharedArrayBuffer;
-  /** Say on standard error when the main thread stands still; it cannot say so itself. */
-  readonly warn: boolean;
 };
 
 export type ToThread =
@@ -34,5 +32,4 @@ export type FromThread =
   | { type: "lost"; job: string; epoch: number }
   | { type: "cancelled"; job: string; epoch: number }
   | { type: "trouble"; message: string }
-  | { type: "blocked"; ms: number; kinds: readonly string[] }
-  | { type: "stopped" };
+  | { type: "blocked"; ms: number; kinds: readonly string[] };

@@ -80,7 +80,6 @@ async function keepLeases(): Promise<void> {
     await timer.wait(untilNext(), stopping.signal);
   }
   await db.close();
-  post({ type: "stopped" });
   parentPort?.close();
 }
 
@@ -132,25 +131,19 @@ function watchMainThread(): void {
   const shortest = Math.min(...[...leases.values()].map((lease) => lease.leaseMs));
   if (!blocked.warned && stillMs > shortest / 3) {
     blocked.warned = true;
-    if (data.warn) {
-      const message = "the event loop stands still; leases are renewed, but nothing else is done";
-      const line = {
-        time: new Date().toISOString(),
-        level: "warn",
-        message,
-        kinds: blocked.kinds,
-        ms: Math.round(stillMs),
-      };
-      writeSync(2, `${JSON.stringify(line)}\n`);
-    }
+    const message = "the event loop stands still; leases are renewed, but nothing else is done";
+    const ms = Math.round(stillMs);
+    const line = { time: new Date().toISOString(), level: "warn", message, kinds: blocked.kinds, ms };
+    // Here, not through the logger: that one is on the thread that stands still.
+    writeSync(2, `${JSON.stringify(line)}\n`);
   }
 }
 
 /** The kind whose handler was entered and has not yielded; failing that, every kind that runs. */
 function suspects(): string[] {
-  const slot = pulse[1] ?? 0;
+  const serial = pulse[1] ?? 0;
   const kinds = [...leases.values()]
-    .filter((lease) => slot === 0 || lease.slot === slot)
+    .filter((lease) => serial === 0 || lease.serial === serial)
     .map((lease) => lease.kind);
   return [...new Set(kinds.length > 0 ? kinds : [...leases.values()].map((lease) => lease.kind))];
 }

@@ -34,7 +34,7 @@ export class Leases {
   #restarting: NodeJS.Timeout | undefined;
   #beat: NodeJS.Timeout | undefined;
   #stopping = false;
-  #slot = 0;
+  #serial = 0;
 
   constructor(options: LeasesOptions) {
     this.#options = options;
@@ -53,7 +53,6 @@ export class Leases {
       prepare,
       applicationName,
       pulse: this.#pulse.buffer,
-      warn: true,
     };
     this.#thread = new Thread(new URL("./lease-thread.js", import.meta.url), {
       workerData: data,
@@ -72,11 +71,11 @@ export class Leases {
   hold(jobs: readonly { job: ClaimedJob; timeoutMs: number }[], sentAt: number): number[] {
     const at = Leases.now();
     const leases = jobs.map(({ job, timeoutMs }): Held => {
-      this.#slot += 1;
+      this.#serial += 1;
       return {
         ...job.fence,
         kind: job.kind,
-        slot: this.#slot,
+        serial: this.#serial,
         leaseMs: job.leaseMs,
         sentAt,
         renewUntil: at + timeoutMs,
@@ -85,7 +84,7 @@ export class Leases {
     for (const lease of leases) this.#held.set(lease.job, lease);
     this.#startPulse();
     this.#post({ type: "hold", leases });
-    return leases.map((lease) => lease.slot);
+    return leases.map((lease) => lease.serial);
   }
 
   drop({ job, epoch }: Fence): void {
@@ -104,8 +103,8 @@ export class Leases {
   }
 
   /** Remember whose handler is on the stack, so that a handler that never yields can be named. */
-  inHandler<T>(slot: number, call: () => T): T {
-    this.#pulse[1] = slot;
+  inHandler<T>(serial: number, call: () => T): T {
+    this.#pulse[1] = serial;
     try {
       return call();
     } finally {
@@ -151,8 +150,6 @@ export class Leases {
         break;
       case "trouble":
         logger.warn({ detail: message.message }, "could not renew leases; trying again");
-        break;
-      case "stopped":
         break;
     }
   }

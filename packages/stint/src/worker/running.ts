@@ -58,10 +58,10 @@ export class Running {
       timeoutMs: this.#timeoutOf(job),
     }));
     // Before any handler is entered: the first may not yield for a long time.
-    const slots = leases.hold(held, sentAt);
+    const serials = leases.hold(held, sentAt);
     events.emit("claimed", { jobs: jobs.map((job) => ({ id: job.fence.job, kind: job.kind })) });
     const recorded = held.map(async ({ job, handler }, index) => {
-      const attempt = new Attempt(job, this.#attemptOptions(job, handler, slots[index] ?? 0));
+      const attempt = new Attempt(job, this.#attemptOptions(job, handler, serials[index] ?? 0));
       // Brought by a claim that was answered after everybody was told to stop.
       if (this.#stopping !== undefined) attempt.abort(this.#stopping);
       this.#attempts.add(attempt);
@@ -190,7 +190,7 @@ export class Running {
     return job.timeoutMs ?? options.handlers.get(job.kind)?.policy.timeoutMs ?? options.timeoutMs;
   }
 
-  #attemptOptions(job: ClaimedJob, handler: Handler, slot: number): AttemptOptions {
+  #attemptOptions(job: ClaimedJob, handler: Handler, serial: number): AttemptOptions {
     const { db, options, maxResultBytes, leases, logger } = this.#options;
     return {
       db,
@@ -205,7 +205,7 @@ export class Running {
       abortMs: options.abortMs,
       maxResultBytes,
       logger: () => logger.child({ job: job.fence.job, kind: job.kind, key: job.key, attempt: job.attempt }),
-      enter: (call) => leases.inHandler(slot, call),
+      enter: (call) => leases.inHandler(serial, call),
     };
   }
 }

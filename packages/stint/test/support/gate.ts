@@ -1,8 +1,8 @@
-/** Something to wait at until it is opened. */
-export type Gate = { readonly opened: Promise<void>; readonly open: () => void };
-
-export function gate(): Gate {
-  let open: () => void = () => undefined;
-  const opened = new Promise<void>((resolve) => (open = resolve));
+/** A promise to be settled from outside: how a test holds a handler until it has seen what it wanted. */
+export function gate<T = void>(): { opened: Promise<T>; open: (value: T) => void } {
+  let open: (value: T) => void = () => undefined;
+  const opened = new Promise<T>((resolve) => {
+    open = resolve;
+  });
   return { opened, open };
 }

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { CancelledError, defineJob, handle, steps, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
-import { abortOf, gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { abortOf, startWorker } from "../support/watch.ts";
 
 const hang = defineJob("hang", { payload: typed<object>() });
 const failing = defineJob("failing", { payload: typed<object>(), backoff: steps("1h") });

@@ -6,7 +6,8 @@ import type { Unserved } from "#stint/sql/kinds.js";
 import { finish } from "#stint/sql/settle.js";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { startWorker } from "../support/watch.ts";
 
 const served = defineJob("served", { payload: typed<{ name: string }>() });
 const foreign = defineJob("foreign", { payload: typed<{ name: string }>() });

@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { defineJob, handle, LeaseLostError, snooze, steps, typed, type Tx } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { steal } from "../support/steal.ts";
-import { gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>(), result: typed<string>(), backoff: steps(0) });
 const atomic = defineJob("atomic", {

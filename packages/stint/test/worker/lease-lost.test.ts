@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { defineJob, handle, LeaseLostError, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { steal } from "../support/steal.ts";
-import { abortOf, gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { abortOf, startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>(), result: typed<string>() });
 

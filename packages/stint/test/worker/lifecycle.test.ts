@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { defineJob, handle, InvalidOptionError, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { abortOf, gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { abortOf, startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>() });
 const hang = defineJob("hang", { payload: typed<object>() });

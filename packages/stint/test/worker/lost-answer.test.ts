@@ -3,7 +3,8 @@ import { defineJob, handle, steps, typed } from "#stint/index.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { abortOf, gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { abortOf, startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>(), backoff: steps(0) });
 

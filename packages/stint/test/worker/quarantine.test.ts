@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { defineJob, handle, typed } from "#stint/index.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { gate, startWorker, type Watched } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { startWorker, type Watched } from "../support/watch.ts";
 
 const busy = defineJob("busy", { payload: typed<object>() });
 const suspect = defineJob("suspect", { payload: typed<object>() });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { defineJob, handle, LeaseLostError, steps, TimedOutError, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
-import { abortOf, gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { abortOf, startWorker } from "../support/watch.ts";
 import { deed, startWorkerProcess } from "../support/worker-process.ts";
 
 const slow = defineJob("slow", { payload: typed<object>(), backoff: steps(0), timeout: 100 });

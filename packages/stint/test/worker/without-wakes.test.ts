@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { defineJob, handle, entry, steps, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
-import { abortOf, gate, startWorker } from "../support/watch.ts";
+import { gate } from "../support/gate.ts";
+import { abortOf, startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", {
   payload: typed<{ n: number }>(),
