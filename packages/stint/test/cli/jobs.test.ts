@@ -1,9 +1,7 @@
-import { once } from "node:events";
 import { expect, test } from "vitest";
 import { defineJob, handle, typed, type Job } from "#stint/index.js";
-import { newId } from "#stint/runtime/new-id.js";
-import { cancel } from "#stint/sql/operate.js";
 import { freshSchema } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { answer, project, stint, stintOn, type RunOptions } from "./support.ts";
 
@@ -208,21 +206,24 @@ test("jobs show tells who did what to the job and why, and when a cancel was ask
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const client = fresh.client({ jobs: [add] });
+  const looked = gate();
   const { id } = await client.enqueue("add", {}, { delay: "1h" });
   const worker = client.worker({
     pools: { sums: 1 },
     signals: false,
     drain: 0,
-    handlers: [handle(add, async ({ signal }) => await once(signal, "abort"))],
+    abort: "1m",
+    // It does not heed the cancel until the test has looked at it.
+    handlers: [handle(add, async () => await looked.opened)],
   });
   await worker.start();
   await client.runNow(id, { actor: "ada", reason: "asked by phone" });
   await until(async () => (await client.get(id))?.state === "running");
-  // Past the client, whose hint would make the worker heed it before it can be looked at.
-  await cancel(fresh.db, id, { auditId: newId(), actor: "bob", reason: "withdrawn" });
+  await client.cancel(id, { actor: "bob", reason: "withdrawn" });
 
   const text = await run("jobs", "show", id);
   const json = answer(await run("jobs", "show", id, "--json"));
+  looked.open();
   await worker.stop();
 
   expect(text.stdout).toMatch(/^Cancel +asked for \S+ \(\S+ ago\)$/m);
