@@ -3,22 +3,31 @@ import { claim } from "#stint/sql/claim.js";
 import { rescue } from "#stint/sql/rescue.js";
 import type { ClaimedJob } from "#stint/model/job.js";
 import type { Fresh } from "./fresh.ts";
+import { until } from "./until.ts";
 
 /** Let the lease of this job run out and take the job, as another worker would. The victim must have no free slot. */
 export async function steal(fresh: Fresh, id: string): Promise<ClaimedJob> {
   const [job] = await fresh.sql<{ kind: string; queue: string }>(
-    "update stint.job set lease_until = 'epoch' where id = $1 returning kind, queue",
+    "select kind, queue from stint.job where id = $1",
     [id],
   );
-  await rescue(fresh.db, { limit: 10, maxCrashes: 10 });
-  const [stolen] = await claim(fresh.db, {
-    worker: "thief",
-    leaseId: randomUUID(),
-    takes: [{ queue: job!.queue, limit: 1 }],
-    kinds: [job!.kind],
-    kindLeaseMs: {},
-    leaseMs: 60_000,
-  });
-  if (stolen?.fence.job !== id) throw new Error(`Took ${stolen?.fence.job} instead of ${id}`);
-  return stolen;
+  return await until(
+    async () => {
+      // Again, if need be: the victim may renew its lease before anybody has seen that it ran out.
+      await fresh.sql("update stint.job set lease_until = 'epoch' where id = $1 and state = 'running'", [id]);
+      await rescue(fresh.db, { limit: 10, maxCrashes: 10 });
+      const [stolen] = await claim(fresh.db, {
+        worker: "thief",
+        leaseId: randomUUID(),
+        takes: [{ queue: job!.queue, limit: 1 }],
+        kinds: [job!.kind],
+        kindLeaseMs: {},
+        leaseMs: 60_000,
+      });
+      if (stolen !== undefined && stolen.fence.job !== id)
+        throw new Error(`Took ${stolen.fence.job} instead of ${id}`);
+      return stolen!;
+    },
+    { message: `job ${id} is stolen` },
+  );
 }
