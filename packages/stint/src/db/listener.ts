@@ -14,7 +14,9 @@ export type ListenerOptions = {
   onTrouble: (message: string) => void;
 };
 
-const checkEveryMs = 10_000;
+const checkEveryMs = 30_000;
+/** How long a quiet listener that lost its connection stays without one. */
+const quietMs = 900_000;
 const checkDeadlineMs = 5_000;
 
 /**
@@ -26,6 +28,8 @@ export class Listener {
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
   #listening = false;
+  #quiet = false;
+  #loud = new Wakeable();
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -37,6 +41,19 @@ export class Listener {
 
   start(): void {
     this.#running ??= this.#run();
+  }
+
+  /** Send nothing: no proof of life, and no new connection for a long time if this one is lost. */
+  quiet(): void {
+    this.#quiet = true;
+    // A fresh one: what was said when nobody slept must not end this sleep.
+    this.#loud = new Wakeable();
+  }
+
+  /** Prove itself again, from now on. */
+  loud(): void {
+    this.#quiet = false;
+    this.#loud.wake();
   }
 
   async stop(): Promise<void> {
@@ -64,7 +81,8 @@ export class Listener {
         this.#listening = false;
         await end(client);
       }
-      await sleep(recovery.next(), this.#stopping.signal);
+      if (this.#quiet) await this.#loud.wait(quietMs, this.#stopping.signal);
+      else await sleep(recovery.next(), this.#stopping.signal);
     }
   }
 
@@ -91,6 +109,7 @@ export class Listener {
     while (!signal.aborted) {
       if (await broken.wait(checkEveryMs, signal)) throw new Error("the connection was lost");
       if (signal.aborted) return;
+      if (this.#quiet) continue;
       const { rowCount } = await client.query("select from pg_listening_channels()");
       // A pooler, or somebody's UNLISTEN, took the subscription away and left the connection.
       if (rowCount === 0) throw new Error("the subscription was lost");

@@ -1,4 +1,4 @@
-import { Pool, type PoolClient, type QueryConfig, type QueryResult } from "pg";
+import { Pool, types, type PoolClient, type QueryConfig, type QueryResult } from "pg";
 import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
 import { maskUrl } from "../runtime/mask.ts";
 import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
@@ -99,6 +99,7 @@ export class PgDb implements Db {
     let text = this.#texts.get(statement);
     if (text === undefined) this.#texts.set(statement, (text = forSchema(statement.text, this.schema)));
     const config: QueryConfig = { text, values: [...values] };
+    if (statement.asText) config.types = asText;
     if (this.#options.prepare) config.name = `${this.schema}.${statement.name}`;
     return await answered(
       client,
@@ -113,6 +114,15 @@ export class PgDb implements Db {
     await answered(client, client.query<Row>(text), text, this.#options.deadlineMs);
   }
 }
+
+const keptAsText = new Set<number>([types.builtins.TIMESTAMPTZ, types.builtins.JSONB]);
+
+/** How the driver reads the answers of statements that want text. */
+export const asText: typeof types = {
+  ...types,
+  getTypeParser: ((oid: number, format?: "text") =>
+    keptAsText.has(oid) ? String : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
+};
 
 function openPool(options: PgDbOptions, max: number): Pool {
   const pool = new Pool({

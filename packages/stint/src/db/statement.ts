@@ -2,10 +2,15 @@
  * One query of `sql/`: its name (also its prepared-statement name, so `pg_stat_activity` and logs speak our
  * words) and its text, written against the schema `stint`.
  */
-export type Statement = { readonly name: string; readonly text: string };
+export type Statement = {
+  readonly name: string;
+  readonly text: string;
+  /** Times and JSON come as text: with all their digits, with their length, and unread until somebody wants them. */
+  readonly asText: boolean;
+};
 
-export function statement(name: string, text: string): Statement {
-  return Object.freeze({ name, text: `/* stint:${name} */ ${text.trim()}` });
+export function statement(name: string, text: string, { asText = false } = {}): Statement {
+  return Object.freeze({ name, text: `/* stint:${name} */ ${text.trim()}`, asText });
 }
 
 /**

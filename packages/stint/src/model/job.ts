@@ -61,11 +61,13 @@ export type ClaimedJob = {
   readonly kind: string;
   readonly queue: string;
   readonly priority: number;
-  readonly runAt: Date;
-  readonly createdAt: Date;
+  /** As the database writes it, to the microsecond. */
+  readonly runAt: string;
+  readonly createdAt: string;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
   readonly maxAttempts: number | null;
+  readonly maxCrashes: number | null;
   readonly crashes: number;
   readonly run: number;
   readonly timeoutMs: number | null;
@@ -75,4 +77,6 @@ export type ClaimedJob = {
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, unknown>>;
   readonly payload: unknown;
+  /** How long its payload is as text. */
+  readonly weight: number;
 };

@@ -7,12 +7,14 @@ export type CoalescerOptions<Item, Result> = {
   maxWeight?: number;
   /** How many sends may be out at once. 1 when left out. */
   inFlight?: number;
+  /** How long to gather after a send of so many items that took so long, in milliseconds. Not at all when left out. */
+  rest?: (tookMs: number, size: number) => number;
 };
 
 type Waiting<Item, Result> = {
   item: Item;
-  resolve: (result: Result) => void;
-  reject: (error: unknown) => void;
+  resolve: (result: Result, item: Item) => void;
+  reject: (error: unknown, item: Item) => void;
 };
 
 /**
@@ -20,7 +22,8 @@ type Waiting<Item, Result> = {
  *
  * An item submitted while nothing is out goes out at once, with whatever else was submitted in the same
  * turn. Items submitted while a send is out gather, and go out together the moment it returns. So one
- * caller pays no delay, and a thousand callers share a round trip.
+ * caller pays no delay, and a thousand callers share a round trip. Where nobody waits for the answer, a rest
+ * after each small send lets more of them gather.
  */
 export class Coalescer<Item, Result> {
   readonly #send: (items: Item[]) => Promise<(Result | Error)[]>;
@@ -28,6 +31,8 @@ export class Coalescer<Item, Result> {
   readonly #weigh: (item: Item) => number;
   readonly #maxWeight: number;
   readonly #maxOut: number;
+  readonly #rest: (tookMs: number, size: number) => number;
+  #resting: NodeJS.Timeout | undefined;
   #queue: Waiting<Item, Result>[] = [];
   #out = 0;
   #scheduled = false;
@@ -39,25 +44,37 @@ export class Coalescer<Item, Result> {
     this.#weigh = options.weigh ?? (() => 0);
     this.#maxWeight = options.maxWeight ?? Number.POSITIVE_INFINITY;
     this.#maxOut = options.inFlight ?? 1;
+    this.#rest = options.rest ?? (() => 0);
   }
 
   /** Resolves with the answer for this item. */
   submit(item: Item): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ item, resolve, reject });
-      if (this.#scheduled || this.#out >= this.#maxOut) return;
-      this.#scheduled = true;
-      // Not at once: a loop that submits a hundred items would send the first of them alone.
-      queueMicrotask(() => {
-        this.#scheduled = false;
-        this.#flush();
-      });
+    return new Promise((resolve, reject) => this.add(item, resolve, reject));
+  }
+
+  /** The same, for those who have many and can do without a promise for each. The callbacks are given the item, and must not throw. */
+  add(
+    item: Item,
+    resolve: (result: Result, item: Item) => void,
+    reject: (error: unknown, item: Item) => void,
+  ): void {
+    this.#queue.push({ item, resolve, reject });
+    if (this.#scheduled || this.#out >= this.#maxOut) return;
+    if (this.#resting !== undefined && this.#queue.length < this.#maxBatch) return;
+    this.#scheduled = true;
+    // Not at once: a loop that submits a hundred items would send the first of them alone.
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      this.#flush();
     });
   }
 
   /** Resolves when nothing is queued and nothing is out. */
   idle(): Promise<void> {
     if (this.#queue.length === 0 && this.#out === 0) return Promise.resolve();
+    // Whoever waits for the end should not wait for company.
+    this.#endRest();
+    this.#flush();
     return new Promise((resolve) => this.#idleWaiters.push(resolve));
   }
 
@@ -79,23 +96,39 @@ export class Coalescer<Item, Result> {
     return most;
   }
 
+  #startRest(ms: number): void {
+    if (ms <= 0 || this.#idleWaiters.length > 0) return;
+    this.#endRest();
+    this.#resting = setTimeout(() => {
+      this.#endRest();
+      this.#flush();
+    }, ms);
+  }
+
+  #endRest(): void {
+    clearTimeout(this.#resting);
+    this.#resting = undefined;
+  }
+
   async #sendBatch(batch: Waiting<Item, Result>[]): Promise<void> {
     this.#out++;
+    const sentAt = performance.now();
     try {
       const answers = await this.#send(batch.map(({ item }) => item));
       if (answers.length !== batch.length) {
         throw new Error(`A batch of ${batch.length} items got ${answers.length} answers`);
       }
-      for (const [index, { resolve, reject }] of batch.entries()) {
+      for (const [index, { item, resolve, reject }] of batch.entries()) {
         const answer = answers[index];
-        if (answer instanceof Error) reject(answer);
-        else resolve(answer as Result);
+        if (answer instanceof Error) reject(answer, item);
+        else resolve(answer as Result, item);
       }
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      for (const { item, reject } of batch) reject(error, item);
     } finally {
       this.#out--;
-      this.#flush();
+      this.#startRest(this.#rest(performance.now() - sentAt, batch.length));
+      if (this.#resting === undefined || this.#queue.length >= this.#maxBatch) this.#flush();
     }
   }
 }

@@ -28,6 +28,11 @@ export class Emitter<Events extends Record<string, unknown>> {
     };
   }
 
+  /** Whether anybody listens: for events that are dear to describe. */
+  heard(name: keyof Events & string): boolean {
+    return (this.#listeners.get(name)?.length ?? 0) > 0;
+  }
+
   emit<Name extends keyof Events & string>(name: Name, payload: Events[Name]): void {
     for (const { call } of this.#listeners.get(name) ?? []) {
       try {

@@ -6,6 +6,8 @@ export interface Logger {
   error(fields: object, message: string): void;
   /** A logger that adds these fields to every line. */
   child(fields: object): Logger;
+  /** Whether lines of this level go anywhere. Left out, they are taken to. */
+  isLevelEnabled?(level: string): boolean;
 }
 
 export const logLevels = ["debug", "info", "warn", "error"] as const;
@@ -42,6 +44,7 @@ export function jsonLogger({ level = "info", write = toStderr }: JsonLoggerOptio
       warn: at("warn"),
       error: at("error"),
       child: (fields) => withFields([...bound, fields]),
+      isLevelEnabled: (lineLevel) => logLevels.indexOf(lineLevel as LogLevel) >= least,
     };
   };
   return withFields([]);
@@ -54,6 +57,7 @@ export const silentLogger: Logger = {
   warn: () => {},
   error: () => {},
   child: () => silentLogger,
+  isLevelEnabled: () => false,
 };
 
 function formatLine(level: LogLevel, message: string, fields: readonly object[]): string {

@@ -91,3 +91,8 @@ export async function within(
     over.abort();
   }
 }
+
+/** A rest of about this length: workers that started together must not come back together. */
+export function about(ms: number): number {
+  return ms * (0.8 + 0.4 * Math.random());
+}

@@ -56,6 +56,7 @@ const selectUnserved = statement(
     and not exists (
       select from stint.worker w
       where head.kind = any (w.kinds) and w.pools ? q.queue and not w.draining
+        and (w.asleep or w.seen_at > statement_timestamp() - interval '2 minutes')
     )
   group by head.kind, q.queue
   order by oldest

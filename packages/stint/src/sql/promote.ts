@@ -7,6 +7,8 @@ export type Promotion = {
   queues: string[];
   /** Time to the next one, by the database's clock; null when none waits. */
   nextDueMs: number | null;
+  /** When this was, by the database's clock: what was due by then, and seen, is ready now. */
+  at: string;
 };
 
 const promoteDue = statement(
@@ -19,6 +21,7 @@ const promoteDue = statement(
         select d.ctid
         from stint.job d
         where d.state in ('scheduled', 'retrying')
+          and d.run_at > $2::timestamptz - interval '5 seconds'
           and d.run_at <= stint.by_index(statement_timestamp())
         order by d.run_at
         limit $1
@@ -38,16 +41,21 @@ const promoteDue = statement(
         and d.run_at > stint.by_index(statement_timestamp())
       order by d.run_at
       limit 1
-    )::float8 as next_due_ms`,
+    )::float8 as next_due_ms,
+    statement_timestamp()::text as at`,
 );
 
-/** Make due jobs ready, a batch at a time, and learn when to look again. */
-export async function promote(db: Run, limit: number): Promise<Promotion> {
-  const [row] = await db.run(promoteDue, [limit]);
+/**
+ * Make due jobs ready, a batch at a time, and learn when to look again. `since` leaves out what was due some seconds before
+ * that: entries of jobs promoted long ago pile up there while some other session's transaction stays open.
+ */
+export async function promote(db: Run, limit: number, since = "-infinity"): Promise<Promotion> {
+  const [row] = await db.run(promoteDue, [limit, since]);
   const nextDueMs = row?.["next_due_ms"] as number | null | undefined;
   return {
     promoted: (row?.["promoted"] as number | undefined) ?? 0,
     queues: (row?.["queues"] as string[] | undefined) ?? [],
     nextDueMs: nextDueMs ?? null,
+    at: row?.["at"] as string,
   };
 }

@@ -21,7 +21,9 @@ const renewLeases = statement(
   `
   with mine as (
     select *
-    from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::bigint[]) as m (id, epoch, lease_id, lease_ms)
+    -- In subselects, so that the planner does not see how many there are: see settle.ts.
+    from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::bigint[]))
+      as m (id, epoch, lease_id, lease_ms)
   ), free as materialized (
     select j.id, j.lease_id, m.lease_ms
     from mine m

@@ -31,6 +31,7 @@ const rescueJobs = statement(
       coalesce(j.max_crashes, (select k.max_crashes from stint.kind k where k.name = j.kind), $2::integer) as max_crashes
     from stint.job j
     where j.state = 'running'
+      and j.lease_until > $3::timestamptz - interval '5 seconds'
       and j.lease_until < stint.by_index(transaction_timestamp())
     order by j.lease_until
     limit $1
@@ -94,9 +95,15 @@ const rescueJobs = statement(
   select id, kind, queue, crashes, state, worker from ended`,
 );
 
-/** Take back jobs whose lease ran out, whatever their kind and whoever held them. */
-export async function rescue(db: Run, input: { limit: number; maxCrashes: number }): Promise<Rescued[]> {
-  const rows = await db.run(rescueJobs, [input.limit, input.maxCrashes]);
+/**
+ * Take back jobs whose lease ran out, whatever their kind and whoever held them. `since` leaves out what ran out some
+ * seconds before that: behind it lie the entries of leases long gone, while some other session's transaction stays open.
+ */
+export async function rescue(
+  db: Run,
+  input: { limit: number; maxCrashes: number; since?: string | undefined },
+): Promise<Rescued[]> {
+  const rows = await db.run(rescueJobs, [input.limit, input.maxCrashes, input.since ?? "-infinity"]);
   return rows.map((row) => ({
     job: row["id"] as string,
     kind: row["kind"] as string,

@@ -77,31 +77,56 @@ function toAttempt({ epoch, worker, startedAt, endedAt, outcome, error }: LogEnt
   return error === undefined ? attempt : { ...attempt, error };
 }
 
-export function toClaimedJob(row: Row): ClaimedJob {
+/**
+ * From a statement that answers times and JSON as text: most handlers never look at a time, and a floor needs all its
+ * digits. What is null is as it is for most jobs.
+ */
+export function toClaimedJob(
+  row: Row,
+  lease: { leaseId: string; kindLeaseMs: Readonly<Record<string, number>>; leaseMs: number },
+): ClaimedJob {
+  const kind = row["kind"] as string;
+  const payload = row["payload"] as string;
+  const runAt = row["run_at"] as string;
+  const { epoch, lease_ms: leaseMs, timeout_ms: timeoutMs, meta } = row;
   return {
-    fence: { job: row["id"] as string, epoch: Number(row["epoch"]), leaseId: row["lease_id"] as string },
-    kind: row["kind"] as string,
+    fence: {
+      job: row["id"] as string,
+      epoch: epoch === null ? 1 : Number(epoch),
+      leaseId: lease.leaseId,
+    },
+    kind,
     queue: row["queue"] as string,
-    priority: row["priority"] as number,
-    runAt: row["run_at"] as Date,
-    createdAt: row["created_at"] as Date,
-    attempt: row["attempts"] as number,
+    priority: (row["priority"] as number | null) ?? 0,
+    runAt,
+    createdAt: (row["created_at"] as string | null) ?? runAt,
+    attempt: (row["attempts"] as number | null) ?? 1,
     maxAttempts: row["max_attempts"] as number | null,
-    crashes: row["crashes"] as number,
-    run: row["run"] as number,
-    timeoutMs: row["timeout_ms"] === null ? null : Number(row["timeout_ms"]),
-    leaseMs: Number(row["lease_ms"]),
+    maxCrashes: row["max_crashes"] as number | null,
+    crashes: (row["crashes"] as number | null) ?? 0,
+    run: (row["run"] as number | null) ?? 1,
+    timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
+    leaseMs: leaseMs === null ? (lease.kindLeaseMs[kind] ?? lease.leaseMs) : Number(leaseMs),
     key: row["key"] as string | null,
     tenant: row["tenant"] as string | null,
-    tags: (row["tags"] as string[] | null) ?? [],
-    meta: (row["meta"] as Record<string, unknown> | null) ?? {},
-    payload: row["payload"],
+    tags: (row["tags"] as string[] | null) ?? none,
+    meta: meta === null ? nothing : (JSON.parse(meta as string) as Record<string, unknown>),
+    payload: JSON.parse(payload) as unknown,
+    weight: payload.length,
   };
 }
 
-/** Priority, then run time, then id: the order of every claim. */
+const none: readonly string[] = Object.freeze([]);
+const nothing: Readonly<Record<string, unknown>> = Object.freeze({});
+
+/**
+ * Priority, then run time, then id: the order of every claim. The times of one answer are in one format and zone, in
+ * which their texts sort as they do.
+ */
 export function byClaimOrder(a: ClaimedJob, b: ClaimedJob): number {
-  return (
-    a.priority - b.priority || a.runAt.getTime() - b.runAt.getTime() || (a.fence.job < b.fence.job ? -1 : 1)
-  );
+  return a.priority - b.priority || compare(a.runAt, b.runAt) || compare(a.fence.job, b.fence.job);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -26,6 +26,10 @@ export type PutBack = {
   ending: Ending;
 };
 
+/**
+ * What this worker holds is read from arrays in subselects: the planner must not see how many there are. For hundreds it
+ * would rather read the whole table once than look each of them up.
+ */
 const fenced = `j.id = m.id and j.epoch = m.epoch and j.lease_id = m.lease_id`;
 const ended = `stint.append_attempt(j.log, jsonb_build_object(
       'epoch', j.epoch, 'worker', j.worker, 'startedAt', j.claimed_at, 'endedAt', clock_timestamp(), 'lease', j.lease_id
@@ -36,8 +40,10 @@ const finishJobs = statement(
   `
   with mine as (
     select *
-    from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[])
-      as m (id, epoch, lease_id, state, result, reason, ending)
+    from unnest(
+        (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::text[]),
+        (select $6::text[]), (select $7::text[])
+      ) as m (id, epoch, lease_id, state, result, reason, ending)
   ), gone as (
     delete from stint.job j
     using mine m
@@ -64,9 +70,7 @@ const finishJobs = statement(
 /** Move ended jobs into history, each only if its fence still holds. Answers the ids that did. */
 export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<string>> {
   const rows = await db.run(finishJobs, [
-    jobs.map((job) => job.fence.job),
-    jobs.map((job) => job.fence.epoch),
-    jobs.map((job) => job.fence.leaseId),
+    ...toArrays(jobs.map((job) => job.fence)),
     jobs.map((job) => job.state),
     jobs.map((job) => job.result),
     jobs.map((job) => job.reason),
@@ -75,13 +79,77 @@ export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<stri
   return new Set(rows.map((row) => row["id"] as string));
 }
 
+const succeedJobs = statement(
+  "succeed",
+  `
+  with mine as (
+    select m.id, m.epoch, ($3::uuid[])[m.lease] as lease_id
+    from unnest((select $1::uuid[]), (select $2::bigint[]), (select $4::integer[])) as m (id, epoch, lease)
+  ), gone as (
+    delete from stint.job j
+    using mine m
+    where ${fenced}
+    returning
+      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
+      j.epoch, j.run, j.lease_id, j.worker, j.claimed_at, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms,
+      j.key, j.tenant, j.tags, j.meta, j.payload, j.log
+  ), kept as (
+    insert into stint.history (
+      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
+      epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+      key, tenant, tags, meta, payload, log
+    )
+    select
+      id, kind, queue, 'succeeded', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
+      epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+      key, tenant, tags, meta, payload, log
+    from gone
+    returning id
+  )
+  select case when count(*) < $5::integer then coalesce(array_agg(id), '{}') end as settled from kept`,
+);
+
+/**
+ * Move jobs that succeeded and had nothing to say into history: most jobs, and the shortest way. Answers the ids whose fence
+ * still held; all of them is the rule, and is not spelt out by the database.
+ */
+export async function succeed(db: Run, fences: readonly Fence[]): Promise<Set<string>> {
+  // Those of one claim have their lease id in common; sent once, it is not half of what is sent.
+  const leases = [...new Set(fences.map((fence) => fence.leaseId))];
+  const [row] = await db.run(succeedJobs, [
+    arrayOf(fences.map((fence) => fence.job)),
+    arrayOf(fences.map((fence) => fence.epoch)),
+    arrayOf(leases),
+    arrayOf(fences.map((fence) => leases.indexOf(fence.leaseId) + 1)),
+    fences.length,
+  ]);
+  const settled = row?.["settled"] as string[] | null | undefined;
+  return new Set(settled ?? fences.map((fence) => fence.job));
+}
+
+/** The three arrays of `fenced`. */
+function toArrays(fences: readonly Fence[]): string[] {
+  return [
+    arrayOf(fences.map((fence) => fence.job)),
+    arrayOf(fences.map((fence) => fence.epoch)),
+    arrayOf(fences.map((fence) => fence.leaseId)),
+  ];
+}
+
+/** As Postgres writes an array of ids or numbers. They need no quoting, and the driver's way looks for it in every character. */
+function arrayOf(values: readonly (string | number)[]): string {
+  return `{${values.join()}}`;
+}
+
 const putBackJobs = statement(
   "put-back",
   `
   with mine as (
     select *
-    from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::bigint[], $6::boolean[], $7::text[])
-      as m (id, epoch, lease_id, state, delay_ms, spent, ending)
+    from unnest(
+        (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::bigint[]),
+        (select $6::boolean[]), (select $7::text[])
+      ) as m (id, epoch, lease_id, state, delay_ms, spent, ending)
   )
   update stint.job j
   set state = case
@@ -111,9 +179,7 @@ const putBackJobs = statement(
  */
 export async function putBack(db: Run, jobs: readonly PutBack[]): Promise<Set<string>> {
   const rows = await db.run(putBackJobs, [
-    jobs.map((job) => job.fence.job),
-    jobs.map((job) => job.fence.epoch),
-    jobs.map((job) => job.fence.leaseId),
+    ...toArrays(jobs.map((job) => job.fence)),
     jobs.map((job) => job.state),
     jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs))),
     jobs.map((job) => job.spent),
@@ -126,7 +192,7 @@ const findSettled = statement(
   "settled",
   `
   with mine as (
-    select * from unnest($1::uuid[], $2::uuid[]) as m (id, lease_id)
+    select * from unnest((select $1::uuid[]), (select $2::uuid[])) as m (id, lease_id)
   )
   select m.id
   from mine m
@@ -148,4 +214,61 @@ export async function settledByOwner(db: Run, fences: readonly Fence[]): Promise
     fences.map((fence) => fence.leaseId),
   ]);
   return new Set(rows.map((row) => row["id"] as string));
+}
+
+const handBackJobs = statement(
+  "hand-back",
+  `
+  with mine as (
+    select * from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[])) as m (id, epoch, lease_id)
+  ), free as materialized (
+    select j.id, j.lease_id, j.cancel_requested
+    from mine m
+    join stint.job j on ${fenced}
+    for update of j skip locked
+  ), back as (
+    update stint.job j
+    set state = case when j.reason = 'quarantine' then 'parked' else 'ready' end::stint.job_state,
+        attempts = j.attempts - 1,
+        lease_id = null,
+        lease_until = null,
+        worker = null,
+        claimed_at = null
+    from free
+    where j.id = free.id and j.lease_id = free.lease_id
+      and not free.cancel_requested
+    returning j.id, j.queue
+  )
+  select
+    m.id, back.queue,
+    case
+      when back.id is not null then 'back'
+      when free.cancel_requested then 'cancelled'
+      when j.id is not null then 'locked'
+      else 'lost'
+    end as went
+  from mine m
+  left join stint.job j on ${fenced}
+  left join free on free.id = m.id
+  left join back on back.id = m.id`,
+);
+
+/** `cancelled`: its end was asked for, and it is still ours to record. `locked`: somebody is at it; ask again. */
+export type HandedBack = {
+  job: string;
+  queue: string | null;
+  went: "back" | "cancelled" | "locked" | "lost";
+};
+
+/**
+ * Give back jobs that were claimed but never begun, to their old places: nothing happened to them, so nothing is noted.
+ * Rows that somebody has locked are stepped over, as by a renewal: the leases of others must not run out meanwhile.
+ */
+export async function handBack(db: Run, fences: readonly Fence[]): Promise<HandedBack[]> {
+  const rows = await db.run(handBackJobs, toArrays(fences));
+  return rows.map((row) => ({
+    job: row["id"] as string,
+    queue: row["queue"] as string | null,
+    went: row["went"] as HandedBack["went"],
+  }));
 }

@@ -11,7 +11,17 @@ export type WorkerInfo = {
   kinds: readonly string[];
 };
 
-export type LiveWorker = WorkerInfo & { startedAt: Date; seenAt: Date; hears: boolean; draining: boolean };
+export type LiveWorker = WorkerInfo & {
+  startedAt: Date;
+  seenAt: Date;
+  hears: boolean;
+  draining: boolean;
+  /** Idle and silent on purpose, until a wake comes. */
+  asleep: boolean;
+};
+
+/** How a worker is, as it says itself. */
+export type WorkerState = { hears: boolean; draining?: boolean; asleep?: boolean };
 
 const putWorker = statement(
   "register-worker",
@@ -20,7 +30,8 @@ const putWorker = statement(
   values ($1, $2, $3, $4, $5::text::jsonb, $6)
   on conflict (id) do update
     set host = excluded.host, pid = excluded.pid, version = excluded.version, pools = excluded.pools, kinds = excluded.kinds,
-        started_at = clock_timestamp(), seen_at = clock_timestamp(), hears = false, draining = false`,
+        started_at = clock_timestamp(), seen_at = clock_timestamp(), hears = false, draining = false,
+        asleep = false`,
 );
 
 export async function registerWorker(db: Run, worker: WorkerInfo): Promise<void> {
@@ -32,14 +43,18 @@ const touchWorker = statement(
   "beat",
   `
   update stint.worker
-  set seen_at = clock_timestamp(), hears = $2, draining = $3
+  set seen_at = clock_timestamp(), hears = $2, draining = $3, asleep = $4
   where id = $1
   returning id`,
 );
 
 /** Say that this worker lives. False: its row is gone (it was taken for dead) and must be registered again. */
-export async function beat(db: Run, id: string, hears: boolean, draining: boolean): Promise<boolean> {
-  return (await db.run(touchWorker, [id, hears, draining])).length > 0;
+export async function beat(
+  db: Run,
+  id: string,
+  { hears, draining = false, asleep = false }: WorkerState,
+): Promise<boolean> {
+  return (await db.run(touchWorker, [id, hears, draining, asleep])).length > 0;
 }
 
 const deleteWorker = statement("forget-worker", `delete from stint.worker where id = $1`);
@@ -54,13 +69,13 @@ const deleteSilentWorkers = statement(
   delete from stint.worker
   where id in (
     select id from stint.worker
-    where seen_at < statement_timestamp() - $1::bigint * interval '1 millisecond'
+    where seen_at < statement_timestamp() - case when asleep then interval '1 day' else $1::bigint * interval '1 millisecond' end
     for update skip locked
   )
   returning id`,
 );
 
-/** Forget workers that have not been heard of for a while. Their jobs are rescued by lease, not by this. */
+/** Forget workers that have not been heard of for a while, and those asleep after a day. Their jobs are rescued by lease, not by this. */
 export async function forgetSilentWorkers(db: Run, silentMs: number): Promise<string[]> {
   return (await db.run(deleteSilentWorkers, [silentMs])).map((row) => row["id"] as string);
 }
@@ -68,7 +83,7 @@ export async function forgetSilentWorkers(db: Run, silentMs: number): Promise<st
 const selectWorkers = statement(
   "workers",
   `
-  select id, host, pid, version, pools, kinds, started_at, seen_at, hears, draining
+  select id, host, pid, version, pools, kinds, started_at, seen_at, hears, draining, asleep
   from stint.worker
   order by started_at, id`,
 );
@@ -89,5 +104,6 @@ function toWorker(row: Row): LiveWorker {
     seenAt: row["seen_at"] as Date,
     hears: row["hears"] as boolean,
     draining: row["draining"] as boolean,
+    asleep: row["asleep"] as boolean,
   };
 }

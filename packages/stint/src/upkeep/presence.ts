@@ -1,16 +1,18 @@
 import type { Db } from "../db/db.ts";
+import { about } from "../runtime/sleep.ts";
 import { unserved, type Unserved } from "../sql/kinds.ts";
-import { beat, forgetSilentWorkers, registerWorker, type WorkerInfo } from "../sql/workers.ts";
-import { about, Service, type ServiceOptions } from "./service.ts";
+import { forgetSilentWorkers, registerWorker, type WorkerInfo } from "../sql/workers.ts";
+import { Service, type ServiceOptions } from "./service.ts";
 
-const everyMs = 10_000;
-const silentMs = 60_000;
+/** Enqueuers take a worker for gone after a minute; this leaves room for one beat that is lost. */
+const everyMs = 25_000;
+const silentMs = 120_000;
 const unservedAfterMs = 10_000;
 
 export type Presence = {
   readonly worker: WorkerInfo;
-  readonly hears: () => boolean;
-  readonly draining: () => boolean;
+  /** Say how it is. False: its row is gone. */
+  readonly say: () => Promise<boolean>;
   readonly onUnserved: (kinds: readonly Unserved[]) => void;
 };
 
@@ -18,17 +20,19 @@ export type Presence = {
 export function presenceService(db: Db, presence: Presence & Pick<ServiceOptions, "logger">): Service {
   let ticks = 0;
   const tick = async (): Promise<number> => {
-    const { worker, hears, draining } = presence;
-    if (!(await beat(db, worker.id, hears(), draining()))) {
+    const { worker, say } = presence;
+    if (!(await say())) {
       await registerWorker(db, worker);
-      await beat(db, worker.id, hears(), draining());
+      await say();
     }
-    if (ticks++ % 6 === 1) {
-      await forgetSilentWorkers(db, silentMs);
+    ticks += 1;
+    if (ticks % 12 === 2) await forgetSilentWorkers(db, silentMs);
+    if (ticks % 3 === 2) {
       const kinds = await unserved(db, unservedAfterMs);
       if (kinds.length > 0) presence.onUnserved(kinds);
     }
-    return about(everyMs);
+    // The second comes sooner: whoever has just started wants to know what is not served.
+    return about(ticks === 1 ? unservedAfterMs : everyMs);
   };
   return new Service({ name: "presence", logger: presence.logger, tick });
 }

@@ -1,6 +1,7 @@
 import type { Db } from "../db/db.ts";
+import { about } from "../runtime/sleep.ts";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSmall } from "../sql/prune.ts";
-import { about, Service, type ServiceOptions } from "./service.ts";
+import { Service, type ServiceOptions } from "./service.ts";
 
 const everyMs = 600_000;
 const daysAhead = 7;

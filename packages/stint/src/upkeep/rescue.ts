@@ -1,10 +1,23 @@
 import type { Db } from "../db/db.ts";
+import { Sweeps } from "../runtime/sweeps.ts";
 import { rescue, type Rescued } from "../sql/rescue.ts";
-import { about, Service, type ServiceOptions } from "./service.ts";
+import { Service, type ServiceOptions } from "./service.ts";
 
 const batch = 200;
 /** A lease thread gives a renewal five seconds, and tries again after two at most. */
 const holdersRenewWithinMs = 8_000;
+/** Whoever looks around says when a lease runs out; this is for want of that. */
+const untoldMs = 60_000;
+
+export type Rescue = {
+  readonly service: Service;
+  /** The database did not answer, to this duty or to another. */
+  readonly troubled: () => void;
+  /** Leases that ran out before this moment of the database's clock have been seen, and told of. */
+  readonly seenBy: (at: string) => void;
+  /** Whether leases that ran out have been looked for since the start and the last trouble. */
+  readonly hasLooked: () => boolean;
+};
 
 /**
  * Takes back jobs whose lease ran out. Pages until none is left, so that no full page can hide the rest.
@@ -14,21 +27,48 @@ const holdersRenewWithinMs = 8_000;
  */
 export function rescueService(
   db: Db,
-  options: { everyMs: number; maxCrashes: number; onRescued: (jobs: readonly Rescued[]) => void } & Pick<
+  options: { restMs: number; maxCrashes: number; onRescued: (jobs: readonly Rescued[]) => void } & Pick<
     ServiceOptions,
     "logger"
   >,
-): Service {
-  const { everyMs, maxCrashes, onRescued, logger } = options;
-  let restMs: number | undefined = everyMs;
+): Rescue {
+  const { maxCrashes, onRescued, logger } = options;
+  let restMs: number | undefined = options.restMs;
+  let restUntil = 0;
+  let looked = false;
+  let seenBy: string | undefined;
+  let since: string | undefined;
+  const sweeps = new Sweeps();
+  const troubled = (): void => {
+    looked = false;
+    restMs = Math.max(options.restMs, holdersRenewWithinMs);
+  };
   const tick = async (): Promise<number> => {
+    const leftMs = restUntil - performance.now();
+    if (leftMs > 0 && restMs === undefined) return leftMs;
     const quietMs = restMs;
     // Until this one is answered, the next is the first after trouble.
-    restMs = Math.max(everyMs, holdersRenewWithinMs);
-    const jobs = await rescue(db, { limit: quietMs === undefined ? batch : 0, maxCrashes });
+    troubled();
+    const sentAt = performance.now();
+    const sweep = since === undefined || sweeps.inMs(sentAt) === 0;
+    const next = seenBy;
+    const limit = quietMs === undefined ? batch : 0;
+    const jobs = await rescue(db, { limit, maxCrashes, since: sweep ? undefined : since });
+    if (sweep && limit > 0) sweeps.done(sentAt, performance.now());
+    if (limit > 0 && jobs.length < batch) since = next;
     restMs = undefined;
+    if (quietMs !== undefined) {
+      restUntil = performance.now() + quietMs;
+      return quietMs;
+    }
+    looked = jobs.length < batch;
     if (jobs.length > 0) onRescued(jobs);
-    return jobs.length === batch ? 0 : (quietMs ?? about(everyMs));
+    return jobs.length === batch ? 0 : untoldMs;
   };
-  return new Service({ name: "rescue", logger, tick });
+  return {
+    service: new Service({ name: "rescue", logger, tick }),
+    troubled,
+    seenBy: (at) => (seenBy = at),
+    hasLooked: () => looked,
+  };
 }

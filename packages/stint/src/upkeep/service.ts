@@ -18,6 +18,10 @@ export class Service {
   readonly #wake = new Wakeable();
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
+  #paused = false;
+  /** Unknown during a tick: whoever wants the next one sooner than it will answer must not be turned away. */
+  #restUntil = Infinity;
+  #early: NodeJS.Timeout | undefined;
 
   constructor(options: ServiceOptions) {
     this.#options = options;
@@ -27,14 +31,31 @@ export class Service {
     this.#running ??= this.#run();
   }
 
-  /** Do it now rather than at the end of the rest. */
-  wake(): void {
+  /** Do it in so many milliseconds at the latest, rather than at the end of the rest. */
+  wakeIn(ms: number): void {
+    if (ms <= 0) return this.#wake.wake();
+    const at = performance.now() + ms;
+    if (at >= this.#restUntil || ms > longestMs) return;
+    this.#restUntil = at;
+    clearTimeout(this.#early);
+    this.#early = setTimeout(() => this.#wake.wake(), ms);
+  }
+
+  /** Rest until `resume`. A tick that is under way ends first. */
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
     this.#wake.wake();
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
+    clearTimeout(this.#early);
   }
 
   async #run(): Promise<void> {
@@ -43,6 +64,7 @@ export class Service {
     const recovery = new Recovery();
     while (!signal.aborted) {
       let restMs: number;
+      this.#restUntil = Infinity;
       try {
         restMs = await tick();
         recovery.reset();
@@ -50,12 +72,12 @@ export class Service {
         logger.warn({ err: error, duty: name }, "upkeep failed; trying again");
         restMs = recovery.next();
       }
-      await this.#wake.wait(restMs, signal);
+      this.#restUntil = Math.min(this.#restUntil, performance.now() + restMs);
+      do await this.#wake.wait(this.#paused ? longestMs : restMs, signal);
+      while (this.#paused && !signal.aborted);
+      clearTimeout(this.#early);
     }
   }
 }
 
-/** A rest of about this length: workers that started together must not come back together. */
-export function about(ms: number): number {
-  return ms * (0.8 + 0.4 * Math.random());
-}
+const longestMs = 2 ** 31 - 1;

@@ -3,96 +3,166 @@ import { InvalidOptionError, StoppingError, TimedOutError } from "../errors.ts";
 import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { isOutcome } from "../model/outcome.ts";
-import { validate } from "../model/standard-schema.ts";
+import { isThenable, validate } from "../model/standard-schema.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { completeInTransaction } from "./complete.ts";
+import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext, Middleware } from "./handler.ts";
-import { returned, threw, type AttemptPolicy, type Verdict } from "./verdict.ts";
+import type { HeldJob } from "./held.ts";
+import { released, returned, threw, type AttemptPolicy, type Verdict } from "./verdict.ts";
 
-export type AttemptOptions = {
+/** What all attempts of a worker have in common. */
+export type AttemptHome = {
   readonly db: Db;
-  readonly handler: Handler;
   readonly middlewares: readonly Middleware[];
-  readonly policy: AttemptPolicy;
-  readonly timeoutMs: number;
   /** How long a handler that was told to stop may take to do so before its outcome is recorded without it. */
   readonly abortMs: number;
   readonly maxResultBytes: number;
-  /** Made only when asked for: most attempts log nothing of their own. */
-  readonly logger: () => Logger;
+  readonly loggerOf: (job: ClaimedJob) => Logger;
+  readonly policyOf: (job: ClaimedJob) => AttemptPolicy;
+  readonly timeoutOf: (job: ClaimedJob) => number;
   /** Calls the handler where the lease thread can see whose it is. */
-  readonly enter: <T>(call: () => T) => T;
-};
-
-/** What is to be recorded; undefined when the handler has recorded its success itself. */
-export type AttemptEnd = {
-  verdict: Verdict | undefined;
-  /** Settles when the handler does. Later than the end, if it ignores its signal. */
-  handler: Promise<unknown>;
+  readonly enter: <T>(serial: number, call: () => T) => T;
+  /** Asks, later in this turn of the event loop, for a timer for this attempt, if it is not over by then. */
+  readonly watch: (attempt: Attempt) => void;
+  /** It has its verdict, or has recorded its success itself. May come before the handler is over. */
+  readonly onVerdict: (attempt: Attempt, toRecord: boolean) => void;
+  /** The handler is over, however it ended. */
+  readonly onOver: (attempt: Attempt) => void;
 };
 
 /** One run of one job: from claimed to a verdict. */
-export class Attempt {
+export class Attempt implements AttemptOfContext {
   readonly job: ClaimedJob;
   readonly startedAt = performance.now();
-  readonly #options: AttemptOptions;
-  readonly #abort = new AbortController();
+  readonly #handler: Handler;
+  readonly #entry: HeldJob;
+  readonly #home: AttemptHome;
+  /** Made when somebody asks for its signal: most handlers do not, and it is the dearest part of an attempt. */
+  #controller: AbortController | undefined;
+  #reason: Error | undefined;
+  #timer: NodeJS.Timeout | undefined;
   #completed = false;
+  #decided = false;
+  /** The handler has ended. Later than its verdict, if it ignores its signal. */
+  over = false;
+  /** Where its record stands: its outcome is on its way, is on record, or is no longer this attempt's business. */
+  record: "open" | "under way" | "closed" | "handed back" = "open";
+  #verdict: Verdict | undefined;
 
-  constructor(job: ClaimedJob, options: AttemptOptions) {
-    this.job = job;
-    this.#options = options;
+  constructor(entry: HeldJob, handler: Handler, home: AttemptHome) {
+    this.job = entry.job;
+    this.#entry = entry;
+    this.#handler = handler;
+    this.#home = home;
+  }
+
+  /** How it is to be recorded. Only of an attempt that is decided and has not recorded itself. */
+  get verdict(): Verdict {
+    if (this.#verdict === undefined) throw new Error(`attempt of job ${this.job.fence.job} has no verdict`);
+    return this.#verdict;
+  }
+
+  /** Its lease need not be kept any longer. */
+  letGo(): void {
+    this.#entry.held.over(this.#entry.index);
+  }
+
+  get maxAttempts(): number {
+    return this.#home.policyOf(this.job).maxAttempts;
+  }
+
+  get logger(): Logger {
+    return this.#home.loggerOf(this.job);
+  }
+
+  /** Why it was told to stop, if it was. */
+  get aborted(): Error | undefined {
+    return this.#reason;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    }
+    return this.#controller.signal;
   }
 
   /** Tell the handler to stop, and why. The first reason stays. */
   abort(reason: Error): void {
-    this.#abort.abort(reason);
+    if (this.#reason !== undefined) return;
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+    // A stopping worker waits for as long as it was told to, then hands back what is left, all at once.
+    if (reason instanceof StoppingError) return;
+    setTimeout(() => this.#threw(reason), this.#patienceMs()).unref();
   }
 
-  get aborted(): unknown {
-    return this.#abort.signal.reason;
+  /** Told to stop before it began. */
+  release(): void {
+    this.#decide(released(this.job));
+    this.#end();
   }
 
-  /** Run the handler to its end, or to the end of our patience with it. Never rejects. */
-  async run(): Promise<AttemptEnd> {
-    const { timeoutMs, policy } = this.#options;
-    const timer = this.#startTimeout(timeoutMs);
-    const running = this.#work();
-    const handler = running.catch(() => undefined);
-    try {
-      const verdict = await Promise.race([running, this.#patience()]);
-      return { verdict, handler };
-    } catch (thrown) {
-      if (this.#completed) {
-        this.#options
-          .logger()
-          .warn({ err: thrown }, "the handler threw after it had completed its job; the job stays succeeded");
-        return { verdict: undefined, handler };
-      }
-      return { verdict: threw(this.job, thrown, this.aborted, policy), handler };
-    } finally {
-      timer.clear();
-    }
+  /** Run the handler to its end, or to the end of our patience with it. */
+  run(): void {
+    this.#work().then(
+      (verdict) => {
+        this.#decide(verdict);
+        this.#end();
+      },
+      (thrown: unknown) => {
+        this.#threw(thrown);
+        this.#end();
+      },
+    );
+    this.#home.watch(this);
+  }
+
+  #end(): void {
+    this.over = true;
+    clearTimeout(this.#timer);
+    this.#home.onOver(this);
+  }
+
+  #decide(verdict: Verdict | undefined): void {
+    if (this.#decided) return;
+    this.#decided = true;
+    this.#verdict = verdict;
+    this.#home.onVerdict(this, verdict !== undefined);
+  }
+
+  #threw(thrown: unknown): void {
+    if (this.#decided) return;
+    if (!this.#completed)
+      return this.#decide(threw(this.job, thrown, this.#reason, this.#home.policyOf(this.job)));
+    this.logger.warn(
+      { err: thrown },
+      "the handler threw after it had completed its job; the job stays succeeded",
+    );
+    this.#decide(undefined);
   }
 
   async #work(): Promise<Verdict | undefined> {
-    const { handler, db } = this.#options;
+    const { definition } = this.#handler;
     const { kind, payload } = this.job;
-    const checked = await validate(handler.definition.payload, payload, { kind, root: "payload" });
-    if (handler.definition.atomic) return await this.#workAtomically(db, checked);
+    let checked: unknown = validate(definition.payload, payload, { kind, root: "payload" });
+    if (isThenable(checked)) checked = await checked;
+    if (definition.atomic) return await this.#workAtomically(checked);
 
-    const value = await this.#call(this.#context(checked, undefined));
+    const value = await this.#call(new Context(this, checked, undefined));
     if (this.#completed) return undefined;
-    return returned(this.job, value, await this.#encode(value));
+    return returned(this.job, value, value === undefined ? null : await this.#encode(value));
   }
 
   /** The whole handler in one transaction; an outcome other than success leaves nothing of it. */
-  async #workAtomically(db: Db, checked: unknown): Promise<Verdict | undefined> {
+  async #workAtomically(checked: unknown): Promise<Verdict | undefined> {
     let other: Verdict | undefined;
-    await completeInTransaction(db, this.job.fence, async (tx) => {
+    await completeInTransaction(this.#home.db, this.job.fence, async (tx) => {
       // The wait for a transaction may have been long. What was told to stop, and recorded, must not begin.
-      this.#abort.signal.throwIfAborted();
-      const value = await this.#call(this.#context(checked, tx));
+      if (this.#reason !== undefined) throw this.#reason;
+      const value = await this.#call(new Context(this, checked, tx));
       if (isOutcome(value)) {
         other = returned(this.job, value, null);
         throw new RolledBack();
@@ -105,52 +175,21 @@ export class Attempt {
     return other;
   }
 
-  async #call(context: HandlerContext): Promise<unknown> {
-    const { handler, middlewares, enter } = this.#options;
+  #call(context: HandlerContext): unknown {
+    const { middlewares, enter } = this.#home;
+    const serial = this.#entry.held.serial(this.#entry.index);
+    const handler = (): unknown => this.#handler.run(context as never);
+    if (middlewares.length === 0) return enter(serial, handler);
     const next = async (index: number): Promise<unknown> => {
       const middleware = middlewares[index];
-      if (middleware === undefined) return await enter(() => handler.run(context as never));
-      return await enter(() => middleware(context, () => next(index + 1)));
+      if (middleware === undefined) return await enter(serial, handler);
+      return await enter(serial, () => middleware(context, () => next(index + 1)));
     };
-    return await next(0);
+    return next(0);
   }
 
-  #context(payload: unknown, tx: Tx | undefined): HandlerContext {
-    const {
-      job,
-      job: { fence, kind },
-    } = this;
-    const { logger } = this.#options;
-    return {
-      id: fence.job,
-      kind,
-      queue: job.queue,
-      payload,
-      key: job.key ?? fence.job,
-      attempt: job.attempt,
-      maxAttempts: this.#options.policy.maxAttempts,
-      run: job.run,
-      createdAt: job.createdAt,
-      tenant: job.tenant,
-      tags: job.tags,
-      meta: job.meta,
-      fence,
-      signal: this.#abort.signal,
-      get logger(): Logger {
-        return logger();
-      },
-      complete: async (work) => await this.#complete(work, tx),
-      get tx(): Tx {
-        if (tx !== undefined) return tx;
-        throw new InvalidOptionError(
-          "tx",
-          `is only there for a kind defined with atomic: true; ${kind} is not. Use complete(…)`,
-        );
-      },
-    };
-  }
-
-  async #complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<void> {
+  /** What `complete` of the handler's context does. */
+  async complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<void> {
     if (this.#completed)
       throw new InvalidOptionError("complete", `was already called for job ${this.job.fence.job}`);
     if (tx !== undefined)
@@ -159,7 +198,7 @@ export class Attempt {
         "is not needed by an atomic kind: returning completes it. Use tx",
       );
     await completeInTransaction(
-      this.#options.db,
+      this.#home.db,
       this.job.fence,
       async (own) => await this.#encode(await work(own)),
     );
@@ -168,36 +207,25 @@ export class Attempt {
 
   async #encode(value: unknown): Promise<string | null> {
     if (value === undefined || isOutcome(value)) return null;
-    const { handler, maxResultBytes } = this.#options;
     const { kind } = this.job;
-    const { result } = handler.definition;
+    const { result } = this.#handler.definition;
     const checked = result === undefined ? value : await validate(result, value, { kind, root: "result" });
-    return encodeJson(checked, { kind, root: "result", maxBytes: maxResultBytes });
+    return encodeJson(checked, { kind, root: "result", maxBytes: this.#home.maxResultBytes });
   }
 
-  #startTimeout(timeoutMs: number): { clear(): void } {
+  /** Count the time it may take. */
+  startTimeout(): void {
+    const timeoutMs = this.#home.timeoutOf(this.job);
     // Longer than a timer can count. The lease thread can: it renews no further, and then tells that the lease is lost.
-    if (timeoutMs > 2 ** 31 - 1) return { clear: () => undefined };
-    const timer = setTimeout(() => this.abort(new TimedOutError(this.job.fence.job, timeoutMs)), timeoutMs);
-    return { clear: () => clearTimeout(timer) };
-  }
-
-  /** Rejects with the reason some time after the signal aborted, for a handler that does not listen. */
-  async #patience(): Promise<never> {
-    return await new Promise((_, reject) => {
-      const lose = (): void => {
-        // A stopping worker waits for as long as it was told to, then hands back what is left, all at once.
-        if (this.aborted instanceof StoppingError) return;
-        setTimeout(() => reject(this.aborted as Error), this.#patienceMs()).unref();
-      };
-      this.#abort.signal.addEventListener("abort", lose, { once: true });
-    });
+    if (timeoutMs > 2 ** 31 - 1) return;
+    const timeOut = (): void => this.abort(new TimedOutError(this.job.fence.job, timeoutMs));
+    this.#timer = setTimeout(timeOut, timeoutMs - (performance.now() - this.startedAt));
   }
 
   #patienceMs(): number {
-    const { abortMs } = this.#options;
+    const { abortMs } = this.#home;
     // After a timeout the lease is renewed no more: waiting for its end would turn the timeout into a crash.
-    return this.aborted instanceof TimedOutError ? Math.min(abortMs, this.job.leaseMs / 2) : abortMs;
+    return this.#reason instanceof TimedOutError ? Math.min(abortMs, this.job.leaseMs / 2) : abortMs;
   }
 }
 

@@ -3,7 +3,14 @@ import { ConnectionLost, type Db } from "../db/db.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { claim, claimedBy, claimQuarantined, reserveQuarantined, type ClaimInput } from "../sql/claim.ts";
+import {
+  claim,
+  claimedBy,
+  claimQuarantined,
+  reserveQuarantined,
+  type ClaimInput,
+  type Floor,
+} from "../sql/claim.ts";
 import { putBack } from "../sql/settle.ts";
 import { released } from "./verdict.ts";
 
@@ -22,10 +29,14 @@ export class Claimer {
     this.#options = options;
   }
 
-  /** Ready jobs, up to the limit of each queue. */
-  async ready(takes: ClaimInput["takes"], stopping: AbortSignal): Promise<ClaimedJob[]> {
+  /** Ready jobs, up to the limit of each queue; those after the floors, if it is given some. */
+  async ready(
+    takes: ClaimInput["takes"],
+    floors: readonly Floor[] | undefined,
+    stopping: AbortSignal,
+  ): Promise<ClaimedJob[]> {
     const input = this.#input();
-    return await this.#surely(input, () => claim(this.#options.db, { ...input, takes }), stopping);
+    return await this.#surely(input, () => claim(this.#options.db, { ...input, takes }, floors), stopping);
   }
 
   /** One job that is suspected of killing its worker. Only for a worker that runs nothing else. */

@@ -1,16 +1,33 @@
 import type { Connection } from "../db/connection.ts";
-import type { Fence } from "../model/job.ts";
 
-/** A lease the thread keeps. Times are monotonic milliseconds of the process, which both threads share. */
-export type Held = Fence & {
-  readonly kind: string;
-  /** A number of its own for each running attempt of the process, from 1. */
-  readonly serial: number;
-  readonly leaseMs: number;
-  /** When the claim that took it was sent: its lease cannot end before this plus `leaseMs`. */
+/**
+ * Where each job of a claim stands, one byte each, in memory that both threads see. Only the main thread starts and ends
+ * jobs; either may hand back one that still waits, and the byte decides who was first.
+ */
+export const stage = {
+  /** Claimed ahead of a free slot. */
+  waiting: 0,
+  running: 1,
+  /** Recorded, or not ours any more. */
+  over: 2,
+  /** Goes back to its queue, and must not start here. */
+  handedBack: 3,
+} as const;
+
+/** The leases of one claim, job by job in the same order. Times are monotonic milliseconds, which both threads share. */
+export type HeldClaim = {
+  readonly leaseId: string;
+  /** When the claim was sent: no lease of it can end before this plus its length. */
   readonly sentAt: number;
+  /** Each attempt of the process has a number of its own, from 1; those of a claim follow one another. */
+  readonly firstSerial: number;
+  readonly jobs: readonly string[];
+  readonly epochs: readonly number[];
+  readonly kinds: readonly string[];
+  readonly leaseMs: readonly number[];
   /** Never renewed past this: a wedged handler must not keep its job for ever. */
-  readonly renewUntil: number;
+  readonly renewUntil: readonly number[];
+  readonly stages: Uint8Array<SharedArrayBuffer>;
 };
 
 export type LeaseThreadData = {
@@ -18,18 +35,18 @@ export type LeaseThreadData = {
   readonly schema: string;
   readonly prepare: boolean;
   readonly applicationName: string;
+  /** Whether workers are to be told of jobs that went back. */
+  readonly wake: boolean;
   /** Written by the main thread while it turns: [0] its last sign of life in ms, [1] the serial number of the attempt whose handler it is in. */
   readonly pulse: SharedArrayBuffer;
 };
 
-export type ToThread =
-  | { type: "hold"; leases: readonly Held[] }
-  | { type: "drop"; job: string; epoch: number }
-  | { type: "renew" }
-  | { type: "stop" };
+export type ToThread = { type: "hold"; claims: readonly HeldClaim[] } | { type: "renew" } | { type: "stop" };
 
 export type FromThread =
   | { type: "lost"; job: string; epoch: number }
   | { type: "cancelled"; job: string; epoch: number }
+  /** Jobs that waited here for a slot are not to be begun. Those that were still ours are ready in these queues. */
+  | { type: "handed-back"; queues: readonly string[] }
   | { type: "trouble"; message: string }
   | { type: "blocked"; ms: number; kinds: readonly string[] };

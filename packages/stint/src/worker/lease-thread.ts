@@ -5,11 +5,21 @@
 import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
-import { PgDb } from "../db/pg.ts";
+import type { Db } from "../db/db.ts";
+import type { Fence } from "../model/job.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { Wakeable } from "../runtime/sleep.ts";
+import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
-import type { FromThread, Held, LeaseThreadData, ToThread } from "./lease-messages.ts";
+import { handBackUnbegun } from "./hand-back.ts";
+import { longestAheadMs } from "./held.ts";
+import {
+  stage,
+  type FromThread,
+  type HeldClaim,
+  type LeaseThreadData,
+  type ToThread,
+} from "./lease-messages.ts";
 
 const data = workerData as LeaseThreadData;
 const pulse = new Float64Array(data.pulse);
@@ -20,24 +30,33 @@ const blockedMs = 1_000;
 /** How soon to ask again about a row that was locked. */
 const lockedMs = 250;
 
-type Keeping = Held & { renewAt: number; safeUntil: number; told: boolean };
+type Keeping = Fence & {
+  readonly kind: string;
+  readonly serial: number;
+  readonly leaseMs: number;
+  readonly renewUntil: number;
+  readonly claim: HeldClaim;
+  readonly index: number;
+  renewAt: number;
+  safeUntil: number;
+  told: boolean;
+  /** To be handed back; the database does not know it yet, so its lease is kept until then. */
+  unwanted: boolean;
+};
 
+/** Claims whose leases are young. Most of their jobs end before one has to be renewed, and cost nothing here. */
+const young = new Map<HeldClaim, number>();
 const leases = new Map<string, Keeping>();
 const timer = new Wakeable();
 const recovery = new Recovery(Math.random, { baseMs: 100, capMs: 2_000 });
-const db = new PgDb({
-  connection: data.connection,
-  schema: data.schema,
-  connections: 1,
-  transactions: 1,
-  applicationName: data.applicationName,
-  prepare: data.prepare,
-  // A renewal that takes longer than this is worth less than another try.
-  deadlineMs: 5_000,
-  connectDeadlineMs: 5_000,
-  onError: () => undefined,
-});
+// The driver is most of what this thread has to load. A worker that starts has better things to do with its cores and its memory,
+// and no lease is due before a while.
+let database: Promise<Db> | undefined;
+const loadAfterMs = 500;
+
 const stopping = new AbortController();
+const patience = new Recovery(Math.random, { baseMs: 200, capMs: 2_000 });
+let handBackAt = 0;
 let renewAll = false;
 let blocked: { since: number; kinds: readonly string[]; warned: boolean } | undefined;
 
@@ -45,52 +64,155 @@ let blocked: { since: number; kinds: readonly string[]; warned: boolean } | unde
 const now = (): number => performance.timeOrigin + performance.now();
 
 parentPort?.on("message", (message: ToThread) => {
-  if (message.type === "hold") for (const lease of message.leases) hold(lease);
-  else if (message.type === "drop") drop(message.job, message.epoch);
+  // While anything is held, the loop turns by itself, and often enough.
+  const turns = isHolding();
+  if (message.type === "hold") for (const claim of message.claims) young.set(claim, growsUpAt(claim));
   else if (message.type === "renew") renewAll = true;
   else stopping.abort();
-  timer.wake();
+  if (!turns || message.type !== "hold") timer.wake();
+});
+parentPort?.once("message", () => {
+  setTimeout(() => void openDatabase().catch(() => undefined), loadAfterMs).unref();
 });
 void keepLeases();
 
-function hold(lease: Held): void {
-  leases.set(lease.job, {
-    ...lease,
-    renewAt: lease.sentAt + lease.leaseMs / 3,
-    safeUntil: lease.sentAt + lease.leaseMs,
-    told: false,
-  });
-}
-
-function drop(job: string, epoch: number): void {
-  // The same worker may hold the job again already, under a newer epoch.
-  if (leases.get(job)?.epoch === epoch) leases.delete(job);
+function openDatabase(): Promise<Db> {
+  const open = async (): Promise<Db> => {
+    const { PgDb } = await import("../db/pg.ts");
+    return new PgDb({
+      connection: data.connection,
+      schema: data.schema,
+      connections: 1,
+      transactions: 1,
+      applicationName: data.applicationName,
+      prepare: data.prepare,
+      // A renewal that takes longer than this is worth less than another try.
+      deadlineMs: 5_000,
+      connectDeadlineMs: 5_000,
+      onError: () => undefined,
+    });
+  };
+  return (database ??= open().catch((error: unknown) => {
+    database = undefined;
+    throw error;
+  }));
 }
 
 async function keepLeases(): Promise<void> {
   while (!stopping.signal.aborted) {
     const at = now();
+    forgetOver();
+    for (const [claim, growsUp] of young) if (renewAll || growsUp <= at) keep(claim);
+    withdrawWaiting(at);
     const due = [...leases.values()].filter(
       (lease) => at < lease.renewUntil && (renewAll || lease.renewAt <= at),
     );
     renewAll = false;
     if (due.length > 0) await renewLeases(due, at);
+    await handBackUnwanted();
     tellExpired();
     watchMainThread();
     await timer.wait(untilNext(), stopping.signal);
   }
-  await db.close();
+  await (await database?.catch(() => undefined))?.close();
   parentPort?.close();
+}
+
+/** When to look at a claim job by job: before the first lease of it is due, and when a job has waited in it for too long. */
+function growsUpAt(claim: HeldClaim): number {
+  return claim.sentAt + Math.min(longestAheadMs, Math.min(...claim.leaseMs) / 3);
+}
+
+function keep(claim: HeldClaim): void {
+  young.delete(claim);
+  const { leaseId, sentAt, firstSerial } = claim;
+  for (const [index, job] of claim.jobs.entries()) {
+    if (isOver(claim, index)) continue;
+    const leaseMs = claim.leaseMs[index] ?? 0;
+    leases.set(job, {
+      job,
+      epoch: claim.epochs[index] ?? 0,
+      leaseId,
+      kind: claim.kinds[index] ?? "",
+      serial: firstSerial + index,
+      leaseMs,
+      renewUntil: claim.renewUntil[index] ?? 0,
+      claim,
+      index,
+      renewAt: sentAt + leaseMs / 3,
+      safeUntil: sentAt + leaseMs,
+      told: false,
+      unwanted: false,
+    });
+  }
+}
+
+function isHolding(): boolean {
+  return leases.size + young.size > 0;
+}
+
+function stageOf(claim: HeldClaim, index: number): number {
+  return Atomics.load(claim.stages, index);
+}
+
+function forgetOver(): void {
+  for (const claim of young.keys())
+    if (claim.jobs.every((_, index) => isOver(claim, index))) young.delete(claim);
+  for (const [job, { claim, index, unwanted }] of leases)
+    if (isOver(claim, index) && !unwanted) leases.delete(job);
+}
+
+function isOver(claim: HeldClaim, index: number): boolean {
+  return stageOf(claim, index) >= stage.over;
+}
+
+/**
+ * Jobs that found no slot in time go back for somebody else to take: from here, because the main thread may be standing still in
+ * a handler, and they would wait for as long as that does.
+ */
+function withdrawWaiting(at: number): void {
+  for (const lease of leases.values()) {
+    if (at >= lease.claim.sentAt + longestAheadMs && withdraw(lease.claim, lease.index))
+      lease.unwanted = true;
+  }
+}
+
+/** True if it was still waiting: the main thread will not begin it now. */
+function withdraw(claim: HeldClaim, index: number): boolean {
+  return Atomics.compareExchange(claim.stages, index, stage.waiting, stage.handedBack) === stage.waiting;
+}
+
+async function handBackUnwanted(): Promise<void> {
+  const unwanted = [...leases.values()].filter((lease) => lease.unwanted);
+  if (unwanted.length === 0 || now() < handBackAt) return;
+  try {
+    const { queues, left } = await handBackUnbegun(await openDatabase(), unwanted);
+    const staying = new Set(left);
+    if (left.length === 0) patience.reset();
+    else handBackAt = now() + patience.next();
+    for (const lease of unwanted) if (!staying.has(lease)) leases.delete(lease.job);
+    post({ type: "handed-back", queues });
+    // From here as well: while the main thread stands still, nobody else would know.
+    if (data.wake && queues.length > 0)
+      await wake(
+        await openDatabase(),
+        queues.map((queue) => `ready:${queue}`),
+      );
+  } catch (error) {
+    handBackAt = now() + patience.next();
+    post({ type: "trouble", message: error instanceof Error ? error.message : String(error) });
+  }
 }
 
 async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<void> {
   try {
-    const answers = await renew(db, due);
+    const answers = await renew(await openDatabase(), due);
     recovery.reset();
     for (const answer of answers) {
       const lease = leases.get(answer.job);
       // The answer may be about an earlier claim of a job that was settled and taken again meanwhile.
       if (lease === undefined || lease.epoch !== answer.epoch) continue;
+      if (isOver(lease.claim, lease.index) && !lease.unwanted) continue;
       lease.renewAt = sentAt + lease.leaseMs / 3;
       // Counted from before the request: the true end can only be later.
       if (answer.renewed) lease.safeUntil = sentAt + lease.leaseMs;
@@ -108,19 +230,23 @@ async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<voi
 /** A lease that was not renewed in time, or not any more, may be somebody else's by now. */
 function tellExpired(): void {
   const at = now();
-  for (const lease of leases.values()) if (lease.safeUntil <= at) tell(lease);
+  for (const lease of leases.values())
+    if (lease.safeUntil <= at && !isOver(lease.claim, lease.index)) tell(lease);
 }
 
 function tell(lease: Keeping): void {
   if (lease.told) return;
   lease.told = true;
+  // One that waits for a slot is simply not begun.
+  if (withdraw(lease.claim, lease.index)) return post({ type: "handed-back", queues: [] });
   post({ type: "lost", job: lease.job, epoch: lease.epoch });
 }
 
 /** The main thread beats while it has jobs. If it stands still, name what it was running. */
 function watchMainThread(): void {
   const at = now();
-  const stillMs = leases.size === 0 ? 0 : at - (pulse[0] ?? at);
+  const stillMs = isHolding() ? at - (pulse[0] ?? at) : 0;
+  if (stillMs >= blockedMs) for (const claim of young.keys()) keep(claim);
   if (stillMs < blockedMs) {
     if (blocked !== undefined)
       post({ type: "blocked", ms: Math.round(at - blocked.since), kinds: blocked.kinds });
@@ -149,7 +275,7 @@ function suspects(): string[] {
 }
 
 function untilNext(): number {
-  if (leases.size === 0) return idleMs;
+  if (!isHolding()) return idleMs;
   const at = now();
   let next = at + watchMs;
   for (const lease of leases.values()) if (at < lease.renewUntil) next = Math.min(next, lease.renewAt);

@@ -1,10 +1,11 @@
 import { performance } from "node:perf_hooks";
 import { Worker as Thread } from "node:worker_threads";
 import type { Connection } from "../db/connection.ts";
-import type { ClaimedJob, Fence } from "../model/job.ts";
+import type { ClaimedJob } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
-import type { FromThread, Held, LeaseThreadData, ToThread } from "./lease-messages.ts";
+import { Held, longestAheadMs, type HeldJob } from "./held.ts";
+import type { FromThread, HeldClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
 
 const pulseMs = 100;
 
@@ -12,6 +13,8 @@ export type LeaseListener = {
   /** The lease may be somebody else's by now. */
   lost(job: string, epoch: number): void;
   cancelled(job: string, epoch: number): void;
+  /** Jobs that waited for a slot are not to be begun; those that were still ours went back to these queues. */
+  handedBack(queues: readonly string[]): void;
   blocked(ms: number, kinds: readonly string[]): void;
 };
 
@@ -20,6 +23,7 @@ export type LeasesOptions = {
   schema: string;
   prepare: boolean;
   applicationName: string;
+  wake: boolean;
   logger: Logger;
   listener: LeaseListener;
 };
@@ -28,7 +32,7 @@ export type LeasesOptions = {
 export class Leases {
   readonly #options: LeasesOptions;
   readonly #pulse = new Float64Array(new SharedArrayBuffer(16));
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Set<Held>();
   readonly #recovery = new Recovery();
   #thread: Thread | undefined;
   #restarting: NodeJS.Timeout | undefined;
@@ -46,12 +50,13 @@ export class Leases {
   }
 
   start(): void {
-    const { connection, schema, prepare, applicationName } = this.#options;
+    const { connection, schema, prepare, applicationName, wake } = this.#options;
     const data: LeaseThreadData = {
       connection,
       schema,
       prepare,
       applicationName,
+      wake,
       pulse: this.#pulse.buffer,
     };
     this.#thread = new Thread(new URL("./lease-thread.js", import.meta.url), {
@@ -67,31 +72,35 @@ export class Leases {
     this.#thread.on("exit", () => this.#restart());
   }
 
-  /** Keep these leases until they are dropped, each no longer than its timeout. `sentAt` is from before the claim was sent. */
-  hold(jobs: readonly { job: ClaimedJob; timeoutMs: number }[], sentAt: number): number[] {
-    const at = Leases.now();
-    const leases = jobs.map(({ job, timeoutMs }): Held => {
-      this.#serial += 1;
-      return {
-        ...job.fence,
-        kind: job.kind,
-        serial: this.#serial,
-        leaseMs: job.leaseMs,
+  /**
+   * Keep the leases of one claim until each is over, none longer than its timeout. The jobs wait; each is to be begun,
+   * or withdrawn. `sentAt` is from before the claim was sent.
+   */
+  hold(jobs: readonly ClaimedJob[], timeoutMs: (job: ClaimedJob) => number, sentAt: number): HeldJob[] {
+    const until = Leases.now() + longestAheadMs;
+    const held = new Held(
+      {
+        leaseId: jobs[0]?.fence.leaseId ?? "",
         sentAt,
-        renewUntil: at + timeoutMs,
-      };
-    });
-    for (const lease of leases) this.#held.set(lease.job, lease);
+        firstSerial: this.#serial + 1,
+        jobs: jobs.map((job) => job.fence.job),
+        epochs: jobs.map((job) => job.fence.epoch),
+        kinds: jobs.map((job) => job.kind),
+        leaseMs: jobs.map((job) => job.leaseMs),
+        renewUntil: jobs.map((job) => until + timeoutMs(job)),
+        stages: new Uint8Array(new SharedArrayBuffer(jobs.length)),
+      },
+      (over) => this.#release(over),
+    );
+    this.#serial += jobs.length;
+    this.#held.add(held);
     this.#startPulse();
-    this.#post({ type: "hold", leases });
-    return leases.map((lease) => lease.serial);
+    this.#post({ type: "hold", claims: [held.claim] });
+    return jobs.map((job, index) => ({ job, held, index }));
   }
 
-  drop({ job, epoch }: Fence): void {
-    // The same worker may hold the job again already, under a newer epoch.
-    if (this.#held.get(job)?.epoch !== epoch) return;
-    this.#held.delete(job);
-    this.#post({ type: "drop", job, epoch });
+  #release(held: Held): void {
+    this.#held.delete(held);
     if (this.#held.size > 0) return;
     clearInterval(this.#beat);
     this.#beat = undefined;
@@ -145,6 +154,9 @@ export class Leases {
       case "cancelled":
         listener.cancelled(message.job, message.epoch);
         break;
+      case "handed-back":
+        listener.handedBack(message.queues);
+        break;
       case "blocked":
         listener.blocked(message.ms, message.kinds);
         break;
@@ -161,11 +173,17 @@ export class Leases {
     this.#options.logger.error({}, "the lease thread ended; starting it again");
     this.#restarting = setTimeout(() => {
       this.start();
-      this.#post({ type: "hold", leases: [...this.#held.values()] });
+      this.#post({ type: "hold", claims: [...this.#held].map(({ claim }) => asRenewed(claim)) });
     }, this.#recovery.next());
   }
 
   #post(message: ToThread): void {
     this.#thread?.postMessage(message);
   }
+}
+
+/** A claim that is still here has been renewed by the thread that ended, when it was due; it is due again now. */
+function asRenewed(claim: HeldClaim): HeldClaim {
+  const dueSince = Leases.now() - (Math.min(...claim.leaseMs) * 2) / 3;
+  return { ...claim, sentAt: Math.max(claim.sentAt, dueSince) };
 }

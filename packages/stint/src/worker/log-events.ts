@@ -13,7 +13,10 @@ export function logEvents(events: Emitter<WorkerEvents>, logger: Logger): void {
       `worker stopped in ${formatMs(ms)}: ${drained} ended, ${released} handed back`,
     );
   });
+  // Thousands a second, of which most say nothing that is logged.
+  const tellsAll = logger.isLevelEnabled?.("debug") ?? true;
   events.on("settled", ({ id, kind, attempt, outcome, state, ms, error }) => {
+    if (!tellsAll && outcome === "succeeded") return;
     const err = error === undefined ? {} : { err: { class: error.class, message: error.message } };
     const fields = { job: id, kind, attempt, outcome, state, ms: Math.round(ms), ...err };
     if (state === "dead") logger.error(fields, `${kind} is dead`);

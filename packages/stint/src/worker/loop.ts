@@ -1,27 +1,39 @@
 import type { ClaimedJob } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
-import { sleep, Wakeable, within } from "../runtime/sleep.ts";
+import { about, sleep, Wakeable, within } from "../runtime/sleep.ts";
 import type { Claimer } from "./claimer.ts";
+import { Floors } from "./floors.ts";
 import { Leases } from "./leases.ts";
 import type { Slots } from "./slots.ts";
+
+type Take = { readonly queue: string; readonly limit: number };
 
 export type LoopOptions = {
   readonly slots: Slots;
   readonly claimer: Claimer;
   readonly logger: Logger;
-  /** How long to wait for a wake before looking anyway. */
+  /** How long to wait for a wake, at first, before looking anyway. */
   readonly pollMs: () => number;
-  /** Keep the leases of these jobs and start their attempts; resolves when their outcomes are recorded. `sentAt` is from before the claim. */
-  readonly start: (jobs: readonly ClaimedJob[], sentAt: number) => Promise<unknown>;
+  /** Keep the leases of these jobs and start their attempts as there are slots. `sentAt` is from before the claim. */
+  readonly accept: (jobs: readonly ClaimedJob[], sentAt: number) => void;
+  /** Run this job, which has its slot already. Resolves when its outcome is recorded. */
+  readonly runAlone: (job: ClaimedJob, sentAt: number) => Promise<unknown>;
+  /** Whether so many outcomes wait to be recorded that no more should come. */
+  readonly behind: () => boolean;
   /** Whether some handler goes on although it was told to stop. */
   readonly stuck: () => boolean;
   /** About to wait: see to it that wakes will be sent. True if they were not before, so one may have been missed. */
   readonly listen: () => Promise<boolean>;
 };
 
-/** The first wait after there was work; each one after it is twice as long, up to the poll. */
+/** The first wait after there was work; each one after it is twice as long, until looking around is left to the glances. */
 const shortestWaitMs = 250;
+const mostWaits = 5;
+
+/** Between two claims that find few jobs: twice as long as the first took, and no longer than this. */
+const partsBetween = 2;
+const longestPauseMs = 10;
 
 /** How long a suspect waits for an idle worker before a busy one makes room for it, and how long that may take. */
 const suspectPatienceMs = 30_000;
@@ -37,11 +49,14 @@ export class ClaimLoop {
   readonly #options: LoopOptions;
   readonly #wake = new Wakeable();
   readonly #recovery = new Recovery();
+  readonly #floors = new Floors();
   #waits = 0;
+  #pauseUntil = 0;
   #makingRoom = false;
   #investigating = false;
   #lookIdleAt = 0;
   #lookBusyAt = 0;
+  #restFromSuspectsUntil = 0;
   #roomNotMade = 0;
   #spentAlone = 0;
   #lastClaimAt = 0;
@@ -58,21 +73,38 @@ export class ClaimLoop {
     return this.#investigating ? Leases.now() : this.#lastClaimAt;
   }
 
+  /** Whether it sends nothing until it is told of something. */
+  get quiet(): boolean {
+    return this.#waits > mostWaits && this.#floors.owedInMs(0) === undefined;
+  }
+
   /** There may be work, in this queue or in any. */
   hint(queue?: string): void {
     if (this.#options.slots.wet(queue)) this.#wake.wake();
   }
 
-  /** A job waits to be run alone. */
+  /** A job has just become a suspect, to be run alone. */
   hintSuspect(): void {
     this.#lookIdleAt = 0;
     this.#wake.wake();
   }
 
-  /** A slot became free. */
+  /** Some suspect is waiting: looked for when it may be, not sooner. */
+  seeSuspect(): void {
+    this.#lookIdleAt = Math.min(this.#lookIdleAt, this.#restFromSuspectsUntil);
+    this.#wake.wake();
+  }
+
+  /** Jobs that waited here are gone. */
+  roomMade(): void {
+    this.#wake.wake();
+  }
+
+  /** A slot became free, or an outcome was recorded: there may be room for more. */
   freed(queue: string): void {
-    const roomForMore = this.#options.slots.free(queue);
-    if (roomForMore || this.#makingRoom || this.#options.slots.running === 0) this.#wake.wake();
+    const { slots, behind } = this.#options;
+    if (behind()) return;
+    if (this.#makingRoom || slots.wants(queue, Leases.now()) || slots.busy === 0) this.#wake.wake();
   }
 
   /** Claims until `stopping`; then returns once nothing more will be claimed. Survives any outage. */
@@ -80,6 +112,7 @@ export class ClaimLoop {
     const { slots, logger, listen, pollMs } = this.#options;
     while (!stopping.aborted) {
       try {
+        await this.#pause(stopping);
         if ((await this.#fill(stopping)) || (await this.#investigate(stopping))) continue;
         if (!slots.saturated && (await listen())) {
           slots.wet();
@@ -88,8 +121,10 @@ export class ClaimLoop {
         }
         // A wake decided on while nobody listened is not sent when its transaction commits at last: look soon, then
         // ever less often.
-        const waitMs = Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits++);
-        const woken = await this.#wake.wait(waitMs * (0.8 + 0.4 * Math.random()), stopping);
+        const restMs =
+          this.#waits < mostWaits ? about(Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits)) : longestMs;
+        this.#waits += 1;
+        const woken = await this.#wake.wait(Math.min(restMs, this.#sweepInMs()), stopping);
         if (!woken) slots.wet();
         this.#recovery.reset();
       } catch (error) {
@@ -100,27 +135,60 @@ export class ClaimLoop {
     }
   }
 
+  /**
+   * After a claim that took all there was. In a stream of jobs each would otherwise be claimed by itself, as soon as it is told
+   * of, and a worker with time to spare would keep the database busy; the jobs of a moment share a claim instead.
+   */
+  async #pause(stopping: AbortSignal): Promise<void> {
+    const restMs = this.#pauseUntil - Leases.now();
+    if (restMs > 0) await sleep(restMs, stopping);
+  }
+
+  /** Until a sweep has been there, what lies behind the floors is not known: how long until one may be sent, if there is room. */
+  #sweepInMs(): number {
+    const { slots, behind } = this.#options;
+    if (slots.saturated || behind()) return Infinity;
+    return this.#floors.owedInMs(Leases.now()) ?? Infinity;
+  }
+
   /** One claim for every queue with room. True if there may be more to take. */
   async #fill(stopping: AbortSignal): Promise<boolean> {
-    const { slots, claimer, start } = this.#options;
-    const takes = slots.takes();
+    const { slots } = this.#options;
+    const takes = this.#takes();
     if (takes.length === 0) {
       if (slots.saturated) this.#lastClaimAt = Leases.now();
       return false;
     }
+    await this.#claim(takes, stopping);
+    this.#recovery.reset();
+    return this.#takes().length > 0;
+  }
+
+  #takes(): Take[] {
+    const { slots, behind } = this.#options;
+    return behind() ? [] : slots.takes(Leases.now());
+  }
+
+  async #claim(takes: readonly Take[], stopping: AbortSignal): Promise<void> {
+    const { slots, claimer, accept } = this.#options;
     const sentAt = Leases.now();
-    const jobs = await claimer.ready(takes, stopping);
+    const queues = takes.map((take) => take.queue);
+    const floors = this.#floors.from(queues, sentAt);
+    const jobs = await claimer.ready(takes, floors, stopping);
+    const at = Leases.now();
     this.#lastClaimAt = sentAt;
-    slots.claimed(takes, jobs);
-    for (const job of jobs) slots.take(job.queue);
+    const full = fullQueues(takes, jobs);
+    this.#pauseUntil = full.size > 0 ? 0 : at + Math.min(partsBetween * (at - sentAt), longestPauseMs);
+    this.#floors.claimed(queues, jobs, floors === undefined ? { sentAt, at, full } : undefined);
+    slots.claimed(takes, jobs, at);
     if (jobs.length > 0) {
       this.#waits = 0;
       // There is other work: a worker that is idle between jobs must not spend all of that time on suspects.
-      if (this.#spentAlone > 0) this.#lookIdleAt = sentAt + partsAmongOthers * this.#spentAlone;
+      if (this.#spentAlone > 0)
+        this.#restFromSuspectsUntil = this.#lookIdleAt = sentAt + partsAmongOthers * this.#spentAlone;
       this.#spentAlone = 0;
+      accept(jobs, sentAt);
     }
-    void start(jobs, sentAt);
-    return slots.takes().length > 0;
   }
 
   /**
@@ -130,7 +198,7 @@ export class ClaimLoop {
    */
   async #investigate(stopping: AbortSignal): Promise<boolean> {
     const { slots } = this.#options;
-    const idle = slots.running === 0;
+    const idle = slots.busy === 0;
     if (Leases.now() < (idle ? this.#lookIdleAt : this.#lookBusyAt)) return false;
     try {
       return idle ? await this.#runAlone(stopping) : await this.#makeRoomAndRunAlone(stopping);
@@ -140,7 +208,7 @@ export class ClaimLoop {
   }
 
   async #runAlone(stopping: AbortSignal): Promise<boolean> {
-    const { slots, claimer, start } = this.#options;
+    const { slots, claimer, runAlone } = this.#options;
     const sentAt = Leases.now();
     const job = await claimer.suspect(stopping);
     if (job === undefined) {
@@ -149,7 +217,7 @@ export class ClaimLoop {
     }
     this.#investigating = true;
     slots.take(job.queue);
-    await within(longestMs, start([job], sentAt), stopping);
+    await within(longestMs, runAlone(job, sentAt), stopping);
     this.#lookIdleAt = 0;
     this.#spentAlone = Leases.now() - sentAt;
     return true;
@@ -177,13 +245,20 @@ export class ClaimLoop {
     const until = Leases.now() + makeRoomMs;
     this.#makingRoom = true;
     try {
-      while (slots.running > 0 && Leases.now() < until && !stopping.aborted)
+      while (slots.busy > 0 && Leases.now() < until && !stopping.aborted)
         await this.#wake.wait(1_000, stopping);
     } finally {
       this.#makingRoom = false;
     }
-    return slots.running === 0 && !stopping.aborted;
+    return slots.busy === 0 && !stopping.aborted;
   }
+}
+
+/** The queues of which a claim brought as many as it was to. */
+function fullQueues(takes: readonly Take[], jobs: readonly ClaimedJob[]): Set<string> {
+  const left = new Map(takes.map(({ queue, limit }) => [queue, limit]));
+  for (const { queue } of jobs) left.set(queue, (left.get(queue) ?? 0) - 1);
+  return new Set([...left].filter(([, rest]) => rest <= 0).map(([queue]) => queue));
 }
 
 /** An attempt's own timeout ends this wait. */

@@ -15,10 +15,16 @@ export type WorkerOptions = KindOptions & {
   middlewares?: readonly Middleware[];
   /** Shown in the database and in logs. Default: host, process id and a random end. */
   name?: string;
-  /** Look for work at least this often. Default 5 s while wakes arrive, 1 s while they do not. */
+  /** Look for work at least this often. Default 6 s while wakes arrive, 1 s while they do not. */
   poll?: Duration;
-  /** How often expired leases are looked for. Default 5 s. */
+  /** Look for leases that run out at least this often. Default a third of the lease, 6 s at most. */
   rescueEvery?: Duration;
+  /**
+   * Fall silent after so long without work, and send no statement at all until a wake comes, a scheduled job is due,
+   * `worker.wake()` is called, or a quarter of an hour has passed: for a database that is to go to sleep itself.
+   * Default: never.
+   */
+  sleep?: Duration;
   /** How long `stop` lets running attempts finish. Default 20 s. */
   drain?: Duration;
   /** How long they then get to react to their signal. Default 5 s. */
@@ -43,6 +49,7 @@ export type ResolvedWorkerOptions = {
   readonly maxCrashes: number;
   readonly pollMs: number | undefined;
   readonly rescueEveryMs: number;
+  readonly sleepMs: number | undefined;
   readonly drainMs: number;
   readonly abortMs: number;
   readonly signals: boolean;
@@ -62,6 +69,7 @@ const keys = [
   "maxCrashes",
   "poll",
   "rescueEvery",
+  "sleep",
   "drain",
   "abort",
   "signals",
@@ -77,6 +85,7 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
     requireFunction(`worker.middlewares[${index}]`, middleware);
   }
   const pools = resolvePools(input.pools);
+  const leaseMs = toMs(input.lease ?? "30s", "worker.lease", leaseLimits);
   return Object.freeze({
     pools,
     handlers: resolveHandlers(input.handlers, pools),
@@ -85,10 +94,13 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
     attempts: requireInteger("worker.attempts", input.attempts ?? 5, { min: 1, max: 1000 }),
     backoff: input.backoff === undefined ? defaultBackoff : resolveBackoff(input.backoff, "worker.backoff"),
     timeoutMs: toMs(input.timeout ?? "1h", "worker.timeout", { min: 1 }),
-    leaseMs: toMs(input.lease ?? "30s", "worker.lease", leaseLimits),
+    leaseMs,
     maxCrashes: requireInteger("worker.maxCrashes", input.maxCrashes ?? 3, { min: 1, max: 100 }),
     pollMs: input.poll === undefined ? undefined : toMs(input.poll, "worker.poll", { min: 10 }),
-    rescueEveryMs: toMs(input.rescueEvery ?? "5s", "worker.rescueEvery", { min: 100 }),
+    rescueEveryMs: toMs(input.rescueEvery ?? Math.min(6_000, leaseMs / 3), "worker.rescueEvery", {
+      min: 100,
+    }),
+    sleepMs: input.sleep === undefined ? undefined : toMs(input.sleep, "worker.sleep", { min: 100 }),
     drainMs: toMs(input.drain ?? "20s", "worker.drain"),
     abortMs: toMs(input.abort ?? "5s", "worker.abort"),
     signals: requireBoolean("worker.signals", input.signals ?? true),

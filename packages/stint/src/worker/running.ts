@@ -1,73 +1,183 @@
 import type { Db } from "../db/db.ts";
 import { CancelledError, LeaseLostError } from "../errors.ts";
-import type { ClaimedJob } from "../model/job.ts";
+import type { Failure } from "../model/failure.ts";
+import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { Attempt, type AttemptOptions } from "./attempt.ts";
+import { Recovery } from "../runtime/recovery.ts";
+import { sleep } from "../runtime/sleep.ts";
+import { Attempt, type AttemptHome } from "./attempt.ts";
 import type { WorkerEvents } from "./events.ts";
+import { handBackUnbegun } from "./hand-back.ts";
 import type { Handler } from "./handler.ts";
-import type { Leases } from "./leases.ts";
+import type { HeldJob } from "./held.ts";
+import { Leases } from "./leases.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
-import type { Settler } from "./settler.ts";
-import { released, type Verdict } from "./verdict.ts";
+import type { Settled, Settler } from "./settler.ts";
+import type { Slots } from "./slots.ts";
+import type { AttemptPolicy } from "./verdict.ts";
 
 export type RunningOptions = {
   readonly db: Db;
   readonly options: ResolvedWorkerOptions;
   readonly maxResultBytes: number;
+  readonly slots: Slots;
   readonly leases: Leases;
   readonly settler: Settler;
   readonly events: Emitter<WorkerEvents>;
   readonly logger: Logger;
-  /** A slot of this queue is free again. */
+  /** A slot of this queue is free again, or an outcome was recorded. */
   readonly onFreed: (queue: string) => void;
   /** A job of this queue went back, to be due in this many milliseconds. */
   readonly onPutBack: (queue: string, delayMs: number) => void;
 };
 
-/** The attempts under way in this worker, from claimed to recorded. */
+/** Outcomes that may wait to be recorded before no more jobs are taken: two full statements. */
+const mostUnrecorded = 2_000;
+
+/** The jobs a worker has, from claimed to recorded. */
 export class Running {
   readonly #options: RunningOptions;
+  readonly #home: AttemptHome;
   readonly #attempts = new Set<Attempt>();
-  readonly #handedBack = new WeakSet<Attempt>();
-  /** Attempts whose handler is done with, from then on: what is recorded of them is decided. */
-  readonly #decided = new WeakSet<Attempt>();
+  /** Recorded, but their handlers had a moment to end, and did not. */
+  readonly #stuck = new Set<Attempt>();
+  readonly #givingBack = new Set<Promise<unknown>>();
   #waiters: (() => void)[] = [];
+  /** Those who wait for one attempt to be recorded. */
+  readonly #alone = new Map<Attempt, () => void>();
   #stopping: Error | undefined;
+  #suspectsLeaving = 0;
+  #over = false;
+  /** How many outcomes are on their way to the record. */
+  #unrecorded = 0;
   /** How many attempts were recorded since the start: those that ended, and those that went back because they were told to stop. */
   ended = 0;
   released = 0;
-  /** How many handlers go on although they were told to stop. */
-  stuck = 0;
 
   constructor(options: RunningOptions) {
+    const { db, options: worker, maxResultBytes, leases, logger } = options;
+    const unwatched: Attempt[] = [];
     this.#options = options;
+    this.#home = {
+      db,
+      middlewares: worker.middlewares,
+      abortMs: worker.abortMs,
+      maxResultBytes,
+      loggerOf: (job) =>
+        logger.child({ job: job.fence.job, kind: job.kind, key: job.key, attempt: job.attempt }),
+      policyOf: (job) => this.#policyOf(job),
+      timeoutOf: (job) => this.#timeoutOf(job),
+      enter: (serial, call) => leases.inHandler(serial, call),
+      // Most handlers of a busy worker are over before the event loop turns: a timer for each would be in vain.
+      watch: (attempt) => {
+        if (unwatched.push(attempt) > 1) return;
+        setImmediate(() => {
+          for (const each of unwatched.splice(0)) if (!each.over) each.startTimeout();
+        });
+      },
+      onVerdict: (attempt, toRecord) => this.#onVerdict(attempt, toRecord),
+      onOver: (attempt) => this.#onOver(attempt),
+    };
   }
 
+  /** How many attempts are under way. */
   get count(): number {
     return this.#attempts.size;
   }
 
-  /** Hold the leases of these jobs and start their attempts. Resolves when their outcomes are recorded. */
-  async start(jobs: readonly ClaimedJob[], sentAt: number): Promise<void> {
-    if (jobs.length === 0) return;
-    const { leases, events } = this.#options;
-    const held = jobs.map((job) => ({
-      job,
-      handler: this.#handlerOf(job),
-      timeoutMs: this.#timeoutOf(job),
-    }));
+  /** How many handlers go on although they were told to stop. */
+  get stuck(): number {
+    return this.#stuck.size;
+  }
+
+  /** Whether no more jobs should be taken: so many outcomes wait to be recorded, or what must not be here yet is leaving. */
+  get behind(): boolean {
+    return this.#unrecorded >= mostUnrecorded || this.#suspectsLeaving > 0;
+  }
+
+  /** Keep the leases of these jobs, and start their attempts as there are slots. */
+  accept(jobs: readonly ClaimedJob[], sentAt: number): void {
+    const { inTime, late } = this.#sort(jobs, sentAt);
+    if (late.length > 0) void this.#giveBack(late);
+    if (inTime.length > 0) this.#acceptInTime(inTime, sentAt);
+  }
+
+  /** An event loop that stood still may read the answer to a claim when others have long taken the jobs back. */
+  #sort(jobs: readonly ClaimedJob[], sentAt: number): { inTime: ClaimedJob[]; late: ClaimedJob[] } {
+    const agoMs = Leases.now() - sentAt;
+    const isLate = ({ leaseMs }: ClaimedJob): boolean => agoMs > leaseMs / 2;
+    return { inTime: jobs.filter((job) => !isLate(job)), late: jobs.filter(isLate) };
+  }
+
+  #acceptInTime(jobs: readonly ClaimedJob[], sentAt: number): void {
+    const { slots } = this.#options;
+    const crowded = !slots.fits(jobs);
     // Before any handler is entered: the first may not yield for a long time.
-    const serials = leases.hold(held, sentAt);
-    events.emit("claimed", { jobs: jobs.map((job) => ({ id: job.fence.job, kind: job.kind })) });
-    const recorded = held.map(async ({ job, handler }, index) => {
-      const attempt = new Attempt(job, this.#attemptOptions(job, handler, serials[index] ?? 0));
-      // Brought by a claim that was answered after everybody was told to stop.
-      if (this.#stopping !== undefined) attempt.abort(this.#stopping);
-      this.#attempts.add(attempt);
-      await this.#run(attempt);
+    slots.wait(this.#hold(jobs, sentAt));
+    if (crowded) this.#sendSuspectsBack();
+    const begin = (): void => {
+      for (const queue of new Set(jobs.map((job) => job.queue))) this.#fill(queue);
+      if (this.#stopping !== undefined) this.giveBackWaiting();
+    };
+    // Quick handlers, one after the other, keep this turn of the event loop to themselves. The next claim goes out before it, so
+    // that the database is not idle meanwhile.
+    if (crowded) setImmediate(begin);
+    else begin();
+  }
+
+  /**
+   * Whatever is here when this worker dies counts a crash. Once is chance. Of those that have one, the guilty among them, none
+   * may begin while others of them are here; nor may one that a single crash would harm. They go back, and come again
+   * when there is a slot for each.
+   */
+  #sendSuspectsBack(): void {
+    const { slots } = this.#options;
+    const suspects = slots.withdraw(slots.isFragile).map(({ job }) => job);
+    const [first] = suspects;
+    if (first === undefined) return;
+    this.#suspectsLeaving += 1;
+    void this.#giveBack(suspects).then(() => {
+      this.#suspectsLeaving -= 1;
+      this.#options.onFreed(first.queue);
     });
-    await Promise.all(recorded);
+  }
+
+  /** Run one job that has its slot already. Resolves when its outcome is recorded. */
+  async runAlone(job: ClaimedJob, sentAt: number): Promise<void> {
+    const [entry] = this.#hold([job], sentAt);
+    if (entry === undefined) return;
+    if (!entry.held.begin(entry.index)) {
+      entry.held.left();
+      this.#options.slots.giveUp(job.queue);
+      return;
+    }
+    const attempt = this.#begin(entry);
+    if (this.#attempts.has(attempt))
+      await new Promise<void>((resolve) => void this.#alone.set(attempt, resolve));
+  }
+
+  #hold(jobs: readonly ClaimedJob[], sentAt: number): HeldJob[] {
+    const { leases, events } = this.#options;
+    const held = leases.hold(jobs, (job) => this.#timeoutOf(job), sentAt);
+    if (events.heard("claimed"))
+      events.emit("claimed", { jobs: jobs.map((job) => ({ id: job.fence.job, kind: job.kind })) });
+    return held;
+  }
+
+  /** Start what waits for a slot of this queue's pool, as far as there are any. */
+  #fill(queue: string): void {
+    const { slots } = this.#options;
+    for (let entry = slots.next(queue); entry !== undefined; entry = slots.next(queue)) this.#begin(entry);
+  }
+
+  #begin(entry: HeldJob): Attempt {
+    const attempt = new Attempt(entry, this.#handlerOf(entry.job), this.#home);
+    this.#attempts.add(attempt);
+    if (this.#stopping === undefined) attempt.run();
+    // Brought by a claim that was answered after everybody was told to stop.
+    else attempt.release();
+    return attempt;
   }
 
   /** The lease may be somebody else's by now. */
@@ -77,6 +187,9 @@ export class Running {
 
   cancelled(job: string, epoch: number): void {
     this.#find(job, epoch)?.abort(new CancelledError(job));
+    // One that waits ends when it is given back.
+    const waiting = this.#options.slots.withdraw(({ fence }) => fence.job === job && fence.epoch === epoch);
+    void this.#giveBack(waiting.map((entry) => entry.job));
   }
 
   /** Tell them to stop, and whatever is still to come. */
@@ -85,90 +198,153 @@ export class Running {
     for (const attempt of this.#attempts) attempt.abort(reason);
   }
 
+  /** Nothing new is to be begun: what waits for a slot goes back. */
+  giveBackWaiting(): void {
+    void this.#giveBack(this.#options.slots.withdraw().map(({ job }) => job));
+  }
+
+  /** The database is about to be let go of: try nothing more. */
+  end(): void {
+    this.#over = true;
+  }
+
   /** Take every unfinished attempt out of its handler's hands. What the handlers still do can no longer be recorded. */
   handBack(): ClaimedJob[] {
     // One that is decided has its outcome on its way; handing it back as well could undo a success.
-    const unfinished = [...this.#attempts].filter((attempt) => !this.#decided.has(attempt));
-    for (const attempt of unfinished) this.#handedBack.add(attempt);
+    const unfinished = [...this.#attempts].filter((attempt) => attempt.record === "open");
+    for (const attempt of unfinished) attempt.record = "handed back";
     return unfinished.map((attempt) => attempt.job);
   }
 
-  /** Resolves when nothing runs. */
+  /** Resolves when nothing runs and nothing is on its way back. */
   async idle(): Promise<void> {
-    if (this.#attempts.size === 0) return;
-    await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    if (this.#attempts.size > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    await Promise.all(this.#givingBack);
   }
 
-  /** Resolves when the outcome is recorded. The slot is free when the handler is over, too. */
-  async #run(attempt: Attempt): Promise<void> {
-    const { leases, logger } = this.#options;
-    const { fence } = attempt.job;
-    let handler: Promise<unknown> = Promise.resolve();
-    try {
-      const end =
-        attempt.aborted === undefined ? await attempt.run() : { verdict: released(attempt.job), handler };
-      handler = end.handler;
-      if (!this.#handedBack.has(attempt)) {
-        this.#decided.add(attempt);
-        await this.#record(attempt, end.verdict);
-      }
-    } catch (error) {
-      logger.error(
-        { err: error, job: fence.job },
-        "the outcome of an attempt could not be recorded; its lease will run out",
-      );
+  /** Give back what waits, and resolve when nothing is on its way back. */
+  async givenBack(): Promise<void> {
+    this.giveBackWaiting();
+    await Promise.all(this.#givingBack);
+  }
+
+  #onVerdict(attempt: Attempt, toRecord: boolean): void {
+    if (attempt.record === "handed back") return this.#letGo(attempt);
+    attempt.record = "under way";
+    this.#unrecorded += 1;
+    if (toRecord) this.#options.settler.settle(attempt, this.#onSettled, this.#onUnsettled);
+    else this.#recorded(attempt, "succeeded", "succeeded");
+  }
+
+  /** A slot is free when its handler is over, whether or not the outcome is recorded by then. */
+  #onOver(attempt: Attempt): void {
+    const { slots, onFreed } = this.#options;
+    const { queue } = attempt.job;
+    if (attempt.record !== "under way") this.#forget(attempt);
+    slots.free(queue, performance.now() - attempt.startedAt);
+    this.#fill(queue);
+    onFreed(queue);
+  }
+
+  // One of each for all attempts: thousands a second end here.
+  readonly #onSettled = (settled: Settled, attempt: Attempt): void => {
+    const { events, onPutBack } = this.#options;
+    const { verdict, job } = attempt;
+    const { fence, kind, queue } = job;
+    if (settled === "lost") {
+      events.emit("leaseLost", { id: fence.job, kind, epoch: fence.epoch });
+      return this.#close(attempt);
     }
-    leases.drop(fence);
-    void this.#freeWhenOver(attempt, handler);
+    const state = settled === "cancelled" ? "cancelled" : verdict.state;
+    this.#recorded(attempt, verdict.ending?.outcome ?? "succeeded", state, verdict.ending?.error);
+    if (!verdict.ends) onPutBack(queue, verdict.delayMs ?? 0);
+  };
+
+  readonly #onUnsettled = (error: unknown, attempt: Attempt): void => {
+    this.#options.logger.error(
+      { err: error, job: attempt.job.fence.job },
+      "the outcome of an attempt could not be recorded; its lease will run out",
+    );
+    this.#close(attempt);
+  };
+
+  #recorded(attempt: Attempt, outcome: AttemptOutcome, state: string, error?: Failure): void {
+    const { events } = this.#options;
+    const { fence, kind, attempt: number } = attempt.job;
+    if (outcome === "released") this.released += 1;
+    else this.ended += 1;
+    const ms = performance.now() - attempt.startedAt;
+    const event = { id: fence.job, kind, attempt: number, outcome, state, ms };
+    events.emit("settled", error === undefined ? event : { ...event, error });
+    this.#close(attempt);
   }
 
-  async #freeWhenOver(attempt: Attempt, handler: Promise<unknown>): Promise<void> {
-    await this.#untilOver(attempt, handler);
+  /** Nothing more is to be written about it. */
+  #close(attempt: Attempt): void {
+    const wasBehind = this.behind;
+    attempt.record = "closed";
+    this.#unrecorded -= 1;
+    this.#letGo(attempt);
+    if (attempt.over) this.#forget(attempt);
+    else this.#linger(attempt);
+    // Where the record is what makes room, and not the end of the handler.
+    const { slots, onFreed } = this.#options;
+    const { queue } = attempt.job;
+    if (wasBehind || slots.countsRecords(queue) || this.#attempts.size === 0) onFreed(queue);
+  }
+
+  /** Its lease is no longer kept, and whoever waits for it to be recorded goes on. */
+  #letGo(attempt: Attempt): void {
+    attempt.letGo();
+    this.#options.slots.recorded(attempt.job.queue);
+    this.#alone.get(attempt)?.();
+    this.#alone.delete(attempt);
+  }
+
+  #forget(attempt: Attempt): void {
     this.#attempts.delete(attempt);
-    this.#options.onFreed(attempt.job.queue);
+    this.#stuck.delete(attempt);
     if (this.#attempts.size > 0) return;
     for (const resolve of this.#waiters) resolve();
     this.#waiters = [];
   }
 
-  async #record(attempt: Attempt, verdict: Verdict | undefined): Promise<void> {
-    const { settler, events, onPutBack } = this.#options;
-    const { fence, kind, attempt: number } = attempt.job;
-    const settled = verdict === undefined ? "settled" : await settler.settle(verdict);
-    if (settled === "lost") {
-      events.emit("leaseLost", { id: fence.job, kind, epoch: fence.epoch });
-      return;
-    }
-    const outcome = verdict?.ending?.outcome ?? "succeeded";
-    if (outcome === "released") this.released += 1;
-    else this.ended += 1;
-    const state = settled === "cancelled" ? "cancelled" : (verdict?.state ?? "succeeded");
-    const ms = performance.now() - attempt.startedAt;
-    const error = verdict?.ending?.error;
-    events.emit("settled", {
-      id: fence.job,
-      kind,
-      attempt: number,
-      outcome,
-      state,
-      ms,
-      ...(error === undefined ? {} : { error }),
+  /** A handler that ignores its signal keeps its slot: starting another beside it would exceed what was asked for. */
+  #linger(attempt: Attempt): void {
+    setImmediate(() => {
+      if (attempt.over) return;
+      this.#stuck.add(attempt);
+      this.#options.events.emit("stuck", { id: attempt.job.fence.job, kind: attempt.job.kind });
     });
-    if (verdict?.ends === false) onPutBack(attempt.job.queue, verdict.delayMs ?? 0);
   }
 
-  /** A handler that ignores its signal keeps its slot: starting another beside it would exceed what was asked for. */
-  async #untilOver(attempt: Attempt, handler: Promise<unknown>): Promise<void> {
-    let over = false;
-    const noted = handler.then(() => (over = true));
-    await Promise.resolve();
-    if (over || this.#handedBack.has(attempt)) return;
-    await Promise.race([noted, new Promise((resolve) => setImmediate(resolve))]);
-    if (over) return;
-    this.#options.events.emit("stuck", { id: attempt.job.fence.job, kind: attempt.job.kind });
-    this.stuck += 1;
-    await noted;
-    this.stuck -= 1;
+  /** Give back jobs that never began. */
+  async #giveBack(jobs: readonly ClaimedJob[]): Promise<void> {
+    if (jobs.length === 0) return;
+    this.released += jobs.length;
+    const gone = this.#giveBackSurely(jobs);
+    this.#givingBack.add(gone);
+    await gone;
+    this.#givingBack.delete(gone);
+  }
+
+  /** Tries for as long as it may help: left to their leases, they would count a crash that never was. */
+  async #giveBackSurely(jobs: readonly ClaimedJob[]): Promise<void> {
+    const { db, logger, onPutBack } = this.#options;
+    const recovery = new Recovery();
+    const until = performance.now() + Math.min(...jobs.map((job) => job.leaseMs));
+    let left = jobs.map((job) => job.fence);
+    while (left.length > 0 && performance.now() < until && !this.#over) {
+      try {
+        const handed = await handBackUnbegun(db, left);
+        for (const queue of handed.queues) onPutBack(queue, 0);
+        left = handed.left;
+        if (left.length === 0) return;
+      } catch (error) {
+        logger.warn({ err: error }, "could not give back jobs that had not begun; trying again");
+      }
+      await sleep(recovery.next(), undefined, { unref: true });
+    }
   }
 
   #find(job: string, epoch: number): Attempt | undefined {
@@ -185,27 +361,18 @@ export class Running {
     return handler;
   }
 
+  #policyOf(job: ClaimedJob): AttemptPolicy {
+    const { options } = this.#options;
+    const { policy } = this.#handlerOf(job);
+    return {
+      maxAttempts: job.maxAttempts ?? policy.attempts ?? options.attempts,
+      backoff: policy.backoff ?? options.backoff,
+      random: Math.random,
+    };
+  }
+
   #timeoutOf(job: ClaimedJob): number {
     const { options } = this.#options;
     return job.timeoutMs ?? options.handlers.get(job.kind)?.policy.timeoutMs ?? options.timeoutMs;
-  }
-
-  #attemptOptions(job: ClaimedJob, handler: Handler, serial: number): AttemptOptions {
-    const { db, options, maxResultBytes, leases, logger } = this.#options;
-    return {
-      db,
-      handler,
-      middlewares: options.middlewares,
-      policy: {
-        maxAttempts: job.maxAttempts ?? handler.policy.attempts ?? options.attempts,
-        backoff: handler.policy.backoff ?? options.backoff,
-        random: Math.random,
-      },
-      timeoutMs: this.#timeoutOf(job),
-      abortMs: options.abortMs,
-      maxResultBytes,
-      logger: () => logger.child({ job: job.fence.job, kind: job.kind, key: job.key, attempt: job.attempt }),
-      enter: (call) => leases.inHandler(serial, call),
-    };
   }
 }

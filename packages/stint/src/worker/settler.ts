@@ -6,13 +6,20 @@ import { Coalescer } from "../runtime/coalescer.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { finish, putBack, settledByOwner, type Finish, type PutBack } from "../sql/settle.ts";
+import { finish, putBack, settledByOwner, succeed, type Finish, type PutBack } from "../sql/settle.ts";
 import { withoutDetail, type Verdict } from "./verdict.ts";
 
 /** `lost`: the fence no longer held, and nothing was written. `cancelled`: it was to go back, but its end had been asked for. */
 export type Settled = "settled" | "cancelled" | "lost";
 
-const largestBatch = 500;
+/** An attempt with its verdict. */
+export type Ended = { readonly verdict: Verdict };
+
+const largestBatch = 1_000;
+/** After fewer than these, others may gather for twice as long as the statement took, and no longer than this. */
+const smallBatch = 100;
+const partsBetween = 2;
+const longestRestMs = 10;
 /** Characters of results in one statement; as parameters they are copied several times. */
 const heaviestBatch = 8_388_608;
 
@@ -23,23 +30,35 @@ const heaviestBatch = 8_388_608;
 export class Settler {
   readonly #db: Db;
   readonly #logger: Logger;
-  readonly #coalescer: Coalescer<Verdict, Settled>;
+  readonly #coalescer: Coalescer<Ended, Settled>;
   readonly #givenUp = new AbortController();
 
   constructor(db: Db, logger: Logger) {
     this.#db = db;
     this.#logger = logger;
     this.#coalescer = new Coalescer({
-      send: (verdicts) => this.#send(verdicts),
+      send: (ended) => this.#send(ended.map(({ verdict }) => verdict)),
       maxBatch: largestBatch,
-      weigh: (verdict) => (verdict.ends ? (verdict.result?.length ?? 0) : 0),
+      weigh: ({ verdict }) => (verdict.ends ? (verdict.result?.length ?? 0) : 0),
       maxWeight: heaviestBatch,
       inFlight: 2,
+      // Nobody waits for it, and its slot is free already.
+      rest: (tookMs, size) => (size < smallBatch ? Math.min(partsBetween * tookMs, longestRestMs) : 0),
     });
   }
 
-  async settle(verdict: Verdict): Promise<Settled> {
-    return await this.#coalescer.submit(verdict);
+  /** Record it. One of the callbacks tells how that went, and of what. */
+  settle<Item extends Ended>(
+    ended: Item,
+    onSettled: (settled: Settled, ended: Item) => void,
+    onFailed: (error: unknown, ended: Item) => void,
+  ): void {
+    // The coalescer gives back the very item it was given.
+    this.#coalescer.add(
+      ended,
+      onSettled as (settled: Settled, ended: Ended) => void,
+      onFailed as (error: unknown, ended: Ended) => void,
+    );
   }
 
   /** Hand many back in one statement, ahead of whatever still waits. */
@@ -88,6 +107,11 @@ export class Settler {
   }
 
   async #write(verdicts: readonly Verdict[], unsure = false): Promise<Settled[]> {
+    if (!unsure && verdicts.every(isPlain)) {
+      const fences = verdicts.map((verdict) => verdict.fence);
+      const settled = await succeed(this.#db, fences);
+      return fences.map(({ job }) => (settled.has(job) ? "settled" : "lost"));
+    }
     const ending = verdicts.filter((verdict): verdict is { ends: true } & Finish => verdict.ends);
     const returning = verdicts.filter((verdict): verdict is { ends: false } & PutBack => !verdict.ends);
     const settled = ending.length === 0 ? new Set<string>() : await finish(this.#db, ending);
@@ -125,6 +149,11 @@ export class Settler {
       })),
     );
   }
+}
+
+/** A success without a result: nothing but its fence has to be sent. */
+function isPlain(verdict: Verdict): boolean {
+  return verdict.ends && verdict.state === "succeeded" && verdict.result === null && verdict.ending === null;
 }
 
 function isPassing(error: unknown): boolean {

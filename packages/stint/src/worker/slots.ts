@@ -1,70 +1,213 @@
+import type { ClaimedJob } from "../model/job.ts";
+import { byClaimOrder } from "../sql/rows.ts";
+import type { HeldJob } from "./held.ts";
 import type { Pool } from "./options.ts";
+import { Pace } from "./pace.ts";
 
-/** Places for running attempts, by pool, and what is known of each queue. */
+type Take = { queue: string; limit: number };
+
+/** One pool as it stands: attempts in its slots, and jobs claimed ahead that wait for one, whose turn it is first. */
+type PoolState = {
+  readonly pool: Pool;
+  readonly pace: Pace;
+  running: number;
+  /** Begun and not yet recorded. More than run: a slot is free before its outcome is on record. */
+  unrecorded: number;
+  waiting: HeldJob[];
+  calmUntil: number;
+};
+
+/** What one claim may bring, beyond the free slots. */
+const largestClaim = 1_000;
+/** How long a pool claims nothing ahead after it met a fragile job. */
+const calmMs = 1_000;
+
+/** Places for running attempts, by pool, what waits for them, and what is known of each queue. */
 export class Slots {
-  readonly #pools: readonly Pool[];
-  readonly #poolOf = new Map<string, Pool>();
-  readonly #running = new Map<Pool, number>();
+  readonly isFragile: (job: ClaimedJob) => boolean;
+  readonly #pools: readonly PoolState[];
+  readonly #poolOf = new Map<string, PoolState>();
   /** Queues whose last claim came back short. They are left alone until a wake or a poll says otherwise. */
   readonly #dry = new Set<string>();
   /** Queues that were spoken of since the last claim was sent: its answer may be older than the news. */
   readonly #news = new Set<string>();
 
-  constructor(pools: readonly Pool[]) {
-    this.#pools = pools;
-    for (const pool of pools) {
-      this.#running.set(pool, 0);
-      for (const queue of pool.queues) this.#poolOf.set(queue, pool);
-    }
+  /**
+   * @param isFragile Whether a crash, its own or not, could be the job's last. Such jobs never wait here.
+   */
+  constructor(
+    pools: readonly Pool[],
+    isFragile: (job: ClaimedJob) => boolean = ({ crashes }) => crashes > 0,
+  ) {
+    this.isFragile = isFragile;
+    this.#pools = pools.map((pool) => ({
+      pool,
+      pace: new Pace(pool.slots),
+      running: 0,
+      unrecorded: 0,
+      waiting: [],
+      calmUntil: 0,
+    }));
+    for (const state of this.#pools) for (const queue of state.pool.queues) this.#poolOf.set(queue, state);
   }
 
   get queues(): readonly string[] {
     return [...this.#poolOf.keys()];
   }
 
-  get running(): number {
-    let running = 0;
-    for (const count of this.#running.values()) running += count;
-    return running;
+  /** How many jobs are here: in a slot, waiting for one, or not recorded yet. */
+  get busy(): number {
+    const here = ({ running, unrecorded, waiting }: PoolState): number =>
+      Math.max(running, unrecorded) + waiting.length;
+    return this.#pools.reduce((sum, state) => sum + here(state), 0);
   }
 
   /** No room anywhere: a wake could not be followed. */
   get saturated(): boolean {
-    return this.#pools.every((pool) => this.#free(pool) === 0);
+    return this.#pools.every((state) => roomIn(state) <= 0);
   }
 
   /**
    * What to ask the next claim for. Of a pool with several queues only the first that is not dry is asked, in the
    * order they are listed, so that together they never bring more than the pool has room for.
    */
-  takes(): { queue: string; limit: number }[] {
-    const takes: { queue: string; limit: number }[] = [];
+  takes(at: number): Take[] {
+    const takes: Take[] = [];
     this.#news.clear();
-    for (const pool of this.#pools) {
-      const limit = this.#free(pool);
-      const queue = pool.queues.find((name) => !this.#dry.has(name));
-      if (limit > 0 && queue !== undefined) takes.push({ queue, limit });
+    for (const state of this.#pools) {
+      if (!isCalm(state, at)) state.calmUntil = 0;
+      const queue = this.#wetQueue(state);
+      if (queue === undefined || !this.#wants(state, at)) continue;
+      const room = isCalm(state, at) ? calmRoomIn(state) : roomIn(state);
+      takes.push({ queue, limit: Math.min(room + aheadOf(state, at), Math.max(room, largestClaim)) });
     }
     return takes;
   }
 
   /** Note how a claim went. */
-  claimed(takes: readonly { queue: string; limit: number }[], jobs: readonly { queue: string }[]): void {
+  claimed(takes: readonly Take[], jobs: readonly ClaimedJob[], at: number): void {
     const got = new Map<string, number>();
-    for (const job of jobs) got.set(job.queue, (got.get(job.queue) ?? 0) + 1);
+    const heaviest = new Map<PoolState, number>();
+    for (const job of jobs) {
+      got.set(job.queue, (got.get(job.queue) ?? 0) + 1);
+      const state = this.#poolOf.get(job.queue);
+      if (state === undefined) continue;
+      heaviest.set(state, Math.max(heaviest.get(state) ?? 0, job.weight));
+      if (this.isFragile(job)) state.calmUntil = at + calmMs;
+    }
     for (const { queue, limit } of takes) {
+      const state = this.#poolOf.get(queue);
+      state?.pace.measure(at, heaviest.get(state) ?? 0);
       if ((got.get(queue) ?? 0) < limit && !this.#news.has(queue)) this.#dry.add(queue);
     }
   }
 
-  take(queue: string): void {
-    this.#move(queue, 1);
+  /** Whether a claim is worth while for this queue's pool now. */
+  wants(queue: string, at: number): boolean {
+    const state = this.#poolOf.get(queue);
+    return state !== undefined && this.#wetQueue(state) !== undefined && this.#wants(state, at);
   }
 
-  /** True if a claim is worth while now: the pool was full and its queues are not known to be empty. */
-  free(queue: string): boolean {
-    const pool = this.#move(queue, -1);
-    return pool?.queues.some((name) => !this.#dry.has(name)) ?? false;
+  /** Let these jobs wait for a slot. */
+  wait(jobs: readonly HeldJob[]): void {
+    const touched = new Set<PoolState>();
+    for (const entry of jobs) {
+      const state = this.#poolOf.get(entry.job.queue);
+      if (state === undefined) continue;
+      const last = state.waiting.at(-1);
+      if (last !== undefined && inTurn(state, last, entry) > 0) touched.add(state);
+      state.waiting.push(entry);
+    }
+    for (const state of touched) state.waiting.sort((a, b) => inTurn(state, a, b));
+  }
+
+  /** The next job of this queue's pool that waits, if there is a slot for it, which it takes. */
+  next(queue: string): HeldJob | undefined {
+    const state = this.#poolOf.get(queue);
+    if (state === undefined) return undefined;
+    while (state.running < state.pool.slots) {
+      const entry = state.waiting.shift();
+      if (entry === undefined) return undefined;
+      if (entry.held.begin(entry.index)) {
+        state.running += 1;
+        state.unrecorded += 1;
+        return entry;
+      }
+      entry.held.left();
+      state.pace.reset();
+    }
+    return undefined;
+  }
+
+  /** Whether there is a slot for each of these jobs, and for what is not recorded yet. */
+  fits(jobs: readonly ClaimedJob[]): boolean {
+    const left = new Map<PoolState, number>();
+    for (const { queue } of jobs) {
+      const state = this.#poolOf.get(queue);
+      if (state !== undefined) left.set(state, (left.get(state) ?? calmRoomIn(state)) - 1);
+    }
+    return [...left.values()].every((room) => room >= 0);
+  }
+
+  /** A job that does not wait takes a slot. */
+  take(queue: string): void {
+    const state = this.#poolOf.get(queue);
+    if (state === undefined) return;
+    state.running += 1;
+    state.unrecorded += 1;
+  }
+
+  /** A slot is free again, after a handler that took so long. */
+  free(queue: string, tookMs: number): void {
+    const state = this.#poolOf.get(queue);
+    if (state === undefined) return;
+    state.running -= 1;
+    state.pace.ended(tookMs);
+  }
+
+  /** The outcome of a job that began is on record, or nobody's business here any more. */
+  recorded(queue: string): void {
+    const state = this.#poolOf.get(queue);
+    if (state !== undefined) state.unrecorded -= 1;
+  }
+
+  /** Whether this queue's pool has room only once outcomes are on record. */
+  countsRecords(queue: string): boolean {
+    return (this.#poolOf.get(queue)?.calmUntil ?? 0) > 0;
+  }
+
+  /** A slot is free again that nothing ran in. */
+  giveUp(queue: string): void {
+    const state = this.#poolOf.get(queue);
+    if (state === undefined) return;
+    state.running -= 1;
+    state.unrecorded -= 1;
+  }
+
+  /** Take waiting jobs away, to give them back. */
+  withdraw(which: (job: ClaimedJob) => boolean = () => true): HeldJob[] {
+    const withdrawn: HeldJob[] = [];
+    for (const state of this.#pools) {
+      const going = state.waiting.filter((entry) => which(entry.job));
+      if (going.length === 0) continue;
+      state.waiting = state.waiting.filter((entry) => !which(entry.job));
+      for (const entry of going) {
+        if (entry.held.withdraw(entry.index)) withdrawn.push(entry);
+        entry.held.left();
+      }
+    }
+    return withdrawn;
+  }
+
+  /** Some of those that waited were handed back by the lease thread: whoever was this quick is so no longer. */
+  forgetHandedBack(): void {
+    for (const state of this.#pools) {
+      const staying = state.waiting.filter((entry) => !entry.held.isHandedBack(entry.index));
+      if (staying.length === state.waiting.length) continue;
+      for (const entry of state.waiting) if (entry.held.isHandedBack(entry.index)) entry.held.left();
+      state.waiting = staying;
+      state.pace.reset();
+    }
   }
 
   /** There may be work again. True if it concerns this worker. */
@@ -77,13 +220,37 @@ export class Slots {
     return queues.length > 0;
   }
 
-  #free(pool: Pool): number {
-    return pool.slots - (this.#running.get(pool) ?? 0);
+  #wetQueue({ pool }: PoolState): string | undefined {
+    return pool.queues.find((name) => !this.#dry.has(name));
   }
 
-  #move(queue: string, by: number): Pool | undefined {
-    const pool = this.#poolOf.get(queue);
-    if (pool !== undefined) this.#running.set(pool, (this.#running.get(pool) ?? 0) + by);
-    return pool;
+  /** Not for every job that ends, where many do: a claim for half of what is wanted costs little more than one for a single job. */
+  #wants(state: PoolState, at: number): boolean {
+    if (isCalm(state, at)) return calmRoomIn(state) > 0;
+    const ahead = aheadOf(state, at);
+    return ahead === 0 ? roomIn(state) > 0 : state.waiting.length <= ahead / 2;
   }
+}
+
+/** Queues as their pool lists them, then the order of the claim. */
+function inTurn({ pool: { queues } }: PoolState, { job: a }: HeldJob, { job: b }: HeldJob): number {
+  return a.queue === b.queue ? byClaimOrder(a, b) : queues.indexOf(a.queue) - queues.indexOf(b.queue);
+}
+
+/** Slots that nothing runs in and nothing waits for. Less than none while jobs wait. */
+function roomIn({ pool, running, waiting }: PoolState): number {
+  return pool.slots - running - waiting.length;
+}
+
+/** After a crash no more is here than has a slot, begun or not, recorded or not: whatever is when its worker dies counts a crash. */
+function isCalm({ calmUntil }: PoolState, at: number): boolean {
+  return at < calmUntil;
+}
+
+function calmRoomIn({ pool, unrecorded, waiting }: PoolState): number {
+  return pool.slots - unrecorded - waiting.length;
+}
+
+function aheadOf(state: PoolState, at: number): number {
+  return isCalm(state, at) ? 0 : state.pace.ahead;
 }

@@ -3,20 +3,19 @@ import { hostname } from "node:os";
 import type { Db } from "../db/db.ts";
 import { Listener } from "../db/listener.ts";
 import type { Connection } from "../db/connection.ts";
+import { Turnstile } from "../db/turnstile.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
+import type { ClaimedJob } from "../model/job.ts";
 import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
 import { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { within } from "../runtime/sleep.ts";
+import type { Glance } from "../sql/glance.ts";
 import { registerKinds, type KindInfo } from "../sql/kinds.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
-import { beat, forgetWorker, registerWorker, type WorkerInfo } from "../sql/workers.ts";
-import { presenceService } from "../upkeep/presence.ts";
-import { promoteService } from "../upkeep/promote.ts";
-import { pruneService } from "../upkeep/prune.ts";
-import { rescueService } from "../upkeep/rescue.ts";
-import type { Service } from "../upkeep/service.ts";
+import { beat, forgetWorker, registerWorker, type WorkerInfo, type WorkerState } from "../sql/workers.ts";
+import { Upkeep } from "../upkeep/upkeep.ts";
 import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
 import type { Handler } from "./handler.ts";
 import { Leases } from "./leases.ts";
@@ -28,6 +27,7 @@ import { Running } from "./running.ts";
 import { Settler } from "./settler.ts";
 import { stopOnSignals } from "./signals.ts";
 import { Slots } from "./slots.ts";
+import { Slumber } from "./slumber.ts";
 import { released } from "./verdict.ts";
 
 /** What a worker needs of the client it was made from. */
@@ -45,7 +45,8 @@ export type WorkerHome = {
   readonly tell: (hints: readonly string[]) => void;
 };
 
-const pollWithWakesMs = 5_000;
+const deafAfterMs = 500;
+const pollWithWakesMs = 6_000;
 const pollWithoutWakesMs = 1_000;
 /** What a stop may take on top of `drain` and `abort`, each: to record and hand back, to end its loops, to say goodbye. */
 const recordWithinMs = 2_000;
@@ -64,11 +65,13 @@ export class Worker {
   readonly #running: Running;
   readonly #loop: ClaimLoop;
   readonly #listener: Listener | undefined;
-  readonly #promote: Service;
-  readonly #services: readonly Service[];
+  readonly #upkeep: Upkeep;
+  readonly #slumber: Slumber;
   readonly #stopping = new AbortController();
   readonly #hurrying = new AbortController();
+  readonly #beats = new Turnstile(1);
   #hears = false;
+  #glancedAt = 0;
   #started: Promise<void> | undefined;
   #looping: Promise<void> | undefined;
   #stopped: Promise<StopReport> | undefined;
@@ -85,17 +88,23 @@ export class Worker {
     );
     logEvents(this.#events, this.#logger);
 
-    this.#slots = new Slots(options.pools);
+    this.#slots = new Slots(options.pools, (job) => this.#isFragile(job));
     this.#settler = new Settler(db, this.#logger);
     this.#leases = new Leases({
       connection: home.connection,
       schema: db.schema,
       prepare: home.prepare,
       applicationName: `stint leases ${this.id}`.slice(0, 63),
+      wake: home.wake === "notify",
       logger: this.#logger,
       listener: {
         lost: (job, epoch) => this.#running.lost(job, epoch),
         cancelled: (job, epoch) => this.#running.cancelled(job, epoch),
+        handedBack: (queues) => {
+          this.#slots.forgetHandedBack();
+          for (const queue of queues) this.#loop.hint(queue);
+          this.#loop.roomMade();
+        },
         blocked: (ms, kinds) => this.#events.emit("blocked", { ms, kinds }),
       },
     });
@@ -103,6 +112,7 @@ export class Worker {
       db,
       options,
       maxResultBytes: home.maxResultBytes,
+      slots: this.#slots,
       leases: this.#leases,
       settler: this.#settler,
       events: this.#events,
@@ -110,7 +120,7 @@ export class Worker {
       onFreed: (queue) => this.#loop.freed(queue),
       onPutBack: (queue, delayMs) => {
         if (delayMs <= 0) this.#tell([queue]);
-        else if (delayMs < this.#pollMs()) this.#promote.wake();
+        else this.#upkeep.promoteIn(delayMs);
       },
     });
     this.#loop = new ClaimLoop({
@@ -125,17 +135,30 @@ export class Worker {
       }),
       logger: this.#logger,
       pollMs: () => this.#pollMs(),
-      start: (jobs, sentAt) => this.#running.start(jobs, sentAt),
+      accept: (jobs, sentAt) => {
+        this.#slumber.stir();
+        this.#running.accept(jobs, sentAt);
+      },
+      runAlone: (job, sentAt) => this.#running.runAlone(job, sentAt),
+      behind: () => this.#running.behind,
       stuck: () => this.#running.stuck > 0,
       listen: () => this.#listen(),
     });
     this.#listener = home.wake === "none" ? undefined : this.#makeListener();
-    this.#promote = promoteService(db, {
-      logger: this.#logger,
-      onPromoted: (queues) => this.#tell(queues),
-      longestRestMs: () => this.#pollMs(),
+    this.#upkeep = this.#makeUpkeep();
+    this.#slumber = new Slumber({
+      afterMs: options.sleepMs,
+      say: async () => await this.#say(() => this.#state()),
+      fallAsleep: () => {
+        this.#upkeep.pause();
+        this.#listener?.quiet();
+      },
+      wakeUp: () => {
+        this.#upkeep.resume();
+        this.#listener?.loud();
+        this.#hear("due");
+      },
     });
-    this.#services = [this.#promote, ...this.#makeUpkeep()];
   }
 
   /** How many attempts are under way. */
@@ -144,11 +167,18 @@ export class Worker {
   }
 
   /**
-   * Milliseconds since a claim was last answered, or had no room to be sent; undefined before the first. What a health
-   * check should ask.
+   * Milliseconds since the database last said what there is to do, or there was no room to ask; undefined before the first
+   * time, 0 while asleep. What a health check should ask.
    */
-  get sinceLastClaimMs(): number | undefined {
-    return this.#loop.lastClaimAt === 0 ? undefined : Leases.now() - this.#loop.lastClaimAt;
+  get sinceLastLookMs(): number | undefined {
+    if (this.#slumber.isAsleep) return 0;
+    const lookedAt = Math.max(this.#loop.lastClaimAt, this.#glancedAt);
+    return lookedAt === 0 ? undefined : Leases.now() - lookedAt;
+  }
+
+  /** Look for work now. Ends the sleep of a worker that has fallen silent. */
+  wake(): void {
+    this.#hear("due");
   }
 
   on<Name extends keyof WorkerEvents>(
@@ -187,7 +217,7 @@ export class Worker {
     this.#undo.push(this.#home.listen((hint) => this.#hear(hint)));
     if (this.#options.signals)
       this.#undo.push(stopOnSignals({ onSignal: async () => void (await this.stop()) }));
-    for (const service of this.#services) service.start();
+    this.#upkeep.start();
     this.#looping = this.#loop.run(this.#stopping.signal);
     this.#events.emit("started", { worker: this.id });
   }
@@ -238,9 +268,12 @@ export class Worker {
   async #quiet(): Promise<void> {
     // A start that is under way would begin what has just been told to end.
     await this.#started?.catch(() => undefined);
-    if (this.#looping !== undefined) void this.#quietly(beat(this.#home.db, this.id, false, true));
+    if (this.#looping !== undefined) void this.#quietly(this.#say(() => ({ hears: false, draining: true })));
+    // What never began need not be waited for.
+    this.#running.giveBackWaiting();
     // A claim that is under way still brings its jobs; they are ours, and are waited for or handed back like the others.
     await this.#looping;
+    this.#running.giveBackWaiting();
     await this.#running.idle();
   }
 
@@ -252,15 +285,18 @@ export class Worker {
       count = answers.filter((answer) => answer === "settled" || answer === "cancelled").length;
       this.#tell(unfinished.map(({ queue }) => queue));
     });
-    await within(recordWithinMs, Promise.all([this.#quietly(recorded), this.#settler.idle()]));
+    // A claim that is still under way, and what it brings, are waited for too: left to its lease, each would count a crash.
+    const given = this.#looping?.then(async () => await this.#running.givenBack());
+    await within(recordWithinMs, Promise.all([this.#quietly(recorded), this.#settler.idle(), given]));
     this.#settler.giveUp();
     return count;
   }
 
   /** End every loop, and whatever else would keep the process. Does not wait for a database that is away. */
   async #end(): Promise<void> {
-    const loops = [...this.#services, ...(this.#listener === undefined ? [] : [this.#listener])];
-    const ended = Promise.all(loops.map((loop) => loop.stop()));
+    this.#slumber.end();
+    this.#running.end();
+    const ended = Promise.all([this.#upkeep.stop(), this.#listener?.stop()]);
     await Promise.all([within(endWithinMs, ended), this.#leases.stop()]);
     // After the loops: the presence of a worker that is forgotten while it lives is written again.
     if (this.#looping !== undefined)
@@ -276,11 +312,25 @@ export class Worker {
   }
 
   #hear(hint: string): void {
+    // What concerns others is no reason to wake up.
+    if (!hint.startsWith("ready:") || this.#slots.queues.includes(hint.slice("ready:".length)))
+      this.#slumber.stir();
+    // It could not be followed. If that is still so in a while, enqueuers are told to send none.
+    if (this.#hears && this.#slots.saturated) this.#upkeep.beatIn(deafAfterMs);
     if (hint.startsWith("ready:")) this.#loop.hint(hint.slice("ready:".length));
     else if (hint === "due") {
-      this.#promote.wake();
+      this.#upkeep.promoteIn(0);
       this.#loop.hint();
     } else if (hint === "cancel") this.#leases.renewNow();
+  }
+
+  /** This worker has looked around: claim what there is, or fall asleep. */
+  async #see({ ready, suspect, dueInMs, expiresInMs }: Glance): Promise<void> {
+    this.#glancedAt = Leases.now();
+    if (ready) this.#loop.hint();
+    if (suspect) this.#loop.seeSuspect();
+    if (ready || suspect || this.#slots.busy > 0 || this.#running.count > 0) this.#slumber.stir();
+    else if (this.#loop.quiet && this.#upkeep.isDone) await this.#slumber.consider(dueInMs, expiresInMs);
   }
 
   /** Jobs of these queues went back and are ready: whoever has room may take them. */
@@ -291,9 +341,14 @@ export class Worker {
   /** See to it that enqueuers send wakes. True if they did not before, so one may have been missed. */
   async #listen(): Promise<boolean> {
     if (this.#hears || this.#listener?.listening !== true) return false;
-    await beat(this.#home.db, this.id, true, false);
+    await this.#say(() => ({ hears: true }));
     this.#hears = true;
     return true;
+  }
+
+  /** Say how this worker is, one thing after the other: what was said first must not be what stays. */
+  async #say(state: () => WorkerState): Promise<boolean> {
+    return await this.#beats.pass(async () => await beat(this.#home.db, this.id, state()));
   }
 
   #pollMs(): number {
@@ -317,33 +372,44 @@ export class Worker {
     });
   }
 
-  #makeUpkeep(): Service[] {
-    const { db } = this.#home;
-    const logger = this.#logger;
+  #makeUpkeep(): Upkeep {
     const { rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs } = this.#options;
-    return [
-      rescueService(db, {
-        logger,
-        everyMs: rescueEveryMs,
-        maxCrashes,
-        onRescued: (jobs) => {
-          for (const job of jobs) this.#events.emit("rescued", job);
-          if (jobs.some((job) => job.state === "parked")) this.#loop.hintSuspect();
-          this.#tell(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
-        },
-      }),
-      presenceService(db, {
-        logger,
+    return new Upkeep(this.#home.db, {
+      logger: this.#logger,
+      queues: () => (this.#slots.saturated ? [] : this.#slots.queues),
+      kinds: [...this.#options.handlers.keys()],
+      glanceMs: () => Math.min(this.#pollMs(), rescueEveryMs),
+      rescueEveryMs,
+      maxCrashes,
+      keepDoneMs,
+      keepDeadMs,
+      presence: {
         worker: this.#info(),
-        // A worker without room could not follow a wake; until it has room again, enqueuers need not send any.
-        hears: () =>
-          (this.#hears =
-            this.#listener?.listening === true && !this.#slots.saturated && !this.#stopping.signal.aborted),
-        draining: () => this.#stopping.signal.aborted,
+        say: async () => await this.#say(() => this.#state()),
         onUnserved: (kinds) => this.#events.emit("unserved", kinds),
-      }),
-      pruneService(db, { logger, keepDoneMs, keepDeadMs }),
-    ];
+      },
+      onGlance: async (seen) => await this.#see(seen),
+      onBlind: () => this.#loop.hint(),
+      onPromoted: (queues) => this.#tell(queues),
+      onRescued: (jobs) => {
+        for (const job of jobs) this.#events.emit("rescued", job);
+        if (jobs.some((job) => job.state === "parked")) this.#loop.hintSuspect();
+        this.#tell(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
+      },
+    });
+  }
+
+  /** Whether one more crash, even one that is not its own, could end it or make it a suspect. */
+  #isFragile({ kind, crashes, maxCrashes }: ClaimedJob): boolean {
+    const { handlers, maxCrashes: most } = this.#options;
+    return crashes > 0 || (maxCrashes ?? handlers.get(kind)?.policy.maxCrashes ?? most) <= 2;
+  }
+
+  #state(): WorkerState {
+    const draining = this.#stopping.signal.aborted;
+    // A worker without room could not follow a wake; until it has room again, enqueuers need not send any.
+    this.#hears = this.#listener?.listening === true && !this.#slots.saturated && !draining;
+    return { hears: this.#hears, draining, asleep: this.#slumber.isAsleep };
   }
 
   #kinds(): KindInfo[] {
@@ -370,7 +436,8 @@ export class Worker {
 }
 
 function leaseByKind(handlers: ReadonlyMap<string, Handler>): Record<string, number> {
-  const leases: Record<string, number> = {};
+  // A kind may be called as anything an ordinary object has already.
+  const leases = Object.create(null) as Record<string, number>;
   for (const [kind, { policy }] of handlers) if (policy.leaseMs !== undefined) leases[kind] = policy.leaseMs;
   return leases;
 }

@@ -96,11 +96,11 @@ test("health is the time since the last answered claim: an outage shows in it, a
     pools: { default: 1 },
     handlers: [handle(hang, untilAborted)],
   });
-  await until(() => worker.sinceLastClaimMs! < 500, { message: "it claims" });
+  await until(() => worker.sinceLastLookMs! < 500, { message: "it claims" });
   await server.stop("immediate");
-  await until(() => worker.sinceLastClaimMs! > 1_000, { message: "the outage shows" });
+  await until(() => worker.sinceLastLookMs! > 1_000, { message: "the outage shows" });
   await server.start();
-  await until(() => worker.sinceLastClaimMs! < 500, { message: "it claims again" });
+  await until(() => worker.sinceLastLookMs! < 500, { message: "it claims again" });
 
   await stint.enqueue(hang, {});
   await seen("claimed");
@@ -108,7 +108,7 @@ test("health is the time since the last answered claim: an outage shows in it, a
   let last = 0;
   let falls = 0;
   await until(() => {
-    const since = worker.sinceLastClaimMs!;
+    const since = worker.sinceLastLookMs!;
     falls += since < last ? 1 : 0;
     last = since;
     return falls === 3;

@@ -11,6 +11,8 @@ export type PlanNode = {
   "Actual Rows"?: number;
   "Actual Loops"?: number;
   "Rows Removed by Filter"?: number;
+  "Shared Hit Blocks"?: number;
+  "Shared Read Blocks"?: number;
   Plans?: PlanNode[];
 };
 
@@ -54,7 +56,7 @@ export function indexesOf(nodes: readonly PlanNode[]): Set<string> {
   return new Set(nodes.flatMap((node) => node["Index Name"] ?? []));
 }
 
-function flatten(node: PlanNode): PlanNode[] {
+export function flatten(node: PlanNode): PlanNode[] {
   return [node, ...(node.Plans ?? []).flatMap(flatten)];
 }
 

@@ -16,7 +16,7 @@ test("due jobs become ready a batch at a time, the longest due first, and keep t
   const states = await Promise.all(ids.map(async (id) => (await stored(fresh, id)).state));
   const second = await promote(fresh.db, 2);
 
-  expect(first).toEqual({ promoted: 2, queues: ["main"], nextDueMs: null });
+  expect(first).toMatchObject({ promoted: 2, queues: ["main"], nextDueMs: null });
   expect(states).toEqual(["ready", "ready", "scheduled"]);
   expect(second.promoted).toBe(1);
   expect((await take(fresh.db)).map((job) => job.fence.job)).toEqual(ids);

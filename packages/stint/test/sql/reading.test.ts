@@ -135,7 +135,7 @@ test("kinds that stand waiting and that no worker serves there are named", async
   const worker = { host: "h", pid: 1, version: "v", kinds: ["served"] };
   await registerWorker(db, { ...worker, id: "w1", pools: { a: 1 } });
   await registerWorker(db, { ...worker, id: "w2", pools: { b: 1 } });
-  await beat(db, "w2", false, true);
+  await beat(db, "w2", { hears: false, draining: true });
 
   const found = await unserved(db, 10_000);
 
@@ -155,10 +155,10 @@ test("workers are known while they are heard of", async () => {
   await registerWorker(db, { ...info, id: "three" });
   await fresh.sql(`update stint.worker set seen_at = now() - interval '5 minutes' where id = 'two'`);
 
-  const heard = await beat(db, "one", true, false);
+  const heard = await beat(db, "one", { hears: true });
   const silent = await forgetSilentWorkers(db, 60_000);
   await forgetWorker(db, "three");
-  const unknown = await beat(db, "two", true, false);
+  const unknown = await beat(db, "two", { hears: true });
 
   expect([heard, unknown]).toEqual([true, false]);
   expect(silent).toEqual(["two"]);

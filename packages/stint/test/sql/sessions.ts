@@ -1,6 +1,7 @@
 import type { Client } from "pg";
 import { onTestFinished } from "vitest";
 import type { Run } from "#stint/db/db.js";
+import { asText } from "#stint/db/pg.js";
 import { forSchema, type Statement } from "#stint/db/statement.js";
 import { adminClient } from "../support/database.ts";
 import type { Fresh } from "../support/fresh.ts";
@@ -24,7 +25,11 @@ export async function session(fresh: Fresh): Promise<Session> {
   return {
     client,
     async run(statement: Statement, values: readonly unknown[]) {
-      const answer = await client.query(forSchema(statement.text, fresh.schema), [...values]);
+      const answer = await client.query({
+        text: forSchema(statement.text, fresh.schema),
+        values: [...values],
+        ...(statement.asText ? { types: asText } : {}),
+      });
       return answer.rows as Record<string, unknown>[];
     },
     async begin() {

@@ -5,6 +5,7 @@ import { auditOf } from "#stint/sql/audit.js";
 import { claim, claimedBy, claimQuarantined, reserveQuarantined } from "#stint/sql/claim.js";
 import { enqueue, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
+import { glance } from "#stint/sql/glance.js";
 import { registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
@@ -13,7 +14,7 @@ import { queues } from "#stint/sql/queues.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
-import { finish, putBack, settledByOwner } from "#stint/sql/settle.js";
+import { finish, handBack, putBack, settledByOwner, succeed } from "#stint/sql/settle.js";
 import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
 import { deed } from "./jobs.ts";
 
@@ -37,11 +38,22 @@ export const claimInput = {
 /** Every function of `sql/`, called once with plausible values. */
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   claim: (db) => claim(db, claimInput),
+  claimOnward: (db) =>
+    claim(
+      db,
+      claimInput,
+      ["a", "b"].flatMap((queue) =>
+        [0, 1, 2].map((priority) => ({ queue, priority, runAt: "2026-01-01 00:00:00+00", id })),
+      ),
+    ),
   claimQuarantined: (db) => claimQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   reserveQuarantined: (db) => reserveQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   claimedBy: (db) => claimedBy(db, { leaseId: id, kindLeaseMs: {}, leaseMs: 1 }),
+  glance: (db) => glance(db, { queues: ["a", "b"], kinds: ["work"], since: "-infinity" }),
   enqueue: (db) =>
     enqueue(db, [{ row: { id, kind: "k", queue: "a" }, payload: "{}", meta: undefined }], false),
+  enqueueAgain: (db) =>
+    enqueue(db, [{ row: { id, kind: "k", queue: "a", again: true }, payload: "{}", meta: undefined }], false),
   wake: (db) => wake(db, ["ready:a"]),
   get: (db) => get(db, id),
   list: (db) => list(db, { limit: 10 }),
@@ -71,6 +83,8 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
       db,
       fences.map((one) => ({ fence: one, state: "succeeded", result: "1", reason: null, ending: null })),
     ),
+  succeed: (db) => succeed(db, fences),
+  handBack: (db) => handBack(db, fences),
   putBack: (db) =>
     putBack(
       db,
@@ -85,7 +99,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   settledByOwner: (db) => settledByOwner(db, fences),
   registerWorker: (db) =>
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),
-  beat: (db) => beat(db, "w", true, false),
+  beat: (db) => beat(db, "w", { hears: true }),
   forgetWorker: (db) => forgetWorker(db, "nobody"),
   forgetSilentWorkers: (db) => forgetSilentWorkers(db, day),
   listWorkers: (db) => listWorkers(db),

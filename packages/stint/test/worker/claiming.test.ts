@@ -34,13 +34,12 @@ test("jobs that wait and that no worker serves are named in a warning", async ()
   const presence = presenceService(fresh.db, {
     logger: silentLogger,
     worker: live!,
-    hears: () => false,
-    draining: () => false,
+    say: async () => await Promise.resolve(true),
     onUnserved: (kinds) => told.push(kinds),
   });
   presence.start();
   // Not at once, so that workers that start together know of each other: at its second look.
-  presence.wake();
+  presence.wakeIn(0);
   await until(() => told.length > 0, { message: "the warning comes" });
   await presence.stop();
 

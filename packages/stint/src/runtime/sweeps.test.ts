@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { Sweeps } from "./sweeps.ts";
+
+/** Sweeps as often as may be, each of its length. Answers how much of the time went into it. */
+function sweepOn(lengths: readonly number[]): { spentMs: number; allMs: number } {
+  const sweeps = new Sweeps();
+  let at = 0;
+  let spentMs = 0;
+  for (const length of lengths) {
+    at += sweeps.inMs(at);
+    sweeps.done(at, at + length);
+    at += length;
+    spentMs += length;
+  }
+  return { spentMs, allMs: at + sweeps.inMs(at) };
+}
+
+test("the first sweep may be at once, and so may others as long as they take a moment together", () => {
+  const sweeps = new Sweeps();
+  expect(sweeps.inMs(0)).toBe(0);
+  sweeps.done(0, 40);
+  expect(sweeps.inMs(40)).toBe(0);
+  sweeps.done(40, 80);
+  expect(sweeps.inMs(80)).toBe(0);
+});
+
+test("after that each sweep is paid for with twenty times its length", () => {
+  const sweeps = new Sweeps();
+  sweeps.done(0, 100);
+  expect(sweeps.inMs(100)).toBe(0);
+  sweeps.done(100, 110);
+
+  // Ten were spent, half of one was earned meanwhile.
+  expect(sweeps.inMs(110)).toBeCloseTo(190);
+  expect(sweeps.inMs(200)).toBeCloseTo(100);
+  expect(sweeps.inMs(301)).toBe(0);
+});
+
+test.each([
+  ["of a third of a millisecond", [0.3]],
+  ["of half a second", [500]],
+  ["as slow as any may count", [1_000]],
+  ["that are cheap and costly in turn", [1, 700]],
+  ["of which one in ten is slow", [2, 2, 2, 2, 2, 2, 2, 2, 2, 300]],
+])("sweeps %s take a twentieth of the time in the long run", (_, lengths) => {
+  const { spentMs, allMs } = sweepOn(
+    Array.from({ length: 20_000 }, (__, n) => lengths[n % lengths.length] ?? 0),
+  );
+
+  expect(spentMs).toBeLessThanOrEqual(0.05 * allMs + 100.001);
+  expect(spentMs).toBeGreaterThan(0.04 * allMs);
+});
+
+test("a long time without sweeps allows no more at once than the beginning did", () => {
+  const sweeps = new Sweeps();
+  sweeps.done(0, 100);
+  const late = 10_000_000;
+  sweeps.done(late, late + 100);
+  sweeps.done(late + 100, late + 200);
+
+  expect(sweeps.inMs(late + 200)).toBeGreaterThan(1_000);
+});
+
+test("one that was held up for minutes puts the next off by no more than twenty seconds", () => {
+  const sweeps = new Sweeps();
+  sweeps.done(0, 300_000);
+  expect(sweeps.inMs(300_000)).toBeLessThanOrEqual(20_000);
+  expect(sweeps.inMs(300_000)).toBeGreaterThan(0);
+});
+
+test("it does not matter how late the clock is that it starts with", () => {
+  const sweeps = new Sweeps();
+  const at = 1_800_000_000_000;
+  expect(sweeps.inMs(at)).toBe(0);
+  sweeps.done(at, at + 200);
+  expect(sweeps.inMs(at + 200)).toBeCloseTo(2_000);
+});

@@ -1,0 +1,115 @@
+import { ConnectionLost, type Db } from "../db/db.ts";
+import { DatabaseUnavailableError } from "../errors.ts";
+import type { Logger } from "../runtime/logger.ts";
+import type { Glance } from "../sql/glance.ts";
+import type { Rescued } from "../sql/rescue.ts";
+import { glanceService } from "./glance.ts";
+import { presenceService, type Presence } from "./presence.ts";
+import { promoteService } from "./promote.ts";
+import { pruneService } from "./prune.ts";
+import { rescueService, type Rescue } from "./rescue.ts";
+import type { Service } from "./service.ts";
+
+export type UpkeepOptions = {
+  readonly logger: Logger;
+  readonly presence: Presence;
+  /** The queues of this worker that have room. */
+  readonly queues: () => readonly string[];
+  readonly kinds: readonly string[];
+  /** How long until the next glance, about. */
+  readonly glanceMs: () => number;
+  readonly rescueEveryMs: number;
+  readonly maxCrashes: number;
+  readonly keepDoneMs: number;
+  readonly keepDeadMs: number;
+  readonly onGlance: (seen: Glance) => void | Promise<void>;
+  /** The glance failed: whoever relies on it must look for himself. */
+  readonly onBlind: () => void;
+  readonly onPromoted: (queues: readonly string[]) => void;
+  readonly onRescued: (jobs: readonly Rescued[]) => void;
+};
+
+/** Workers that see the same lease run out should not all reach for it at once. */
+const spreadMs = 200;
+
+/** What a worker does for all, besides running jobs. A glance every few seconds says which of it is to be done. */
+export class Upkeep {
+  readonly #promote: Service;
+  readonly #rescue: Rescue;
+  readonly #presence: Service;
+  readonly #services: readonly Service[];
+
+  constructor(db: Db, options: UpkeepOptions) {
+    const { logger, presence, queues, kinds, glanceMs, rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs } =
+      options;
+    this.#promote = promoteService(db, { logger, onPromoted: options.onPromoted });
+    this.#rescue = rescueService(db, {
+      logger,
+      restMs: rescueEveryMs,
+      maxCrashes,
+      onRescued: options.onRescued,
+    });
+    this.#presence = presenceService(db, { logger, ...presence });
+    const glance = glanceService(db, {
+      logger,
+      queues,
+      kinds,
+      everyMs: glanceMs,
+      onGlance: async (seen) => {
+        this.#see(seen);
+        await options.onGlance(seen);
+      },
+      onTrouble: (error) => {
+        // Only where nobody could reach it: leases run out meanwhile although their holders live.
+        if (isAway(error)) this.#rescue.troubled();
+        this.#promote.wakeIn(0);
+        options.onBlind();
+      },
+    });
+    const prune = pruneService(db, { logger, keepDoneMs, keepDeadMs });
+    this.#services = [this.#promote, this.#rescue.service, this.#presence, glance, prune];
+  }
+
+  start(): void {
+    for (const service of this.#services) service.start();
+  }
+
+  /** Send nothing until `resume`. */
+  pause(): void {
+    for (const service of this.#services) service.pause();
+  }
+
+  resume(): void {
+    for (const service of this.#services) service.resume();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#services.map((service) => service.stop()));
+  }
+
+  /** Whether nothing is left to be done that was seen: what ran out before the last glance is not seen again. */
+  get isDone(): boolean {
+    return this.#rescue.hasLooked();
+  }
+
+  /** A job is due in so many milliseconds. */
+  promoteIn(ms: number): void {
+    this.#promote.wakeIn(ms);
+  }
+
+  /** Say how this worker is in so many milliseconds, rather than at the next beat. */
+  beatIn(ms: number): void {
+    this.#presence.wakeIn(ms);
+  }
+
+  #see({ at, dueInMs, expiresInMs }: Glance): void {
+    this.#rescue.seenBy(at);
+    if (dueInMs !== null) this.#promote.wakeIn(Math.max(dueInMs, 0));
+    if (expiresInMs !== null)
+      this.#rescue.service.wakeIn(Math.max(expiresInMs, 0) + spreadMs * Math.random());
+  }
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof ConnectionLost || error instanceof DatabaseUnavailableError;
+}

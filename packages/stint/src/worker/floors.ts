@@ -1,0 +1,67 @@
+import type { ClaimedJob } from "../model/job.ts";
+import { Sweeps } from "../runtime/sweeps.ts";
+import type { Floor } from "../sql/claim.ts";
+
+/** Priorities of one queue that may have floors. */
+const mostFloors = 32;
+
+/**
+ * Where claims begin. Each queue and priority has a floor: the last job this worker took from it. A claim looks at
+ * what comes after the floors; a sweep looks at everything, and finds what lies behind them: late commits, retries,
+ * jobs that were handed back, priorities not met before.
+ */
+export class Floors {
+  readonly #floors = new Map<string, Map<number, Floor>>();
+  readonly #sweeps = new Sweeps();
+  /** Queues whose last claim was not a sweep. */
+  readonly #owed = new Set<string>();
+  /** Queues with more priorities than are worth a floor each. Every claim of them is a sweep. */
+  readonly #many = new Set<string>();
+
+  /** Where the next claim begins; undefined if it is to be a sweep. */
+  from(queues: readonly string[], at: number): Floor[] | undefined {
+    if (this.#sweeps.inMs(at) === 0 || queues.some((queue) => this.#many.has(queue))) return undefined;
+    const floors = queues.flatMap((queue) => [...(this.#floors.get(queue)?.values() ?? [])]);
+    return floors.length === 0 ? undefined : floors.sort((a, b) => a.priority - b.priority);
+  }
+
+  /** Note what a claim took, in its order, and, of a sweep, what it cost and in which queues it may have left something. */
+  claimed(
+    queues: readonly string[],
+    jobs: readonly ClaimedJob[],
+    sweep?: { sentAt: number; at: number; full: ReadonlySet<string> },
+  ): void {
+    for (const queue of queues) {
+      if (sweep === undefined) this.#owed.add(queue);
+      else this.#owed.delete(queue);
+    }
+    if (sweep !== undefined) this.#sweeps.done(sweep.sentAt, sweep.at);
+    for (const job of jobs) this.#note(job, sweep?.full.has(job.queue) === true);
+  }
+
+  /**
+   * A sweep that took all it found, behind the floors, leaves them where they are: nothing else is there. One that could have
+   * taken more lowers them to where it came, so that the next claims go on from there and need not wait for a sweep.
+   */
+  #note({ queue, priority, runAt, fence: { job: id } }: ClaimedJob, lower: boolean): void {
+    let floors = this.#floors.get(queue);
+    if (floors === undefined) this.#floors.set(queue, (floors = new Map()));
+    const floor = floors.get(priority);
+    if (floor === undefined && floors.size >= mostFloors) {
+      this.#many.add(queue);
+      return;
+    }
+    if (floor !== undefined && !lower && !isBefore(floor, runAt, id)) return;
+    floors.set(priority, { queue, priority, runAt, id });
+  }
+
+  /** How long until something may be found that lies behind a floor; undefined if the last claim was a sweep. */
+  owedInMs(at: number): number | undefined {
+    return this.#owed.size > 0 ? this.#sweeps.inMs(at) : undefined;
+  }
+}
+
+// Times of one connection are written alike, and their texts sort as they do.
+function isBefore(floor: Floor, runAt: string, id: string): boolean {
+  return floor.runAt < runAt || (floor.runAt === runAt && floor.id < id);
+}

@@ -1,0 +1,34 @@
+import type { Run } from "../db/db.ts";
+import type { Fence } from "../model/job.ts";
+import { finish, handBack } from "../sql/settle.ts";
+
+export type HandedBack<Item extends Fence> = {
+  /** The queues that have some of them back. */
+  queues: string[];
+  /** Those that somebody has locked. They are still ours: ask again soon. */
+  left: Item[];
+};
+
+/** Give back jobs that were claimed and never begun. One whose end was asked for meanwhile ends. */
+export async function handBackUnbegun<Item extends Fence>(
+  db: Run,
+  fences: readonly Item[],
+): Promise<HandedBack<Item>> {
+  const answers = new Map((await handBack(db, fences)).map((answer) => [answer.job, answer]));
+  const went = (how: string): Item[] => fences.filter(({ job }) => answers.get(job)?.went === how);
+  const cancelled = went("cancelled");
+  if (cancelled.length > 0) {
+    await finish(
+      db,
+      cancelled.map((fence) => ({
+        fence,
+        state: "cancelled",
+        result: null,
+        reason: "cancelled before it began",
+        ending: { outcome: "cancelled" },
+      })),
+    );
+  }
+  const queues = [...answers.values()].flatMap(({ queue }) => queue ?? []);
+  return { queues: [...new Set(queues)], left: went("locked") };
+}

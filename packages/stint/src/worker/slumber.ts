@@ -1,0 +1,71 @@
+export type SlumberOptions = {
+  /** How long without work before the worker falls asleep; undefined if it never does. */
+  readonly afterMs: number | undefined;
+  /** Say so in the database, as the last thing. False: it could not be said. */
+  readonly say: () => Promise<boolean>;
+  /** Stop everything that sends statements by itself. */
+  readonly fallAsleep: () => void;
+  /** Start it again, and look around. */
+  readonly wakeUp: () => void;
+};
+
+/** The sleep of a worker with nothing to do: not one statement, so that the database can sleep, too. */
+export class Slumber {
+  readonly #options: SlumberOptions;
+  #stirredAt = performance.now();
+  #asleep = false;
+  #ended = false;
+  #alarm: NodeJS.Timeout | undefined;
+
+  constructor(options: SlumberOptions) {
+    this.#options = options;
+  }
+
+  get isAsleep(): boolean {
+    return this.#asleep;
+  }
+
+  /** Something happened. Ends the sleep. */
+  stir(): void {
+    this.#stirredAt = performance.now();
+    if (this.#alarm === undefined) return;
+    this.#wake();
+    this.#options.wakeUp();
+  }
+
+  /** There is nothing to do now: fall asleep if that has been so for long enough, until something is due or a lease runs out. */
+  async consider(dueInMs: number | null, expiresInMs: number | null): Promise<void> {
+    const { afterMs, say, fallAsleep } = this.#options;
+    const at = performance.now();
+    if (afterMs === undefined || this.#asleep || at - this.#stirredAt < afterMs) return;
+    const untilMs = Math.min(dueInMs ?? Infinity, expiresInMs ?? Infinity);
+    // Hardly worth it.
+    if (untilMs < shortestMs) return;
+    // From now on, so that whatever else is said meanwhile says the same.
+    this.#asleep = true;
+    const said = await say().catch(() => false);
+    // A wake may have come while that was said, or the end.
+    if (!said || this.#stirredAt > at || this.#ended) {
+      this.#asleep = false;
+      return;
+    }
+    this.#alarm = setTimeout(() => this.stir(), Math.min(untilMs, longestMs));
+    fallAsleep();
+  }
+
+  /** Sleep no more. */
+  end(): void {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  #wake(): void {
+    this.#asleep = false;
+    clearTimeout(this.#alarm);
+    this.#alarm = undefined;
+  }
+}
+
+const shortestMs = 1_000;
+/** Not every wake arrives: one that was decided on before anybody listened is not sent when its transaction commits. */
+const longestMs = 900_000;

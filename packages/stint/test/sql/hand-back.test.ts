@@ -1,0 +1,120 @@
+import { expect, test } from "vitest";
+import { newId } from "#stint/runtime/new-id.js";
+import { claimQuarantined } from "#stint/sql/claim.js";
+import { cancel } from "#stint/sql/operate.js";
+import { handBack } from "#stint/sql/settle.js";
+import { handBackUnbegun } from "#stint/worker/hand-back.js";
+import { freshSchema } from "../support/fresh.ts";
+import { addOne, deed, running, stored, take } from "./jobs.ts";
+import { sessions } from "./sessions.ts";
+
+test("a job that goes back unbegun is as it was before its claim, but for the epoch", async () => {
+  const fresh = await freshSchema();
+  const id = await addOne(fresh.db, { run_at: "2020-01-01T00:00:00Z", priority: 2, meta: { a: 1 } });
+  const before = await stored(fresh, id);
+  const [job] = await take(fresh.db);
+
+  expect(await handBack(fresh.db, [job!.fence])).toEqual([{ job: id, queue: "main", went: "back" }]);
+  expect(await stored(fresh, id)).toEqual({ ...before, epoch: "1" });
+});
+
+test("another epoch, another lease, another job and a second time are refused and change nothing", async () => {
+  const fresh = await freshSchema();
+  const fence = await running(fresh.db);
+  const before = await stored(fresh, fence.job);
+  const wrong = [
+    { ...fence, epoch: 2 },
+    { ...fence, leaseId: newId() },
+    { ...fence, job: newId() },
+  ];
+  const lost = { queue: null, went: "lost" };
+
+  expect(await handBack(fresh.db, wrong)).toMatchObject([lost, lost, lost]);
+  expect(await handBackUnbegun(fresh.db, wrong)).toEqual({ queues: [], left: [] });
+  expect(await stored(fresh, fence.job)).toEqual(before);
+  expect(await handBack(fresh.db, [fence])).toMatchObject([{ went: "back" }]);
+  expect(await handBack(fresh.db, [fence])).toMatchObject([lost]);
+});
+
+test("in one batch each job stands for itself, and every queue that has some back is answered once", async () => {
+  const fresh = await freshSchema();
+  const places = ["a", "a", "b", "c"];
+  for (const queue of places) await addOne(fresh.db, { queue });
+  const jobs = await take(fresh.db, { takes: ["a", "b", "c"].map((queue) => ({ queue, limit: 9 })) });
+  const fences = jobs.map(({ queue, fence: { job, epoch, leaseId } }) => ({
+    job,
+    epoch: queue === "c" ? 7 : epoch,
+    leaseId,
+  }));
+
+  const { queues, left } = await handBackUnbegun(fresh.db, fences);
+  expect([queues.sort(), left]).toEqual([["a", "b"], []]);
+  expect(await fresh.sql("select queue from stint.job where state = 'running'")).toEqual([{ queue: "c" }]);
+});
+
+test("a job whose end was asked for does not go back: it ends as cancelled", async () => {
+  const fresh = await freshSchema();
+  const [asked, other] = [await running(fresh.db), await running(fresh.db)];
+  await cancel(fresh.db, asked.job, deed());
+
+  expect(await handBack(fresh.db, [asked])).toEqual([{ job: asked.job, queue: null, went: "cancelled" }]);
+  expect((await stored(fresh, asked.job)).state).toBe("running");
+  expect(await handBackUnbegun(fresh.db, [asked, other])).toEqual({ queues: ["main"], left: [] });
+
+  expect(await stored(fresh, asked.job)).toMatchObject({
+    state: "cancelled",
+    reason: "cancelled before it began",
+    log: [{ outcome: "cancelled" }],
+  });
+  expect(await stored(fresh, other.job)).toMatchObject({ state: "ready", attempts: 0, log: null });
+});
+
+test("one that somebody has locked is stepped over and stays ours; the others go back without waiting for it", async () => {
+  const fresh = await freshSchema();
+  const [locked, asked, free] = [await running(fresh.db), await running(fresh.db), await running(fresh.db)];
+  await cancel(fresh.db, asked.job, deed());
+  const [other] = await sessions(fresh, 1);
+  await other!.begin();
+  await other!.client.query(`select from "${fresh.schema}".job where id = any ($1) for update`, [
+    [locked.job, asked.job],
+  ]);
+
+  const all = [locked, asked, free];
+  expect(await handBackUnbegun(fresh.db, all)).toEqual({ queues: ["main"], left: [locked, asked] });
+  expect(await stored(fresh, locked.job)).toMatchObject({ state: "running", lease_id: locked.leaseId });
+  await other!.rollback();
+  expect(await handBackUnbegun(fresh.db, [locked, asked])).toEqual({ queues: ["main"], left: [] });
+  expect((await stored(fresh, locked.job)).state).toBe("ready");
+  expect((await stored(fresh, asked.job)).state).toBe("cancelled");
+});
+
+test("a suspect that goes back is still one, with its place in the line", async () => {
+  const fresh = await freshSchema();
+  const id = await addOne(fresh.db);
+  await fresh.sql(
+    "update stint.job set state = 'parked', reason = 'quarantine', crashes = 2, run_at = now() - interval '5 s'",
+  );
+  const before = await stored(fresh, id);
+  const [job] = await claimQuarantined(fresh.db, {
+    worker: "w1",
+    leaseId: newId(),
+    kinds: ["work"],
+    queues: ["main"],
+    kindLeaseMs: {},
+    leaseMs: 30_000,
+    waitedMs: 0,
+  });
+  await handBack(fresh.db, [job!.fence]);
+
+  expect(await stored(fresh, id)).toEqual({ ...before, epoch: "1" });
+});
+
+test("what went back is the next to be claimed", async () => {
+  const fresh = await freshSchema();
+  const first = await running(fresh.db, { run_at: "2020-01-01T00:00:00Z" });
+  await addOne(fresh.db);
+  await handBack(fresh.db, [first]);
+
+  const [again] = await take(fresh.db, { limit: 1 });
+  expect(again).toMatchObject({ fence: { job: first.job, epoch: 2 }, attempt: 1 });
+});

@@ -1,0 +1,211 @@
+import { expect, test } from "vitest";
+import { entry } from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
+import {
+  bystander,
+  deed,
+  entered,
+  startWorkerProcess,
+  type Deed,
+  type WorkerProcess,
+} from "../support/worker-process.ts";
+
+const slots = 4;
+const pools = { default: slots };
+const hangs = Array.from({ length: slots }, (): Deed => ({ do: "hang" }));
+
+/** Jobs enough to learn to claim ahead by, then these, then more than one claim brings. */
+async function enqueueAmong(fresh: Fresh, deeds: readonly Deed[]): Promise<string[]> {
+  const pass = (length: number) => Array.from({ length }, () => entry(bystander, { do: "succeed" }));
+  const jobs = await fresh
+    .client()
+    .enqueueMany([...pass(800), ...deeds.map((what) => entry(deed, what)), ...pass(700)]);
+  return jobs.slice(800, 800 + deeds.length).map(({ id }) => id);
+}
+
+/** Jobs this worker claimed and never began, so far. */
+function waiting({ reports }: WorkerProcess): string[] {
+  const begun = new Set(reports.filter(({ event }) => event === "entered").map(({ id }) => id));
+  return reports.flatMap(({ jobs = [] }) => jobs.map(({ id }) => id)).filter((id) => !begun.has(id));
+}
+
+async function untilAllEnded(fresh: Fresh): Promise<void> {
+  await until(async () => (await fresh.sql("select from stint.job limit 1")).length === 0, {
+    message: "every job has ended",
+  });
+}
+
+async function ends(fresh: Fresh): Promise<Record<string, unknown>[]> {
+  return await fresh.sql("select state, count(*)::integer from stint.history group by 1 order by 1");
+}
+
+test("of two processes whose jobs take a while each runs its half", async () => {
+  const fresh = await freshSchema();
+  const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 10 } } });
+  const workers = await Promise.all([start(), start()]);
+  await fresh.client().enqueueMany(Array.from({ length: 60 }, () => entry(deed, { do: "hang" })));
+  // Not before both are at it: who began earlier must not count.
+  await until(() => workers.every((worker) => entered(worker).length === 10), { message: "both are full" });
+  const letGo = new Set<string>();
+  await until(
+    () => {
+      for (const worker of workers) {
+        for (const { event, id } of worker.reports) {
+          if (event !== "entered" || letGo.has(id!)) continue;
+          letGo.add(id!);
+          setTimeout(() => worker.go(id!), 200);
+        }
+      }
+      return letGo.size === 60;
+    },
+    { message: "all were begun" },
+  );
+  await untilAllEnded(fresh);
+
+  for (const worker of workers) {
+    const runs = entered(worker).length;
+    expect(runs).toBeGreaterThanOrEqual(24);
+    expect(runs).toBeLessThanOrEqual(36);
+    let here = 0;
+    for (const { event, jobs } of worker.reports) {
+      here += event === "claimed" ? jobs!.length : event === "ran" ? -1 : 0;
+      expect(here).toBeLessThanOrEqual(10);
+    }
+  }
+});
+
+test("while a handler blocks the event loop, what waits behind it runs elsewhere, and does not begin here afterwards", async () => {
+  const fresh = await freshSchema();
+  const second = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
+  const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(deed, what)));
+  await Promise.all(holding.map(({ id }) => second.reported("entered", id)));
+  const first = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
+  const [blocking] = await enqueueAmong(fresh, [{ do: "block", ms: 5_000 }]);
+  await first.reported("entered", blocking);
+  const ids = waiting(first);
+  expect(ids.length).toBeGreaterThan(0);
+
+  for (const { id } of holding) second.go(id);
+  await until(() => ids.every((id) => ranIn(second).has(id)), { message: "the other worker has run them" });
+  expect(ranIn(first).has(blocking!)).toBe(false);
+  await first.reported("settled", blocking);
+  await untilAllEnded(fresh);
+
+  const begun = new Set(entered(first).map(jobOfRun));
+  expect(ids.filter((id) => begun.has(id))).toEqual([]);
+  expect(
+    await fresh.sql(
+      "select distinct attempts, crashes, interruptions from stint.history where id = any ($1)",
+      [ids],
+    ),
+  ).toEqual([{ attempts: 1, crashes: 0, interruptions: 0 }]);
+});
+
+test("a worker killed while jobs wait in it: each of them runs elsewhere, none is lost and none is taken for a suspect", async () => {
+  const fresh = await freshSchema();
+  const first = await startWorkerProcess(fresh, { worker: { pools } });
+  const holding = await enqueueAmong(fresh, hangs);
+  await Promise.all(holding.map((id) => first.reported("entered", id)));
+  first.kill("SIGKILL");
+  await first.ended;
+  const ids = waiting(first);
+  expect(ids.length).toBeGreaterThan(0);
+
+  const second = await startWorkerProcess(fresh, { worker: { pools } });
+  await Promise.all(holding.map((id) => second.reported("entered", id)));
+  for (const id of holding) second.go(id);
+  await untilAllEnded(fresh);
+
+  expect(await ends(fresh)).toEqual([{ state: "succeeded", count: 1_500 + slots }]);
+  const runs = entered(first, second);
+  expect(new Set(runs).size).toBe(runs.length);
+  const again = new Set(entered(second).map(jobOfRun));
+  expect(ids.filter((id) => !again.has(id))).toEqual([]);
+  expect(second.reports.filter(({ event, state }) => event === "rescued" && state !== "ready")).toEqual([]);
+});
+
+test("a job that kills one worker after another makes suspects of no more jobs than ran beside it", async () => {
+  const fresh = await freshSchema();
+  const [poison] = await enqueueAmong(fresh, [{ do: "die" }]);
+  const lives: WorkerProcess[] = [];
+  const ended = async (): Promise<boolean> => (await fresh.sql("select from stint.job limit 1")).length === 0;
+  while (!(await ended())) {
+    const life = await startWorkerProcess(fresh, { worker: { pools } });
+    lives.push(life);
+    let alive = true;
+    void life.ended.then(() => (alive = false));
+    await until(async () => !alive || (await ended()), {
+      message: "the worker dies, or everything has ended",
+    });
+  }
+
+  const rescued = lives.flatMap(({ reports }) => reports.filter(({ event }) => event === "rescued"));
+  const suspects = new Set(rescued.filter(({ state }) => state === "parked").map((report) => jobOf(report)));
+  expect(rescued.length).toBeGreaterThan(2 * slots);
+  expect(suspects.size).toBeLessThanOrEqual(slots);
+  expect(suspects).toContain(poison);
+  expect(await ends(fresh)).toEqual([
+    { state: "succeeded", count: 1_500 },
+    { state: "dead", count: 1 },
+  ]);
+});
+
+test("nor does it where a worker in full swing meets it together with many that died beside it once", async () => {
+  const fresh = await freshSchema();
+  const options = { delay: "1h", priority: -1 };
+  await fresh
+    .client()
+    .enqueueMany([
+      entry(deed, { do: "die" }, options),
+      ...Array.from({ length: 300 }, () => entry(bystander, { do: "succeed" }, options)),
+    ]);
+  await fresh.sql("update stint.job set crashes = 1");
+  const first = await startWorkerProcess(fresh, { worker: { pools } });
+  await fresh.client().enqueueMany(Array.from({ length: 5_000 }, () => entry(bystander, { do: "succeed" })));
+  await until(() => entered(first).length > 500, { message: "it is in full swing" });
+  await fresh.sql("update stint.job set state = 'ready', run_at = now() where state = 'scheduled'");
+  await first.ended;
+
+  const second = await startWorkerProcess(fresh, { kinds: ["nothing"] });
+  await until(async () => (await fresh.sql("select from stint.job where state = 'running'")).length === 0, {
+    message: "what it held was taken back",
+  });
+  const suspects = await fresh.sql("select from stint.job where state = 'parked'");
+  await second.reported("rescued");
+  expect(suspects.length).toBeGreaterThan(0);
+  expect(suspects.length).toBeLessThanOrEqual(slots);
+});
+
+test("SIGTERM while jobs wait gives them back, and loses nothing", async () => {
+  const fresh = await freshSchema();
+  const worker = await startWorkerProcess(fresh, { worker: { pools } });
+  const holding = await enqueueAmong(fresh, hangs);
+  await Promise.all(holding.map((id) => worker.reported("entered", id)));
+  worker.kill("SIGTERM");
+  await worker.reported("stopping");
+  for (const id of holding) worker.go(id);
+  const { released } = await worker.reported("stopped");
+
+  expect(released).toBeGreaterThan(0);
+  expect(released).toBe(waiting(worker).length);
+  const runs = entered(worker).length;
+  expect(await ends(fresh)).toEqual([{ state: "succeeded", count: runs }]);
+  expect(
+    await fresh.sql(
+      "select state, attempts, crashes, interruptions, count(*)::integer from stint.job group by 1, 2, 3, 4",
+    ),
+  ).toEqual([{ state: "ready", attempts: 0, crashes: 0, interruptions: 0, count: 1_500 + slots - runs }]);
+});
+
+function ranIn({ reports }: WorkerProcess): Set<string> {
+  return new Set(reports.filter(({ event }) => event === "ran").map(({ id }) => id!));
+}
+
+function jobOfRun(run: string): string {
+  return run.slice(0, run.indexOf("/"));
+}
+
+function jobOf(report: object): string {
+  return (report as { job: string }).job;
+}

@@ -1,0 +1,199 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
+import { defineJob, entry, handle, typed } from "#stint/index.js";
+import { before, step, workerWithWaiting } from "../support/ahead.ts";
+import { adminClient } from "../support/database.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
+
+const slow = defineJob("slow", { payload: typed<object>() });
+const untouched = { state: "ready", attempts: 0, crashes: 0, interruptions: 0, log: null, worker: null };
+
+async function stored(fresh: Fresh, ids: readonly string[]): Promise<Record<string, unknown>[]> {
+  return await fresh.sql(
+    "select state, attempts, crashes, interruptions, log, worker from stint.jobs where id = any ($1)",
+    [ids],
+  );
+}
+
+test("two workers whose handlers take a while share the work, and neither ever has more of it than it has slots", async () => {
+  const fresh = await freshSchema();
+  const both = gate();
+  const start = async (): Promise<{ here: number; most: number; ran: number }> => {
+    const counts = { here: 0, most: 0, ran: 0 };
+    const { worker } = await startWorker(fresh.client(), {
+      pools: { default: 10 },
+      handlers: [
+        handle(slow, async () => {
+          await both.opened;
+          await wait(200);
+          counts.here -= 1;
+          counts.ran += 1;
+        }),
+      ],
+    });
+    worker.on("claimed", ({ jobs }) => {
+      counts.here += jobs.length;
+      counts.most = Math.max(counts.most, counts.here);
+    });
+    return counts;
+  };
+  const [one, two] = await Promise.all([start(), start()]);
+  await fresh.client().enqueueMany(Array.from({ length: 120 }, () => entry(slow, {})));
+  // Who began earlier must not count.
+  await until(() => one.here === 10 && two.here === 10, { message: "both are full" });
+  both.open();
+  await until(() => one.ran + two.ran === 120, { message: "all have run" });
+
+  expect([one.most, two.most]).toEqual([10, 10]);
+  expect(one.ran).toBeGreaterThanOrEqual(48);
+  expect(two.ran).toBeGreaterThanOrEqual(48);
+});
+
+test("jobs that wait behind slots that got stuck go back as if nothing had been, and another worker runs them", async () => {
+  const fresh = await freshSchema();
+  const { waiting, letGo, worker, seen, all } = await workerWithWaiting(fresh);
+  const ids = waiting();
+  await until(async () => (await stored(fresh, ids)).every(({ state }) => state === "ready"), {
+    message: "they are ready again",
+    deadlineMs: 5_000,
+  });
+  expect(await stored(fresh, ids)).toEqual(ids.map(() => untouched));
+
+  const ran = new Set<string>();
+  await startWorker(fresh.client(), { handlers: [handle(step, ({ id }) => void ran.add(id))] });
+  await until(() => ids.every((id) => ran.has(id)), { message: "the other worker runs them" });
+  expect(worker.running).toBe(2);
+  letGo();
+  await seen("settled", () => worker.running === 0);
+  expect(all("leaseLost")).toEqual([]);
+});
+
+test("jobs that wait are begun in the order of the claim, and one of higher priority before them", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const story: { claimed?: string[]; entered?: string; urgent?: string }[] = [];
+  const order: number[] = [];
+  const { worker } = await startWorker(stint, {
+    pools: { default: 2 },
+    handlers: [
+      handle(step, ({ id, payload: { n } }) => {
+        story.push({ entered: id });
+        if (n >= 0) order.push(n);
+        if (n !== 1_000) return;
+        void stint
+          .enqueue(step, { do: "pass", n: -1 }, { priority: -5 })
+          .then((job) => story.push({ urgent: job.id }));
+      }),
+    ],
+  });
+  worker.on("claimed", ({ jobs }) => void story.push({ claimed: jobs.map(({ id }) => id) }));
+  // Its priority has been met before; one that has not is found by a sweep.
+  await stint.enqueue(step, { do: "pass", n: -1 }, { priority: -5 });
+  await stint.enqueueMany(Array.from({ length: 6_000 }, (_, n) => entry(step, { do: "pass", n })));
+  await until(() => order.length === 6_000, { message: "all have run" });
+
+  expect(order).toEqual(order.toSorted((a, b) => a - b));
+  const told = story.findIndex(({ urgent }) => urgent !== undefined);
+  const { urgent } = story[told]!;
+  const claims = story.flatMap(({ claimed }, at) => (claimed === undefined ? [] : [{ claimed, at }]));
+  const taken = claims.findIndex(({ claimed }) => claimed.includes(urgent!));
+  // One claim may have been under way when it was committed; the next one takes it.
+  const earlier = claims.filter(({ at }) => at < told).length;
+  expect(taken - earlier).toBeLessThanOrEqual(1);
+  expect(story.slice(claims[taken]!.at).find(({ entered }) => entered !== undefined)).toEqual({
+    entered: urgent,
+  });
+});
+
+test("stopping gives back at once what waits, unspent, while what runs is waited for", async () => {
+  const fresh = await freshSchema();
+  const { waiting, holding, letGo, worker } = await workerWithWaiting(fresh);
+  const stopping = worker.stop();
+  const ids = waiting();
+  await until(async () => (await stored(fresh, ids)).every(({ state }) => state === "ready"), {
+    message: "they are ready again",
+  });
+  expect(await stored(fresh, ids)).toEqual(ids.map(() => untouched));
+  expect(await stored(fresh, holding)).toMatchObject([{ state: "running" }, { state: "running" }]);
+  letGo();
+
+  expect((await stopping).released).toBe(waiting().length);
+  expect(await stored(fresh, holding)).toMatchObject([{ state: "succeeded" }, { state: "succeeded" }]);
+});
+
+test("a stop that waits for nothing leaves nothing of what waited behind", async () => {
+  const fresh = await freshSchema();
+  const { waiting, worker } = await workerWithWaiting(fresh);
+  const ids = waiting();
+  await worker.stop({ drain: 0, abort: 0 });
+
+  expect(await fresh.sql("select from stint.job where state = 'running'")).toEqual([]);
+  expect(await stored(fresh, ids)).toEqual(ids.map(() => untouched));
+});
+
+test("cancelling a job that waits ends it, and it is never begun", async () => {
+  const fresh = await freshSchema();
+  const { waiting, entered, letGo, worker, seen } = await workerWithWaiting(fresh);
+  const other = fresh.client();
+  const id = waiting()[0]!;
+  expect(await other.cancel(id)).toBe("asked");
+  await until(async () => (await other.get(id))?.state === "cancelled", { message: "it is cancelled" });
+  letGo();
+  await seen("settled", () => worker.running === 0);
+
+  expect(await other.get(id)).toMatchObject({
+    state: "cancelled",
+    reason: "cancelled before it began",
+    crashes: 0,
+  });
+  expect(entered).not.toContain(id);
+});
+
+test("a job that was taken away while it waited is not begun", async () => {
+  const fresh = await freshSchema();
+  const { waiting, entered, letGo, worker, seen } = await workerWithWaiting(fresh, { lease: "1s" });
+  const [stolen, kept] = waiting();
+  await fresh.sql(
+    `update stint.job
+     set lease_id = gen_random_uuid(), epoch = epoch + 1, worker = 'thief', lease_until = now() + interval '1 hour'
+     where id = $1`,
+    [stolen],
+  );
+  const lease = async (): Promise<unknown> =>
+    (await fresh.sql("select lease_until from stint.job where id = $1", [kept]))[0]?.["lease_until"];
+  const first = String(await lease());
+  await until(async () => String(await lease()) !== first, { message: "its neighbour is renewed, or back" });
+  letGo();
+  await seen("settled", () => worker.running === 0 && entered.length > before + 2);
+
+  expect(entered).not.toContain(stolen);
+  expect(await fresh.client().get(stolen!)).toMatchObject({ state: "running", worker: "thief", epoch: 2 });
+});
+
+test("a waiting job that somebody has locked keeps neither the others from going back nor leases from being kept", async () => {
+  const fresh = await freshSchema();
+  const { waiting, holding } = await workerWithWaiting(fresh, { lease: "1s", rescueEvery: "1h" });
+  const client = await adminClient(fresh.url);
+  onTestFinished(() => client.end());
+  const [locked, ...others] = waiting();
+  await client.query("begin");
+  await client.query(`select from "${fresh.schema}".job where id = $1 for update`, [locked]);
+
+  await until(async () => (await stored(fresh, others)).every(({ state }) => state === "ready"), {
+    message: "the others are ready again",
+    deadlineMs: 8_000,
+  });
+  const kept = await fresh.sql(
+    "select from stint.job where id = any ($1) and lease_until > clock_timestamp()",
+    [holding],
+  );
+  expect(kept).toHaveLength(2);
+  await client.query("rollback");
+  await until(async () => (await stored(fresh, [locked!]))[0]?.["state"] === "ready", {
+    message: "it goes back, too",
+  });
+  expect(await stored(fresh, [locked!])).toEqual([untouched]);
+});

@@ -1,0 +1,104 @@
+import { expect, test } from "vitest";
+import { defineJob, handle, typed, type WorkerOptions } from "#stint/index.js";
+import { startCutProxy, type CutProxy } from "../support/cut-proxy.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<object>() });
+const duties = ["claim", "promote", "rescue"] as const;
+
+/** A worker that only polls, with nothing to do, and what it sends. Its first looks around are over. */
+async function startIdle(
+  fresh: Fresh,
+  options: Partial<WorkerOptions> = {},
+): Promise<{
+  proxy: CutProxy;
+  ran: string[];
+  count: (name: string) => number;
+  glances: (more: number) => Promise<void>;
+}> {
+  const proxy = await startCutProxy(fresh.url);
+  const ran: string[] = [];
+  await startWorker(fresh.client({ database: proxy.url, wake: "none" }), {
+    poll: 100,
+    rescueEvery: 100,
+    handlers: [handle(work, ({ id }) => void ran.push(id))],
+    ...options,
+  });
+  // By the name each was prepared under, which is sent with every call.
+  const count = (name: string): number => proxy.count(`${fresh.schema}.${name}`);
+  const glances = async (more: number): Promise<void> => {
+    const enough = count("glance") + more;
+    await until(() => count("glance") >= enough, { message: `it looks around ${more} times` });
+  };
+  const others = (): number => proxy.count("") - count("glance");
+  for (let before = -1; before !== others();) {
+    before = others();
+    await glances(4);
+  }
+  return { proxy, ran, count, glances };
+}
+
+test("a worker with nothing to do sends one statement at every poll, and no other between", async () => {
+  const fresh = await freshSchema();
+  const { proxy, count, glances } = await startIdle(fresh);
+  const before = { all: proxy.count(""), glance: count("glance"), duties: duties.map(count) };
+  await glances(10);
+
+  expect(duties.map(count)).toEqual(before.duties);
+  expect(proxy.count("") - before.all).toBe(count("glance") - before.glance);
+});
+
+test("when the look around finds a ready job, it is claimed", async () => {
+  const fresh = await freshSchema();
+  const { ran, count } = await startIdle(fresh);
+  const before = count("claim");
+  // Nobody tells the worker.
+  const { id } = await fresh.client({ wake: "none" }).enqueue(work, {});
+  await until(() => ran.includes(id), { message: "the job runs" });
+
+  expect(count("claim")).toBeGreaterThan(before);
+});
+
+test("when it finds a job that will be due, that is made ready at its time, and not looked for before", async () => {
+  const fresh = await freshSchema();
+  const { ran, count, glances } = await startIdle(fresh);
+  const before = count("promote");
+  const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: 1_500 });
+  await glances(5);
+  expect(count("promote") - before).toBe(0);
+  await until(() => ran.includes(id), { message: "the job runs" });
+
+  expect(count("promote") - before).toBeGreaterThan(0);
+  expect(count("promote") - before).toBeLessThanOrEqual(3);
+});
+
+test("when it finds a lease that runs out, the job is taken back after that, and not looked for before", async () => {
+  const fresh = await freshSchema();
+  const { ran, count, glances } = await startIdle(fresh);
+  const before = count("rescue");
+  const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: "1h" });
+  await fresh.sql(
+    `update stint.job
+     set state = 'running', attempts = 1, epoch = 1, lease_id = gen_random_uuid(), worker = 'dead',
+       claimed_at = now(), lease_until = clock_timestamp() + interval '1.5 s'`,
+  );
+  await glances(5);
+  expect(count("rescue") - before).toBe(0);
+  await until(() => ran.includes(id), { message: "the job runs" });
+
+  expect(await fresh.client().get(id)).toMatchObject({ state: "succeeded", crashes: 1 });
+});
+
+test("when it finds a suspect, that is run, alone", async () => {
+  const fresh = await freshSchema();
+  const { ran, count } = await startIdle(fresh);
+  const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: "1h" });
+  await fresh.sql(
+    "update stint.job set state = 'parked', reason = 'quarantine', crashes = 2, run_at = now()",
+  );
+  await until(() => ran.includes(id), { message: "the job runs" });
+
+  expect(count("claim-quarantined")).toBeGreaterThan(0);
+});

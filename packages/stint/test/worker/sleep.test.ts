@@ -1,0 +1,196 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
+import { defineJob, handle, typed, type Stint, type WorkerOptions } from "#stint/index.js";
+import { startCutProxy, type CutProxy } from "../support/cut-proxy.ts";
+import { adminClient } from "../support/database.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
+import { startWorker, type Watched } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<object>() });
+
+type Sleeper = Watched & {
+  readonly stint: Stint;
+  readonly proxy: CutProxy;
+  readonly ran: string[];
+  /** Resolves when the worker has said that it sleeps, and what it had sent before is answered. */
+  readonly asleep: () => Promise<void>;
+};
+
+/** A worker that soon falls asleep. Everything it sends, on any of its connections, goes through the proxy. */
+async function startSleeper(fresh: Fresh, options: Partial<WorkerOptions> = {}): Promise<Sleeper> {
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url });
+  const ran: string[] = [];
+  const watched = await startWorker(stint, {
+    sleep: "200ms",
+    handlers: [handle(work, ({ id }) => void ran.push(id))],
+    ...options,
+  });
+  const asleep = async (): Promise<void> => {
+    await until(
+      async () => {
+        const [row] = await fresh.sql("select asleep, hears from stint.worker where id = $1", [
+          watched.worker.id,
+        ]);
+        return row?.["asleep"] === true && row["hears"] === true;
+      },
+      { message: "the worker sleeps" },
+    );
+    // Upkeep that was under way when it fell asleep comes to its end.
+    await until(async () => (await fresh.sql(underWay, [fresh.schema])).length === 0, {
+      message: "nothing is under way",
+    });
+    await wait(100);
+  };
+  return { ...watched, stint, proxy, ran, asleep };
+}
+
+/** What is said to this installation's workers, from now on. */
+async function hearWakes(fresh: Fresh): Promise<{ heard: () => Promise<string[]> }> {
+  const client = await adminClient(fresh.url);
+  onTestFinished(() => client.end());
+  const hints: string[] = [];
+  client.on("notification", ({ payload }) => void hints.push(payload ?? ""));
+  await client.query(`listen "stint:${fresh.schema}"`);
+  return {
+    async heard() {
+      // Whatever was said before this one has been heard by the time it comes.
+      await fresh.sql("select pg_notify(stint.wake_channel(), 'mark')");
+      await until(() => hints.includes("mark"), { message: "the mark is heard" });
+      return hints.splice(0).filter((hint) => hint !== "mark");
+    },
+  };
+}
+
+const underWay = `
+  select from pg_stat_activity
+  where pid <> pg_backend_pid() and state <> 'idle' and query like '%' || $1 || '%'`;
+
+/** How much clients have sent, of whatever kind. */
+const sent = (proxy: CutProxy): number => proxy.count("");
+
+test("a worker that sleeps sends nothing at all", async () => {
+  const fresh = await freshSchema();
+  const { proxy, asleep } = await startSleeper(fresh);
+  await asleep();
+  const before = sent(proxy);
+  await wait(2_000);
+
+  expect(sent(proxy) - before).toBe(0);
+});
+
+test("it wakes for a job of another client, runs it, and sleeps again", async () => {
+  const fresh = await freshSchema();
+  const { stint, ran, asleep } = await startSleeper(fresh);
+  const other = fresh.client();
+  for (const round of [1, 2]) {
+    await asleep();
+    const { id } = await other.enqueue(work, {});
+    await other.waitFor(id, { timeout: "5s" });
+    expect(ran).toHaveLength(round);
+  }
+  expect((await stint.workers())[0]).toMatchObject({ asleep: false });
+});
+
+test("it wakes for a job of its own process that no wake was sent for", async () => {
+  const fresh = await freshSchema();
+  const { stint, ran, asleep } = await startSleeper(fresh);
+  await asleep();
+  await fresh.sql("update stint.worker set hears = false");
+  const { heard } = await hearWakes(fresh);
+  const { id } = await stint.enqueue(work, {});
+  await until(() => ran.includes(id), { message: "the job runs" });
+
+  expect(await heard()).toEqual([]);
+});
+
+test("it wakes when it is told to, and takes what it was not told of", async () => {
+  const fresh = await freshSchema();
+  const { worker, ran, asleep } = await startSleeper(fresh);
+  await asleep();
+  await fresh.sql("update stint.worker set hears = false");
+  const { id } = await fresh.client().enqueue(work, {});
+  await wait(300);
+  expect(ran).toEqual([]);
+  worker.wake();
+  await until(() => ran.includes(id), { message: "the job runs" });
+});
+
+test("it wakes in time for a job that was scheduled before it fell asleep, and for one scheduled while it slept", async () => {
+  const fresh = await freshSchema();
+  const other = fresh.client();
+  const early = await other.enqueue(work, {}, { delay: 4_000 });
+  const { ran, asleep } = await startSleeper(fresh);
+  await asleep();
+  expect(ran).toEqual([]);
+  const soon = await other.enqueue(work, {}, { delay: 50 });
+  await until(() => ran.includes(soon.id), { message: "the job scheduled meanwhile runs" });
+  await until(() => ran.includes(early.id), { message: "the job scheduled before runs" });
+  const late = await other.get(early.id);
+
+  expect(late!.claimedAt!.getTime() - late!.runAt.getTime()).toBeLessThan(2_000);
+});
+
+test("enqueuers send it wakes however long it has slept, and none to one that only fell silent", async () => {
+  const fresh = await freshSchema();
+  const { ran, asleep } = await startSleeper(fresh);
+  await asleep();
+  await fresh.sql("update stint.worker set seen_at = now() - interval '2 hours'");
+  const { heard } = await hearWakes(fresh);
+  const { id } = await fresh.client().enqueue(work, {});
+  await until(() => ran.includes(id), { message: "the job runs" });
+  expect(await heard()).toContain("ready:default");
+
+  await asleep();
+  await fresh.sql("update stint.worker set seen_at = now() - interval '2 hours', asleep = false");
+  const other = fresh.client();
+  await other.enqueue(work, {});
+  await other.close();
+  expect(await heard()).toEqual([]);
+});
+
+test("an enqueue within somebody's transaction wakes it at the commit", async () => {
+  const fresh = await freshSchema();
+  const { ran, asleep } = await startSleeper(fresh);
+  await asleep();
+  await fresh.sql("update stint.worker set seen_at = now() - interval '2 hours'");
+  const [row] = await fresh.sql("select stint.enqueue('work', '{}') as id");
+  await until(() => ran.length > 0, { message: "the job runs" });
+  expect(ran).toEqual([row?.["id"]]);
+});
+
+test("it does not fall asleep before it has taken back what a dead worker left", async () => {
+  const fresh = await freshSchema();
+  const { id } = await fresh.client().enqueue(work, {});
+  await fresh.sql(
+    `update stint.job
+     set state = 'running', attempts = 1, epoch = 1, lease_id = gen_random_uuid(), worker = 'dead',
+       claimed_at = now() - interval '1 hour', lease_until = now() - interval '1 hour'`,
+  );
+  // Its first look for leases rests for longer than it takes to fall asleep.
+  const { ran } = await startSleeper(fresh, { rescueEvery: "2s" });
+  await until(() => ran.length > 0, { message: "the job runs", deadlineMs: 10_000 });
+  expect(ran).toEqual([id]);
+});
+
+test("it does not fall asleep while a job runs, and stops from its sleep at once", async () => {
+  const fresh = await freshSchema();
+  const { stint, worker, asleep } = await startSleeper(fresh, {
+    handlers: [handle(work, async () => await wait(1_000))],
+  });
+  const { id } = await stint.enqueue(work, {});
+  await until(() => worker.running === 1, { message: "the job runs" });
+  await until(
+    async () => {
+      expect((await stint.workers())[0]!.asleep).toBe(false);
+      return worker.running === 0;
+    },
+    { message: "the job has run" },
+  );
+  expect(await stint.waitFor(id, { timeout: "5s" })).toBeNull();
+  await asleep();
+
+  expect(await worker.stop()).toMatchObject({ drained: 0, released: 0 });
+  expect(await fresh.sql("select from stint.worker")).toEqual([]);
+});
