@@ -15,15 +15,13 @@ as $$
   )::uuid
 $$;
 
--- The channel of this installation's wakes. Carries the schema, so two installations never meet.
+-- The channel of this installation's wakes. Carries the schema, so two installations never meet. The qualifier in the text
+-- becomes that schema when this is installed, and all of it a constant when a statement is planned: looking the schema up
+-- cost more than the wake.
 create function stint.wake_channel() returns text
-language sql stable
-set search_path = pg_catalog, pg_temp
+language sql immutable parallel safe
 as $$
-  select 'stint:' || n.nspname
-  from pg_class c
-  join pg_namespace n on n.oid = c.relnamespace
-  where c.oid = 'stint.job'::regclass
+  select 'stint:' || btrim(split_part('stint.job', '.', 1), '"')
 $$;
 
 -- The first attempt and the latest ones stay; what falls out is in the middle.
@@ -50,11 +48,99 @@ $$;
 
 -- ---- Enqueueing ------------------------------------------------------------------------------------
 
--- Every enqueue, from TypeScript or SQL, ends in enqueue_rows. `p_rows` is an array of checked rows; the
--- answer has one row per input row, by ordinal. `p_notify` says whether to wake workers within this
--- transaction; `hears` tells the caller whether anybody would hear a wake sent after it.
+-- Every enqueue, from TypeScript or SQL, ends in one of two functions: enqueue_new for jobs that can meet no other, and
+-- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction; `hears` tells the
+-- caller whether anybody would hear a wake sent after it.
 --
--- Runs with its owner's rights, so that an enqueue-only role needs no right on any table.
+-- Both run with their owner's rights, so that an enqueue-only role needs no right on any table.
+
+-- Jobs with ids just made and without dedupe keys, which is most of them: all are created, so the answer is only who
+-- hears. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
+-- `p_more` has an object of further fields for each job, as in enqueue_rows, or is null when no job has any.
+create function stint.enqueue_new(
+  p_ids uuid[], p_kinds text[], p_queues text[], p_payloads jsonb, p_more jsonb, p_notify boolean
+) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now   timestamptz := clock_timestamp();
+  -- A worker that died while it listened hears nothing; one that is asleep is not seen and hears.
+  v_hears boolean := exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
+  v_given integer := cardinality(p_ids);
+  v_rows  integer := 0;
+begin
+  if p_more is not null then
+    insert into stint.job (
+      id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+      key, tenant, tags, meta, payload
+    )
+    select
+      i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]),
+      case when t.run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
+      coalesce((i.more ->> 'priority')::smallint, 0), coalesce(t.run_at, v_now), v_now,
+      (i.more ->> 'max_attempts')::integer, (i.more ->> 'max_crashes')::integer,
+      (i.more ->> 'timeout_ms')::bigint, (i.more ->> 'lease_ms')::bigint,
+      i.more ->> 'key', i.more ->> 'tenant',
+      case when i.more ? 'tags' then array(select jsonb_array_elements_text(i.more -> 'tags')) end,
+      i.more -> 'meta', i.payload
+    from rows from (
+      unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
+    ) as i (id, kind, queue, payload, more),
+    lateral (select coalesce(
+      (i.more ->> 'run_at')::timestamptz, v_now + (i.more ->> 'delay_ms')::bigint * interval '1 millisecond'
+    ) as run_at) t
+    on conflict do nothing;
+    get diagnostics v_rows = row_count;
+  else
+    -- Being ready for a conflict costs one more record in the log for every row. Many rows do better to try without; in
+    -- the first write of a transaction only, because many subtransactions in one slow down the whole server.
+    if v_given >= 100 and pg_current_xact_id_if_assigned() is null then
+      begin
+        insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
+        select i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]), 'ready', v_now, v_now, i.payload
+        from rows from (unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads))
+          as i (id, kind, queue, payload);
+        v_rows := v_given;
+      exception
+        when unique_violation then null;
+      end;
+    end if;
+    if v_rows = 0 then
+      insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
+      select i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]), 'ready', v_now, v_now, i.payload
+      from rows from (unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads))
+        as i (id, kind, queue, payload)
+      on conflict do nothing;
+      get diagnostics v_rows = row_count;
+    end if;
+  end if;
+
+  -- An id that is there already means that job. Those just written are found by theirs.
+  if v_rows < v_given then
+    perform stint.enqueue_row(
+      coalesce(nullif(i.more, 'null'), '{}') || jsonb_build_object('id', i.id, 'kind', coalesce(i.kind, p_kinds[1]),
+        'queue', coalesce(i.queue, p_queues[1]), 'payload', i.payload), v_now)
+    from rows from (
+      unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
+    ) as i (id, kind, queue, payload, more);
+  end if;
+
+  -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
+  if p_notify and v_hears and pg_notification_queue_usage() < 0.5 then
+    perform pg_notify(stint.wake_channel(), hint)
+    from (
+      select distinct case when i.more ? 'run_at' or i.more ? 'delay_ms' then 'due'
+                           else 'ready:' || coalesce(i.queue, p_queues[1]) end as hint
+      from rows from (unnest(p_ids), unnest(p_queues), jsonb_array_elements(p_more)) as i (id, queue, more)
+    ) hints;
+  end if;
+  return v_hears;
+end
+$$;
+
+-- Any jobs, among them those with a dedupe key and those that may have been enqueued before. `p_rows` is an array of
+-- checked rows; the answer has one row per input row, by ordinal.
 create function stint.enqueue_rows(p_rows jsonb, p_notify boolean)
 returns table (ordinal integer, id uuid, created boolean, hears boolean)
 language plpgsql volatile security definer
@@ -63,8 +149,8 @@ as $$
 #variable_conflict use_column
 declare
   v_now   timestamptz := clock_timestamp();
-  -- A worker that died while it listened hears nothing.
-  v_hears boolean := exists (select from stint.worker w where w.hears and w.seen_at > clock_timestamp() - interval '1 minute');
+  -- A worker that died while it listened hears nothing; one that is asleep is not seen and hears.
+  v_hears boolean := exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
   v_row   jsonb;
 begin
   hears := v_hears;

@@ -89,7 +89,9 @@ export class Stint implements Enqueues {
       db: this.#db,
       patientDb: this.#patientDb,
       ready: () => this.#checkSchema(),
-      onEnqueued: (rows, answers) => this.#waker.enqueued(rows, answers, options.wake === "notify"),
+      wakes: () => options.wake === "notify" && this.#waker.ridesAlong(),
+      onEnqueued: (rows, answers, woke) =>
+        this.#waker.enqueued(rows, answers, options.wake === "notify" && !woke),
     });
     this.#waiting = new Waiting(this.#db);
     this.#jobs = new Jobs(this.#db, options.actor, (hint) =>

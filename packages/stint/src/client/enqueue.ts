@@ -21,7 +21,9 @@ export type EnqueuerOptions = {
   patientDb: Db;
   /** Called before every try: refuses a schema this code cannot work with. */
   ready: () => Promise<void>;
-  onEnqueued: (rows: readonly EncodedRow[], answers: readonly EnqueuedRow[]) => void;
+  /** Whether an enqueue sent now should wake workers by its own commit. */
+  wakes: () => boolean;
+  onEnqueued: (rows: readonly EncodedRow[], answers: readonly EnqueuedRow[], woke: boolean) => void;
 };
 
 /**
@@ -45,19 +47,20 @@ export class Enqueuer {
   }
 
   /** One job. Committed when this resolves. */
-  async one(row: EncodedRow): Promise<EnqueuedRow> {
+  one(row: EncodedRow): Promise<EnqueuedRow> {
     // A deduplicated job may have to wait for another transaction's end. Nobody else should wait with it.
-    if (row.row.dedupe_key !== undefined) return (await this.send([row]))[0] as EnqueuedRow;
-    return await this.#plain.submit(row);
+    if (row.row.dedupe_key !== undefined) return this.send([row]).then(([answer]) => answer as EnqueuedRow);
+    return this.#plain.submit(row);
   }
 
   /** Many jobs: all of them, or none. */
   async send(rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
-    const sending = this.#persistently(rows);
+    const wakes = this.#options.wakes();
+    const sending = this.#persistently(rows, wakes);
     this.#out.add(sending);
     try {
       const answers = await sending;
-      this.#options.onEnqueued(rows, answers);
+      this.#options.onEnqueued(rows, answers, wakes);
       return answers;
     } finally {
       this.#out.delete(sending);
@@ -87,7 +90,7 @@ export class Enqueuer {
    * Send until it is answered. A repeat carries the same ids and says so, and the database then finds the job whether
    * it is still live or has finished meanwhile; so an answer lost on the way cannot make a second job.
    */
-  async #persistently(rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
+  async #persistently(rows: readonly EncodedRow[], wakes: boolean): Promise<EnqueuedRow[]> {
     const { db, patientDb, ready } = this.#options;
     const waits = rows.some((row) => row.row.dedupe_key !== undefined);
     const recovery = new Recovery();
@@ -98,7 +101,7 @@ export class Enqueuer {
       try {
         await ready();
         sent = true;
-        return await enqueueAll(waits ? patientDb : db, patientDb, toSend);
+        return await enqueueAll(waits ? patientDb : db, patientDb, toSend, wakes);
       } catch (error) {
         const lost = error instanceof ConnectionLost;
         if (lost && sent) {
@@ -118,9 +121,14 @@ export class Enqueuer {
   }
 }
 
-async function enqueueAll(db: Db, patientDb: Db, rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
-  if (inBatches(rows, largestStatement).length === 1) return await enqueue(db, rows, false);
-  return await patientDb.transaction(async (tx) => await enqueueBatches(tx, rows, false));
+async function enqueueAll(
+  db: Db,
+  patientDb: Db,
+  rows: readonly EncodedRow[],
+  wakes: boolean,
+): Promise<EnqueuedRow[]> {
+  if (inBatches(rows, largestStatement).length === 1) return await enqueue(db, rows, wakes);
+  return await patientDb.transaction(async (tx) => await enqueueBatches(tx, rows, wakes));
 }
 
 /** Enqueue in the user's transaction: sent once, and whatever goes wrong reaches them as it is. */

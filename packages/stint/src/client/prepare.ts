@@ -63,20 +63,19 @@ const earliestRunAt = 0;
  * Check everything about one job before anything is written, and encode it once. All of it is read before the
  * first await: what the caller changes in the payload after the call does not change the job.
  */
-export async function prepareRow(
+export function prepareRow(
   definition: JobDefinition,
   payload: unknown,
   options: EnqueueOptions,
   maxPayloadBytes: number,
-): Promise<EncodedRow> {
+): EncodedRow | Promise<EncodedRow> {
   const { kind } = definition;
   refuseUnknownKeys(`enqueue("${kind}")`, options, keys);
   const checked = validate(definition.payload, payload, { kind, root: "payload" });
   // Whoever throws first is heard; the other must not end the process as an unhandled rejection.
   if (isThenable(checked)) checked.then(undefined, () => undefined);
   const row = encodeRow(definition, payload, options, maxPayloadBytes);
-  if (isThenable(checked)) await checked;
-  return row;
+  return isThenable(checked) ? checked.then(() => row) : row;
 }
 
 function encodeRow(
@@ -114,6 +113,8 @@ function encodeRow(
 
 /** Only what this very job is given. The kind's own policy is its worker's to know, as it stands when the job runs. */
 function setPolicy(row: EnqueueRow, what: string, options: EnqueueOptions): void {
+  const { attempts: given, timeout, lease, maxCrashes: crashes } = options;
+  if ((given ?? timeout ?? lease ?? crashes) === undefined) return;
   const { attempts, maxCrashes, timeoutMs, leaseMs } = resolveKindPolicy(what, options);
   if (attempts !== undefined) row.max_attempts = attempts;
   if (maxCrashes !== undefined) row.max_crashes = maxCrashes;

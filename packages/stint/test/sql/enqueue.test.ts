@@ -74,6 +74,69 @@ test("every field reaches its column; what is left out takes the default", async
   });
 });
 
+test("jobs of one batch keep their own kind, queue and fields, whatever their neighbours have", async () => {
+  const fresh = await freshSchema();
+  const names = ["null", 'quo"ted', "back\\slash", "comma,brace}", "null"];
+
+  const rows = await add(
+    fresh.db,
+    names.map((name, index) => ({
+      kind: name,
+      queue: `of ${name}`,
+      payload: index,
+      ...(index === 2 ? { priority: 7, meta: { a: null } } : {}),
+    })),
+  );
+
+  const kept = await Promise.all(rows.map(async ({ id }) => await stored(fresh, id)));
+  expect(
+    kept.map((row) => [row["kind"], row["queue"], row["payload"], row["priority"], row["meta"]]),
+  ).toEqual(
+    names.map((name, index) => [
+      name,
+      `of ${name}`,
+      index,
+      index === 2 ? 7 : 0,
+      index === 2 ? { a: null } : null,
+    ]),
+  );
+});
+
+test("no rows at all are enqueued without complaint", async () => {
+  const fresh = await freshSchema();
+
+  expect(await add(fresh.db, [])).toEqual([]);
+  expect(await count(fresh)).toBe(0);
+});
+
+test.each([10, 500])("among %i jobs, one whose id is taken is the job that has it", async (many) => {
+  const fresh = await freshSchema();
+  const taken = await addOne(fresh.db, { payload: "first" });
+
+  const answer = await add(
+    fresh.db,
+    Array.from({ length: many }, (_, index) => (index === 5 ? { id: taken, payload: "second" } : {})),
+  );
+
+  expect(answer.every((row) => row.created)).toBe(true);
+  expect(answer[5]?.id).toBe(taken);
+  expect(await count(fresh)).toBe(many);
+  expect((await stored(fresh, taken))["payload"]).toBe("first");
+});
+
+test("large batches in one transaction make one subtransaction at most", async () => {
+  const fresh = await freshSchema();
+  const batch = Array.from({ length: 200 }, () => ({}));
+
+  await fresh.db.transaction(async (tx) => {
+    for (let n = 0; n < 4; n++) await add(tx, batch);
+  });
+
+  expect(await count(fresh)).toBe(800);
+  const writers = await fresh.sql(`select distinct xmin::text from stint.job`);
+  expect(writers.length).toBeLessThanOrEqual(2);
+});
+
 test("a time to come makes the job scheduled; a time that has passed makes it ready, in its old place", async () => {
   const fresh = await freshSchema();
 
@@ -204,6 +267,22 @@ test("the answer says whether any worker listens", async () => {
 
   expect(before.map((row) => row.hears)).toEqual([false]);
   expect(after.map((row) => row.hears)).toEqual([true, true]);
+});
+
+test("a worker that is asleep listens, however long it was not seen; one that was lost does not", async () => {
+  const fresh = await freshSchema();
+  const heard = async (asleep: boolean): Promise<boolean[]> => {
+    await fresh.sql(
+      `insert into stint.worker (id, host, pid, version, pools, kinds, hears, asleep, seen_at)
+       values ('w', 'h', 1, 'v', '{}', '{}', true, $1, now() - interval '1 hour')
+       on conflict (id) do update set asleep = excluded.asleep`,
+      [asleep],
+    );
+    return (await add(fresh.db)).concat(await add(fresh.db, [{ again: true }])).map((row) => row.hears);
+  };
+
+  expect(await heard(false)).toEqual([false, false]);
+  expect(await heard(true)).toEqual([true, true]);
 });
 
 test("ids made by the database are version 7, and later ones sort later", async () => {

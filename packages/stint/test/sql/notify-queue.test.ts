@@ -17,7 +17,7 @@ afterAll(async () => {
 test("a full notification queue cannot fail the commit of a transaction that enqueues", async () => {
   const fresh = await freshSchema(server.url);
   await registerWorker(fresh.db, { id: "w", host: "h", pid: 1, version: "0", pools: {}, kinds: [] });
-  await beat(fresh.db, "w", true, false);
+  await beat(fresh.db, "w", { hears: true });
   const [sleeper, user] = [await adminClient(server.url), await adminClient(server.url)];
   // Somebody listens and never reads on: what is sent from now on stays in the queue.
   await sleeper.query("listen anything");
@@ -40,11 +40,18 @@ test("a full notification queue cannot fail the commit of a transaction that enq
       ]),
     ],
   );
+  const bare = await user.query(
+    forSchema(
+      "select stint.enqueue_new(array[gen_random_uuid()], '{work}', '{main}', '[1]', null, true) as hears",
+      fresh.schema,
+    ),
+  );
   await user.query("commit");
   await sleeper.end();
   await user.end();
 
   expect(rows).toEqual([{ created: true, hears: true }]);
-  expect(await fresh.sql("select from stint.job")).toHaveLength(1);
+  expect(bare.rows).toEqual([{ hears: true }]);
+  expect(await fresh.sql("select from stint.job")).toHaveLength(2);
   expect(await add(fresh.db, [{}])).toMatchObject([{ hears: true }]);
 });

@@ -1,0 +1,103 @@
+import { expect, test } from "vitest";
+import type { Db } from "../db/db.ts";
+import type { EncodedRow, EnqueueRow, EnqueuedRow } from "../sql/enqueue.ts";
+import { Waker } from "./waker.ts";
+
+/** A waker whose wakes are answered by hand. */
+function byHand() {
+  const wakes: { hints: unknown; answer: () => void; fail: () => void }[] = [];
+  let onWake = (): void => undefined;
+  const db = {
+    schema: "stint",
+    run: async (_: unknown, [hints]: readonly unknown[]) => {
+      await new Promise<void>((resolve, reject) => {
+        wakes.push({ hints, answer: resolve, fail: () => reject(new Error("connection lost")) });
+        onWake();
+      });
+      return [];
+    },
+  } as unknown as Db;
+  const next = (): Promise<void> => new Promise((resolve) => (onWake = resolve));
+  return { waker: new Waker(db), wakes, next, sent: () => wakes.map(({ hints }) => hints) };
+}
+
+const encoded = (row: Partial<EnqueueRow>): EncodedRow => ({
+  row: { id: "id", kind: "k", queue: "a", ...row },
+  payload: "1",
+  meta: undefined,
+});
+const answered = (rows: readonly EncodedRow[], hears: boolean, notCreated?: number): EnqueuedRow[] =>
+  rows.map((_, index) => ({ ordinal: index + 1, id: "id", created: index !== notCreated, hears }));
+
+test("after a quiet time a wake is sent at once", () => {
+  const { waker, sent } = byHand();
+  waker.tell(["ready:a"], true);
+  expect(sent()).toEqual([["ready:a"]]);
+});
+
+test("hints gather while a wake is on its way, each once, and none is forgotten", async () => {
+  const { waker, wakes, next, sent } = byHand();
+  waker.tell(["ready:a"], true);
+  waker.tell(["ready:b"], true);
+  waker.tell(["due", "ready:b"], true);
+  expect(sent()).toHaveLength(1);
+
+  const second = next();
+  wakes[0]?.answer();
+  await second;
+  waker.tell(["ready:a"], true);
+  const third = next();
+  wakes[1]?.fail();
+  await third;
+  wakes[2]?.answer();
+  await waker.idle();
+
+  expect(sent()).toEqual([["ready:a"], ["ready:b", "due"], ["ready:a"]]);
+});
+
+test("a stream of enqueues is told of a few times, not once for each", async () => {
+  const { waker, wakes, next } = byHand();
+  const began = performance.now();
+  for (let round = 0; round < 5; round++) {
+    const sent = next();
+    waker.tell(["ready:a"], true);
+    if (round > 0) await sent;
+    wakes[round]?.answer();
+    await Promise.resolve();
+  }
+  await waker.idle();
+
+  expect(wakes).toHaveLength(5);
+  // Each at least two milliseconds after the one before, less what timers may be early.
+  expect(performance.now() - began).toBeGreaterThan(4);
+});
+
+test("what was created is told by queue, what runs later as due, and what existed not at all", () => {
+  const { waker, sent } = byHand();
+  const heard: string[] = [];
+  waker.listen((hint) => heard.push(hint));
+  const rows = ["a", "a", "b", "a", "c"].map((queue) => encoded({ queue }));
+  rows.push(
+    encoded({ queue: "d", delay_ms: 5 }),
+    encoded({ queue: "e", run_at: "2999-01-01T00:00:00.000Z" }),
+  );
+  waker.enqueued(rows, answered(rows, true, 4), true);
+
+  expect(sent()).toEqual([["ready:a", "ready:b", "due"]]);
+  expect(heard).toEqual(["ready:a", "ready:b", "due"]);
+});
+
+test("where nobody else listens only the workers of this process are told", async () => {
+  const { waker, sent } = byHand();
+  const heard: string[] = [];
+  const stop = waker.listen((hint) => heard.push(hint));
+  const rows = [encoded({})];
+  waker.enqueued(rows, answered(rows, false), true);
+  waker.enqueued(rows, answered(rows, true), false);
+  stop();
+  waker.enqueued(rows, answered(rows, false), true);
+  await waker.idle();
+
+  expect(sent()).toEqual([]);
+  expect(heard).toEqual(["ready:a", "ready:a"]);
+});
