@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
+    include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "bench/core/*.test.ts"],
     globalSetup: ["packages/stint/test/support/global-setup.ts"],
     reporters: ["default", "./packages/stint/test/support/closing-line.ts"],
     testTimeout: 60_000,

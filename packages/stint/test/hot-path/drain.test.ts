@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { defineJob, entry, handle, typed } from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { countedServer, type CountedServer, type Sent } from "./counted-server.ts";
+import { planFaults } from "./plan-faults.ts";
+import { written, type Written } from "./written.ts";
+
+const jobs = 20_000;
+const work = defineJob("work", { payload: typed<{ text: string }>() });
+
+let server: CountedServer;
+beforeAll(async () => {
+  server = await countedServer();
+});
+afterAll(async () => {
+  await server.remove();
+});
+
+type Drain = { seconds: number; sent: Sent; written: Written };
+
+/** One worker, as it comes, runs jobs that do nothing until there are no more. */
+async function drain(fresh: Fresh): Promise<Drain> {
+  const payload = { text: "x".repeat(88) };
+  await fresh.client().enqueueMany(Array.from({ length: jobs }, () => entry(work, payload)));
+
+  const worker = fresh.client({ database: await server.urlAs("drainer") }).worker({
+    pools: { default: 10 },
+    signals: false,
+    handlers: [handle(work, async () => undefined)],
+  });
+  const drained = gate();
+  let settled = 0;
+  worker.on("settled", () => {
+    settled += 1;
+    if (settled === jobs) drained.open();
+  });
+  const from = await server.position();
+  const startedAt = performance.now();
+  await worker.start();
+  await drained.opened;
+  await worker.stop();
+  const seconds = (performance.now() - startedAt) / 1000;
+  const to = await server.position();
+  return { seconds, sent: await server.sentBy("drainer"), written: await written(fresh, from, to) };
+}
+
+/** What a worker sends whether or not there are jobs, and at most how often in the first second. No `renew`: quick jobs cost none. */
+const besides = {
+  "schema-version": 1,
+  "register-kinds": 1,
+  "register-worker": 1,
+  "forget-worker": 1,
+  listen: 1,
+  beat: 3,
+  glance: 3,
+  promote: 3,
+  rescue: 2,
+  "claim-quarantined": 2,
+  "reserve-quarantined": 2,
+  unserved: 1,
+  "forget-silent-workers": 1,
+  "make-partitions": 1,
+  "drop-partitions": 1,
+  "prune-dead": 1,
+  "prune-rest": 1,
+  "prune-windows": 1,
+  "prune-audit": 1,
+  // Only after a stall of a second, which hands back what waits for a slot, and tells of it.
+  "hand-back": 1,
+  wake: 1,
+};
+
+test("a drained job is few statements' share, three rows of its own and three index entries; nothing is sorted", async () => {
+  const fresh = await freshSchema(server.url);
+  const { seconds, sent, written: wrote } = await drain(fresh);
+  const { claim, "claim-onward": onward, succeed, ...others } = sent;
+  const claims = (claim?.calls ?? 0) + (onward?.calls ?? 0);
+
+  // A claim brings 500, or what this worker ends in 50 ms where that is less: a slow machine may need more claims, but has the time
+  // for them. The first few are small, until it is known how quick the worker is.
+  expect(claims).toBeLessThanOrEqual(20 + jobs / 500 + 20 * seconds);
+  // What one claim brought is settled in three statements at most: two that go at once, and one with all that gathered
+  // meanwhile.
+  expect(succeed?.calls).toBeLessThanOrEqual(3 * claims);
+
+  const tooOften = Object.entries(others).filter(([name, { calls }]) => {
+    const most = besides[name.split(" ")[0] as keyof typeof besides];
+    return most === undefined || calls > most + seconds;
+  });
+  expect(tooOften).toEqual([]);
+
+  // Enqueued, a job was a row and two entries. Claimed, it is a new version of that row, with entries among the ids and the
+  // leases; ended, the row goes and history has one, with one entry.
+  const claimed = (claim?.rows ?? 0) + (onward?.rows ?? 0);
+  const handedBack = sent["hand-back"]?.rows ?? 0;
+  const { "job LOCK": locks = 0, ...rows } = ofJobs(wrote);
+  expect(rows).toEqual({
+    "job UPDATE": claimed + handedBack,
+    "job_pkey entry": claimed + handedBack,
+    "job_lease entry": claimed,
+    ...(handedBack > 0 ? { "job_ready entry": handedBack } : {}),
+    "job DELETE": jobs,
+    "history INSERT": jobs,
+    "history_id_idx entry": jobs,
+  });
+  expect(claimed - handedBack).toBe(jobs);
+  // One to pick a row, and one more where its new version finds no room on the page and goes to another.
+  expect(locks).toBeLessThanOrEqual(2 * (claimed + handedBack));
+
+  expect(planFaults(await server.plansOf("drainer"))).toEqual([]);
+});
+
+/** Without the rows that stand for the worker and its kinds. */
+function ofJobs(wrote: Written): Written {
+  return Object.fromEntries(Object.entries(wrote).filter(([what]) => !/^(?:worker|kind)/.test(what)));
+}

@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createStint, defineJob, entry, handle, silentLogger, typed, type Stint } from "#stint/index.js";
+import { migrate } from "#stint/db/migrate.js";
+import { freshSchemaName } from "../support/database.ts";
+import { freshSchema } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+import { countedServer, type CountedServer } from "./counted-server.ts";
+import { planFaults } from "./plan-faults.ts";
+
+const work = defineJob("work", { payload: typed<{ n: number }>() });
+
+let server: CountedServer;
+let idler: Stint;
+let idleSince: number;
+// It idles while the other tests run: some of what it does comes only after ten seconds.
+beforeAll(async () => {
+  server = await countedServer();
+  const schema = freshSchemaName();
+  await migrate({ connection: server.url, schema });
+  idler = createStint({ database: await server.urlAs("idler"), schema, logger: silentLogger });
+  idleSince = performance.now();
+  await idler
+    .worker({ pools: { default: 10 }, signals: false, handlers: [handle(work, async () => undefined)] })
+    .start();
+});
+afterAll(async () => {
+  await idler.close();
+  await server.remove();
+});
+
+test("the leases of all jobs of a claim are renewed by one statement for each third of a lease", async () => {
+  const fresh = await freshSchema(server.url);
+  const running = 20;
+  const thirdMs = 1_500;
+  await fresh.client().enqueueMany(Array.from({ length: running }, (_, n) => entry(work, { n })));
+  const { opened, open } = gate();
+  const worker = fresh.client({ database: await server.urlAs("keeper") }).worker({
+    pools: { default: running },
+    signals: false,
+    lease: 3 * thirdMs,
+    handlers: [handle(work, async () => await opened)],
+  });
+  const startedAt = performance.now();
+  await worker.start();
+
+  const renew = await until(
+    async () => {
+      const sent = (await server.sentBy("keeper"))["renew"];
+      return sent !== undefined && sent.calls >= 3 && sent;
+    },
+    { message: "the leases were renewed three times" },
+  );
+  const thirds = (performance.now() - startedAt) / thirdMs;
+  open();
+
+  expect(renew).toMatchObject({ rows: running * (renew ? renew.calls : 0) });
+  // One more when it begins to hear wakes: what was cancelled before that, it was not told.
+  expect(renew && renew.calls).toBeLessThanOrEqual(thirds + 1);
+});
+
+test("no statement sorts or reads a whole table: retries, schedules, results, keys, cancels, priorities", async () => {
+  const fresh = await freshSchema(server.url);
+  const stint = fresh.client({ database: await server.urlAs("all-sorts"), jobs: [work] });
+  const flaky = defineJob("flaky", { payload: typed<{ n: number }>() });
+  const endless = defineJob("endless", { queue: "slow", payload: typed<null>() });
+  const begun = gate();
+  let done = 0;
+  const worker = stint.worker({
+    pools: { default: 20, slow: 2 },
+    signals: false,
+    lease: "1s",
+    backoff: { base: 50, factor: 1, cap: 100, jitter: "none" },
+    handlers: [
+      handle(work, async ({ payload }) => {
+        done += 1;
+        return { twice: payload.n * 2 };
+      }),
+      handle(flaky, async ({ attempt }) => {
+        if (attempt === 1) throw new Error("the first time it fails");
+        done += 1;
+      }),
+      handle(endless, async ({ signal }) => {
+        begun.open();
+        await new Promise((_, reject) => {
+          signal.addEventListener("abort", () => reject(signal.reason as Error));
+        });
+      }),
+    ],
+  });
+  await worker.start();
+  const { id } = await stint.enqueue(endless, null);
+  const many = Array.from({ length: 500 }, (_, n) => n);
+  await Promise.all([
+    ...many.map(async (n) => await stint.enqueue(work, { n }, { priority: n % 5, delay: n % 400 })),
+    ...many.map(async (n) => await stint.enqueue(work, { n }, { dedupe: { key: `k${n}` } })),
+    ...many.map(async (n) => await stint.enqueue(flaky, { n }, { key: `f${n}`, tags: ["a"] })),
+  ]);
+  await begun.opened;
+  await until(() => done === 1_500, { message: "all jobs are done" });
+  await stint.cancel(id);
+  await worker.stop();
+
+  const plans = await server.plansOf("all-sorts");
+  const seen = new Set(plans.map(({ name }) => name));
+  expect([...seen]).toEqual(
+    expect.arrayContaining([
+      "claim",
+      "claim-onward",
+      "finish",
+      "put-back",
+      "promote",
+      "renew",
+      "glance",
+      "enqueue_rows()",
+    ]),
+  );
+  expect(planFaults(plans)).toEqual([]);
+});
+
+test("a worker with nothing to do says little, and no statement of its upkeep sorts or reads a whole table", async () => {
+  await until(async () => "unserved" in (await server.sentBy("idler")), {
+    message: "the worker has looked for jobs that nobody serves",
+  });
+  const sent = await server.sentBy("idler");
+  const seconds = (performance.now() - idleSince) / 1000;
+  const total = Object.values(sent).reduce((sum, { calls }) => sum + calls, 0);
+
+  // Forty to begin with: registering, the first round of each duty, and the first looks after work, which come ever later.
+  expect(total).toBeLessThanOrEqual(40 + 0.3 * seconds);
+  expect(planFaults(await server.plansOf("idler"))).toEqual([]);
+});

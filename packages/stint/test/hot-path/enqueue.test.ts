@@ -1,0 +1,185 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { defineJob, entry, handle, typed, type Stint } from "#stint/index.js";
+import { adminClient } from "../support/database.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+import { countedServer, type CountedServer, type Sent } from "./counted-server.ts";
+import { planFaults } from "./plan-faults.ts";
+import { commits, written, type Written } from "./written.ts";
+
+const work = defineJob("work", { payload: typed<{ text: string }>() });
+const payload = { text: "x".repeat(88) };
+
+let server: CountedServer;
+beforeAll(async () => {
+  server = await countedServer();
+});
+afterAll(async () => {
+  await server.remove();
+});
+
+type Cost = { sent: Sent; written: Written; commits: number };
+
+/** What it costs to enqueue in this way, under a role of its own. */
+async function costOf(
+  fresh: Fresh,
+  role: string,
+  enqueue: (stint: Stint, url: string) => Promise<unknown>,
+): Promise<Cost> {
+  const url = await server.urlAs(role);
+  const stint = fresh.client({ database: url });
+  const from = await server.position();
+  await enqueue(stint, url);
+  const to = await server.position();
+  return {
+    sent: await server.sentBy(role),
+    written: await written(fresh, from, to),
+    commits: await commits(fresh, from, to),
+  };
+}
+
+/** A job that is ready is a row, an entry among the ids and one among the ready. */
+function readyJobs(count: number): Written {
+  return { "job INSERT": count, "job_pkey entry": count, "job_ready entry": count };
+}
+
+test("ten callers share their commits, and each job is a row and two index entries", async () => {
+  const fresh = await freshSchema(server.url);
+
+  const cost = await costOf(fresh, "callers", async (stint) => {
+    const callers = Array.from({ length: 10 }, async () => {
+      for (let sent = 0; sent < 1_000; sent++) await stint.enqueue(work, payload);
+    });
+    await Promise.all(callers);
+  });
+
+  // With two statements out and ten callers who do nothing but wait, there are five in each, if they split evenly.
+  const statements = cost.sent["enqueue-new"]?.calls ?? 0;
+  expect(statements).toBeLessThanOrEqual(10_000 / 3);
+  expect(cost.commits).toBe(statements);
+  expect(Object.keys(cost.sent).sort()).toEqual(["enqueue-new", "schema-version"]);
+  // A row that is ready to meet its like is written, then confirmed.
+  expect(cost.written).toEqual({ ...readyJobs(10_000), "job HEAP_CONFIRM": 10_000 });
+  expect(planFaults(await server.plansOf("callers"))).toEqual([]);
+});
+
+test("many jobs in one call are one statement and one commit", async () => {
+  const fresh = await freshSchema(server.url);
+
+  const cost = await costOf(fresh, "bulk", async (stint) => {
+    for (let call = 0; call < 10; call++)
+      await stint.enqueueMany(Array.from({ length: 1_000 }, () => entry(work, payload)));
+  });
+
+  expect(cost.sent["enqueue-new"]?.calls).toBe(10);
+  expect(cost.commits).toBe(10);
+  expect(cost.written).toEqual(readyJobs(10_000));
+  expect(planFaults(await server.plansOf("bulk"))).toEqual([]);
+});
+
+test("in a transaction of the user's, each enqueue is one statement and nothing is committed but that transaction", async () => {
+  const fresh = await freshSchema(server.url);
+
+  const cost = await costOf(fresh, "transaction", async (stint, url) => {
+    const client = await adminClient(url);
+    await client.query("begin");
+    for (let sent = 0; sent < 100; sent++) await stint.in(client).enqueue(work, payload);
+    await client.query("commit");
+    await client.end();
+  });
+
+  expect(cost.sent["enqueue-new"]?.calls).toBe(100);
+  expect(cost.commits).toBe(1);
+  expect(cost.written).toEqual({ ...readyJobs(100), "job HEAP_CONFIRM": 100 });
+});
+
+test("a job for later has an entry among the due instead, and jobs with keys have theirs", async () => {
+  const fresh = await freshSchema(server.url);
+
+  const later = await costOf(fresh, "later", async (stint) => {
+    await stint.enqueueMany(Array.from({ length: 1_000 }, () => entry(work, payload, { delay: "1h" })));
+  });
+  const keyed = await costOf(fresh, "keyed", async (stint) => {
+    await stint.enqueueMany(
+      Array.from({ length: 1_000 }, (_, n) =>
+        entry(work, payload, { key: `k${n}`, dedupe: { key: `k${n}` } }),
+      ),
+    );
+  });
+
+  expect(later.written).toEqual({
+    "job INSERT": 1_000,
+    "job HEAP_CONFIRM": 1_000,
+    "job_pkey entry": 1_000,
+    "job_due entry": 1_000,
+  });
+  expect(keyed.written).toEqual({
+    ...readyJobs(1_000),
+    "job HEAP_CONFIRM": 1_000,
+    "job_key entry": 1_000,
+    "job_dedupe entry": 1_000,
+  });
+  expect(planFaults(await server.plansOf("later"))).toEqual([]);
+  expect(planFaults(await server.plansOf("keyed"))).toEqual([]);
+});
+
+/** A worker with ten slots, under a role of its own; its handlers wait until the test is over. */
+async function startWorker(fresh: Fresh, role: string): Promise<{ entered: () => number; open: () => void }> {
+  const { opened, open } = gate();
+  let entered = 0;
+  const worker = fresh.client({ database: await server.urlAs(role) }).worker({
+    pools: { default: 10 },
+    signals: false,
+    handlers: [
+      handle(work, async () => {
+        entered += 1;
+        await opened;
+      }),
+    ],
+  });
+  await worker.start();
+  return { entered: () => entered, open };
+}
+
+async function burst(stint: Stint): Promise<void> {
+  await Promise.all(Array.from({ length: 1_000 }, async () => await stint.enqueue(work, payload)));
+}
+
+test("nothing wakes a worker that has no room", async () => {
+  const fresh = await freshSchema(server.url);
+  await fresh.client().enqueueMany(Array.from({ length: 10 }, () => entry(work, payload)));
+  const { entered, open } = await startWorker(fresh, "saturated");
+  await until(() => entered() === 10, { message: "every slot is taken" });
+
+  const { sent } = await costOf(fresh, "to-the-saturated", burst);
+  open();
+
+  expect(Object.keys(sent).sort()).toEqual(["enqueue-new", "schema-version"]);
+});
+
+test("a thousand enqueues at once wake an idle worker a few times", async () => {
+  const fresh = await freshSchema(server.url);
+  const { entered, open } = await startWorker(fresh, "idle");
+  await until(
+    async () => {
+      // It says so twice: when it starts, and when it hears.
+      const said = (await server.sentBy("idle"))["beat"]?.calls ?? 0;
+      return said >= 2 && (await fresh.sql("select from stint.worker where hears")).length === 1;
+    },
+    { message: "the worker hears wakes" },
+  );
+
+  const { sent } = await costOf(fresh, "to-the-idle", async (stint) => {
+    await burst(stint);
+    await until(() => entered() === 10, { message: "the worker took up the work" });
+    await stint.close();
+  });
+  open();
+
+  // All thousand come before anything is sent, and hundreds go in a statement; of each statement's jobs one wake may tell.
+  const { "enqueue-new": enqueues, wake } = sent;
+  expect(enqueues?.calls).toBeLessThanOrEqual(10);
+  expect(wake?.calls).toBeGreaterThanOrEqual(1);
+  expect(wake?.calls).toBeLessThanOrEqual(enqueues?.calls ?? 0);
+});

@@ -1,0 +1,166 @@
+import type { Client } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Run } from "#stint/db/db.js";
+import { claim, type Floor } from "#stint/sql/claim.js";
+import { glance } from "#stint/sql/glance.js";
+import { promote } from "#stint/sql/promote.js";
+import { succeed } from "#stint/sql/settle.js";
+import { newId } from "#stint/runtime/new-id.js";
+import { adminClient } from "../support/database.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { ownServer, type OwnServer } from "../support/own-server.ts";
+import { planned, prepare } from "../sql/explain.ts";
+import { hotFaults } from "../sql/hot-statements.ts";
+import { fillWithAMillion } from "./large-table.ts";
+
+let server: OwnServer;
+beforeAll(async () => {
+  server = await ownServer({
+    autovacuum: "off",
+    full_page_writes: "off",
+    wal_level: "minimal",
+    max_wal_senders: "0",
+    max_wal_size: "8GB",
+    shared_buffers: "512MB",
+    maintenance_work_mem: "256MB",
+    // A plan that is compiled is not counted otherwise, only slower to make.
+    jit: "off",
+  });
+});
+afterAll(async () => {
+  await server.remove();
+});
+
+type Touched = {
+  /** Pages it had in hand, for reading and writing. */
+  pages: number;
+  /** Rows that came out of an index. */
+  rows: number;
+  /** Rows that were read in vain. */
+  removed: number;
+};
+
+/** What running the statement of this call touches; undone afterwards. */
+async function touched(
+  client: Client,
+  schema: string,
+  call: (db: Run) => Promise<unknown>,
+): Promise<Touched> {
+  await client.query("set plan_cache_mode = force_generic_plan");
+  const values = await prepare(client, schema, call);
+  await client.query("begin");
+  const nodes = await planned(client, values, "analyze, buffers, timing off, format json");
+  await client.query("rollback");
+  const scans = nodes.filter((node) => node["Index Name"] !== undefined);
+  return {
+    pages: (nodes[0]?.["Shared Hit Blocks"] ?? 0) + (nodes[0]?.["Shared Read Blocks"] ?? 0),
+    rows: scans.reduce((sum, node) => sum + (node["Actual Rows"] ?? 0) * (node["Actual Loops"] ?? 0), 0),
+    removed: nodes.reduce((sum, node) => sum + (node["Rows Removed by Filter"] ?? 0), 0),
+  };
+}
+
+const claimInput = {
+  worker: "w",
+  leaseId: newId(),
+  takes: [{ queue: "a", limit: 10 }],
+  kinds: ["work"],
+  kindLeaseMs: {},
+  leaseMs: 30_000,
+};
+
+test("on a million jobs hot statements go by their index, sort nothing and touch a handful of rows", async () => {
+  const fresh = await freshSchema(server.url);
+  const client = await adminClient(fresh.url);
+  const faults: Record<string, string[]> = {};
+  await fresh.sql(`vacuum analyze stint.job`);
+  await fillWithAMillion(fresh);
+
+  faults["where statistics say there are none"] = await hotFaults(client, fresh.schema);
+  await fresh.sql(`vacuum analyze stint.job`);
+  faults["with statistics"] = await hotFaults(client, fresh.schema);
+
+  const [behind] = await fresh.sql<{ at: string; id: string }>(
+    `select run_at::text as at, id from stint.job where state = 'ready' and queue = 'a' and priority = 0
+     order by run_at, id offset 10000 limit 1`,
+  );
+  const floors: Floor[] = [{ queue: "a", priority: 0, runAt: behind!.at, id: behind!.id }];
+  const since = new Date().toISOString();
+  const costs = {
+    claim: await touched(client, fresh.schema, (db) => claim(db, claimInput)),
+    onward: await touched(client, fresh.schema, (db) => claim(db, claimInput, floors)),
+    glance: await touched(client, fresh.schema, (db) =>
+      glance(db, { queues: ["a", "b"], kinds: ["work"], since }),
+    ),
+    promote: await touched(client, fresh.schema, (db) => promote(db, 1_000)),
+  };
+
+  await fresh.sql(`delete from stint.job`);
+  faults["just drained"] = await hotFaults(client, fresh.schema);
+  await fresh.sql(`vacuum analyze stint.job`);
+  faults["drained and vacuumed"] = await hotFaults(client, fresh.schema);
+  await client.end();
+
+  expect(faults).toEqual({
+    "where statistics say there are none": [],
+    "with statistics": [],
+    "just drained": [],
+    "drained and vacuumed": [],
+  });
+  const pages = expect.any(Number) as number;
+  expect(costs).toEqual({
+    claim: { pages, rows: 10, removed: 0 },
+    onward: { pages, rows: 10, removed: 0 },
+    // The head of the queue, the next that is due, the first lease that runs out.
+    glance: { pages, rows: 3, removed: 0 },
+    // Those that are due, and the next.
+    promote: { pages, rows: 11, removed: 0 },
+  });
+  // Four or five levels of index to find the first. A row that changes is found, locked, read again and written, and its new
+  // version is put into two or three indexes by way of three or four levels: fifteen pages.
+  expect(costs.claim.pages).toBeLessThanOrEqual(10 + 10 * 20);
+  expect(costs.onward.pages).toBeLessThanOrEqual(10 + 10 * 20);
+  expect(costs.promote.pages).toBeLessThanOrEqual(10 + 10 * 20);
+  expect(costs.glance.pages).toBeLessThanOrEqual(4 * 5);
+});
+
+/** Run so many jobs, as a quick worker would; answers its floor. */
+async function drain(fresh: Fresh, jobs: number): Promise<Floor> {
+  let floors: Floor[] | undefined;
+  for (let done = 0; done < jobs;) {
+    const input = { ...claimInput, leaseId: newId(), takes: [{ queue: "a", limit: 1_000 }] };
+    const taken = await claim(fresh.db, input, floors);
+    const last = taken.at(-1)!;
+    floors = [{ queue: "a", priority: 0, runAt: last.runAt, id: last.fence.job }];
+    await succeed(
+      fresh.db,
+      taken.map(({ fence }) => fence),
+    );
+    done += taken.length;
+  }
+  return floors![0]!;
+}
+
+test("behind a forgotten transaction a claim from the floor touches few pages, and a sweep all that was drained", async () => {
+  const fresh = await freshSchema(server.url);
+  const [client, forgotten] = [await adminClient(fresh.url), await adminClient(fresh.url)];
+  const jobs = 50_000;
+  await fresh.sql(
+    `insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
+     select gen_random_uuid(), 'work', 'a', 'ready', now() + n * interval '1 us', now(), '{}'
+     from generate_series(1, $1::integer) n`,
+    [jobs + 100],
+  );
+  await forgotten.query("begin isolation level repeatable read");
+  await forgotten.query("select 1");
+  const floor = await drain(fresh, jobs);
+
+  const onward = await touched(client, fresh.schema, (db) => claim(db, claimInput, [floor]));
+  const sweep = await touched(client, fresh.schema, (db) => claim(db, claimInput));
+  await forgotten.query("rollback");
+  for (const session of [client, forgotten]) await session.end();
+
+  expect(onward).toMatchObject({ rows: 10, removed: 0 });
+  expect(onward.pages).toBeLessThanOrEqual(10 + 10 * 20);
+  // All pages of the table and of the index that the drained jobs are in. There are more than sixty rows on none of them.
+  expect(sweep.pages).toBeGreaterThan(jobs / 60);
+});

@@ -1,0 +1,37 @@
+import type { SeenPlan } from "./counted-server.ts";
+
+/**
+ * Who may sort, or read a whole table of jobs: nobody who does it for each job. Each of these runs once for a worker's
+ * start, or once in minutes, or sorts nothing but what it was given.
+ */
+const allowed = new Set([
+  // Once at the start, the kinds that one worker serves: all workers write them in one order.
+  "register-kinds: Sort",
+  // Every 75 seconds, at most 20 groups out of the first 200 jobs of each queue.
+  "unserved: Sort",
+  // Every ten minutes. The dead are read whole only while they are few, the rest only because it should be empty.
+  "prune-dead: Sort",
+  "prune-dead: Seq Scan history_dead",
+  "prune-rest: Seq Scan history_done_rest",
+  "prune-windows: Sort",
+  "drop_partitions(): Sort",
+  // The rows of one call, put in the order of their locks: jobs with a dedupe key, or enqueued again. The answer is
+  // put back in the order of the call.
+  "enqueue_rows(): Sort",
+  "enqueue: Sort",
+]);
+
+/** Sorts, and scans of whole tables of jobs, in plans that statements really ran with. */
+export function planFaults(plans: readonly SeenPlan[]): string[] {
+  const faults = plans.flatMap(({ name, nodes }) =>
+    nodes.flatMap((node) => {
+      const type = node["Node Type"];
+      const relation = node["Relation Name"] ?? "";
+      if (type.includes("Sort")) return [`${name}: ${type}`];
+      return type === "Seq Scan" && /^(?:job|history.*)$/.test(relation)
+        ? [`${name}: ${type} ${relation}`]
+        : [];
+    }),
+  );
+  return [...new Set(faults)].filter((fault) => !allowed.has(fault));
+}
