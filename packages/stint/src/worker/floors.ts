@@ -4,6 +4,9 @@ import type { Floor } from "../sql/claim.ts";
 
 /** Priorities of one queue that may have floors. */
 const mostFloors = 32;
+const inUseMs = 1_000;
+/** How long a queue with too many in use is swept. */
+const manyMs = 10_000;
 
 /**
  * Where claims begin. Each queue and priority has a floor: the last job this worker took from it. A claim looks at
@@ -11,16 +14,17 @@ const mostFloors = 32;
  * jobs that were handed back, priorities not met before.
  */
 export class Floors {
-  readonly #floors = new Map<string, Map<number, Floor>>();
+  readonly #floors = new Map<string, Map<number, Floor & { usedAt: number }>>();
   readonly #sweeps = new Sweeps();
   /** Queues whose last claim was not a sweep. */
   readonly #owed = new Set<string>();
-  /** Queues with more priorities than are worth a floor each. Every claim of them is a sweep. */
-  readonly #many = new Set<string>();
+  /** Queues with more priorities in use than are worth a floor each: every claim of them is a sweep, until then. */
+  readonly #manyUntil = new Map<string, number>();
 
   /** Where the next claim begins; undefined if it is to be a sweep. */
   from(queues: readonly string[], at: number): Floor[] | undefined {
-    if (this.#sweeps.inMs(at) === 0 || queues.some((queue) => this.#many.has(queue))) return undefined;
+    if (this.#sweeps.inMs(at) === 0) return undefined;
+    if (queues.some((queue) => at < (this.#manyUntil.get(queue) ?? 0))) return undefined;
     const floors = queues.flatMap((queue) => [...(this.#floors.get(queue)?.values() ?? [])]);
     return floors.length === 0 ? undefined : floors.sort((a, b) => a.priority - b.priority);
   }
@@ -29,33 +33,47 @@ export class Floors {
   claimed(
     queues: readonly string[],
     jobs: readonly ClaimedJob[],
-    sweep?: { sentAt: number; at: number; full: ReadonlySet<string> },
+    at: number,
+    sweep?: { sentAt: number; full: ReadonlySet<string> },
   ): void {
     for (const queue of queues) {
       if (sweep === undefined) this.#owed.add(queue);
       else this.#owed.delete(queue);
     }
-    if (sweep !== undefined) this.#sweeps.done(sweep.sentAt, sweep.at);
-    for (const job of jobs) this.#note(job, sweep?.full.has(job.queue) === true);
+    if (sweep !== undefined) this.#sweeps.done(sweep.sentAt, at);
+    for (const [index, job] of jobs.entries()) {
+      const next = jobs[index + 1];
+      if (next?.queue === job.queue && next.priority === job.priority) continue;
+      this.#note(job, at, sweep?.full.has(job.queue) === true);
+    }
   }
 
   /**
    * A sweep that took all it found, behind the floors, leaves them where they are: nothing else is there. One that could have
    * taken more lowers them to where it came, so that the next claims go on from there and need not wait for a sweep.
    */
-  #note({ queue, priority, runAt, fence: { job: id } }: ClaimedJob, lower: boolean): void {
+  #note({ queue, priority, runAt, fence: { job: id } }: ClaimedJob, at: number, lower: boolean): void {
     let floors = this.#floors.get(queue);
     if (floors === undefined) this.#floors.set(queue, (floors = new Map()));
     const floor = floors.get(priority);
-    if (floor === undefined && floors.size >= mostFloors) {
-      this.#many.add(queue);
-      return;
-    }
-    if (floor !== undefined && !lower && !isBefore(floor, runAt, id)) return;
-    floors.set(priority, { queue, priority, runAt, id });
+    // Those that were not used for the longest are first.
+    floors.delete(priority);
+    if (floor !== undefined && !lower && !isBefore(floor, runAt, id))
+      floors.set(priority, { ...floor, usedAt: at });
+    else floors.set(priority, { queue, priority, runAt, id, usedAt: at });
+    if (floors.size > mostFloors) this.#makeRoom(queue, floors, at);
   }
 
-  /** How long until something may be found that lies behind a floor; undefined if the last claim was a sweep. */
+  /** A priority that was used once is forgotten. If all are in use, floors would hide some of them from most claims. */
+  #makeRoom(queue: string, floors: Map<number, { usedAt: number }>, at: number): void {
+    for (const [priority, { usedAt }] of floors) {
+      if (at - usedAt < inUseMs) this.#manyUntil.set(queue, at + manyMs);
+      floors.delete(priority);
+      return;
+    }
+  }
+
+  /** How long until something may be found that lies behind a floor; undefined if the last claims were sweeps. */
   owedInMs(at: number): number | undefined {
     return this.#owed.size > 0 ? this.#sweeps.inMs(at) : undefined;
   }

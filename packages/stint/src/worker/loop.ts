@@ -179,7 +179,7 @@ export class ClaimLoop {
     this.#lastClaimAt = sentAt;
     const full = fullQueues(takes, jobs);
     this.#pauseUntil = full.size > 0 ? 0 : at + Math.min(partsBetween * (at - sentAt), longestPauseMs);
-    this.#floors.claimed(queues, jobs, floors === undefined ? { sentAt, at, full } : undefined);
+    this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
     slots.claimed(takes, jobs, at);
     if (jobs.length > 0) {
       this.#waits = 0;

@@ -15,9 +15,9 @@ export type WorkerOptions = KindOptions & {
   middlewares?: readonly Middleware[];
   /** Shown in the database and in logs. Default: host, process id and a random end. */
   name?: string;
-  /** Look for work at least this often. Default 6 s while wakes arrive, 1 s while they do not. */
+  /** Look for work at least this often. Default 7.5 s while wakes arrive, 1 s while they do not. */
   poll?: Duration;
-  /** Look for leases that run out at least this often. Default a third of the lease, 6 s at most. */
+  /** Look for leases that run out at least this often. Default a third of the lease, 7.5 s at most. */
   rescueEvery?: Duration;
   /**
    * Fall silent after so long without work, and send no statement at all until a wake comes, a scheduled job is due,
@@ -97,7 +97,7 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
     leaseMs,
     maxCrashes: requireInteger("worker.maxCrashes", input.maxCrashes ?? 3, { min: 1, max: 100 }),
     pollMs: input.poll === undefined ? undefined : toMs(input.poll, "worker.poll", { min: 10 }),
-    rescueEveryMs: toMs(input.rescueEvery ?? Math.min(6_000, leaseMs / 3), "worker.rescueEvery", {
+    rescueEveryMs: toMs(input.rescueEvery ?? Math.min(7_500, leaseMs / 3), "worker.rescueEvery", {
       min: 100,
     }),
     sleepMs: input.sleep === undefined ? undefined : toMs(input.sleep, "worker.sleep", { min: 100 }),

@@ -46,7 +46,7 @@ export type WorkerHome = {
 };
 
 const deafAfterMs = 500;
-const pollWithWakesMs = 6_000;
+const pollWithWakesMs = 7_500;
 const pollWithoutWakesMs = 1_000;
 /** What a stop may take on top of `drain` and `abort`, each: to record and hand back, to end its loops, to say goodbye. */
 const recordWithinMs = 2_000;

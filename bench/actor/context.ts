@@ -1,0 +1,37 @@
+import type { Client, Payload, Stores } from "../core/types.ts";
+import { nowMs } from "../core/clock.ts";
+
+/** What the tasks of one actor share. */
+export type Context = {
+  readonly client: Client;
+  readonly stores: Stores;
+  readonly runs: Runs;
+};
+
+/** What the handler of a worker saw. */
+export class Runs {
+  count = 0;
+  firstMs: number | undefined;
+  lastMs: number | undefined;
+  /** From the time a job was meant to be enqueued to the start of its handler, for jobs that say when that was. */
+  readonly latencies: number[] = [];
+  readonly #failed = new Map<number, number>();
+
+  async run(payload: Payload): Promise<void> {
+    this.count += 1;
+    if (payload.at !== 0 || this.firstMs === undefined) {
+      const now = nowMs();
+      this.firstMs ??= now;
+      this.lastMs = now;
+      if (payload.at !== 0) this.latencies.push(Math.round((now - payload.at) * 1000) / 1000);
+    }
+    if (payload.failures !== undefined) this.#mayFail(payload.n, payload.failures);
+  }
+
+  #mayFail(n: number, failures: number): void {
+    const failed = this.#failed.get(n) ?? 0;
+    if (failed >= failures) return;
+    this.#failed.set(n, failed + 1);
+    throw new Error("fails on purpose");
+  }
+}

@@ -1,0 +1,35 @@
+import { enqueue, enqueueBulk, enqueueInTransaction } from "./closed-loop.ts";
+import { foreignLoad } from "./foreign.ts";
+import { mixedArrivals } from "./mixed.ts";
+import { openLoop, paced } from "./open-loop.ts";
+import { stintOpenLoop, stintStarts, stintWork } from "./stint.ts";
+import { fill, pending, prepare } from "./store.ts";
+import { topUp } from "./top-up.ts";
+import { close, latencies, progress, usage, work } from "./work.ts";
+
+/** What an actor can be told to do. A new task is a function `(context, input) => Promise<output>`, both JSON, listed here. */
+export const tasks = {
+  prepare,
+  fill,
+  pending,
+  work,
+  progress,
+  latencies,
+  usage,
+  close,
+  enqueue,
+  enqueueBulk,
+  enqueueInTransaction,
+  openLoop,
+  paced,
+  topUp,
+  mixedArrivals,
+  foreignLoad,
+  stintWork,
+  stintStarts,
+  stintOpenLoop,
+};
+export type Tasks = typeof tasks;
+export type TaskName = keyof Tasks;
+export type TaskInput<Name extends TaskName> = Parameters<Tasks[Name]>[1];
+export type TaskOutput<Name extends TaskName> = Awaited<ReturnType<Tasks[Name]>>;

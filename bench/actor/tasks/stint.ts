@@ -1,0 +1,81 @@
+/** Stint with options that its adapter does not set, for scenarios about Stint alone. */
+import type { StintOptions, WorkerOptions } from "stint";
+import { nowMs } from "../../core/clock.ts";
+import type { Client, Payload } from "../../core/types.ts";
+import type { Context } from "../context.ts";
+import { openLoop, type Sent } from "./open-loop.ts";
+
+type Wake = Pick<StintOptions, "wake">;
+
+export type StintWork = Wake & {
+  lease?: string;
+  poll?: string;
+  sleep?: string;
+  /** Wait this long for every retry. */
+  backoff?: string;
+  /** Handlers stay in the middle of their job. */
+  holds?: boolean;
+};
+
+/** One start of the handler: the payload's number and time, which attempt, and when it was. */
+export type Start = readonly [n: number, at: number, attempt: number, startedMs: number];
+
+const starts: Start[] = [];
+
+/** Start a worker with these options. */
+export async function stintWork(
+  { stores }: Context,
+  { wake, holds = false, backoff, ...options }: StintWork,
+): Promise<void> {
+  const { createStint, defineJob, handle, silentLogger, steps, typed } = await import("stint");
+  const stint = createStint({
+    database: stores.postgres,
+    logger: silentLogger,
+    ...(wake === undefined ? {} : { wake }),
+  });
+  const noop = defineJob("noop", { payload: typed<Payload>() });
+  const input: WorkerOptions = {
+    pools: { default: 10 },
+    ...options,
+    ...(backoff === undefined ? {} : { backoff: steps(backoff) }),
+    handlers: [
+      handle(noop, async ({ payload: { n, at, failures = 0 }, attempt }) => {
+        starts.push([n, at, attempt, nowMs()]);
+        if (holds) await new Promise(() => undefined);
+        if (attempt <= failures) throw new Error("fails on purpose");
+      }),
+    ],
+  };
+  await stint.worker(input).start();
+}
+
+/** What the handlers of `stintWork` saw, from the given start on. */
+export async function stintStarts(
+  _: Context,
+  { from }: { from: number },
+): Promise<{ starts: readonly Start[] }> {
+  return { starts: starts.slice(from) };
+}
+
+/** As `openLoop`. */
+export async function stintOpenLoop(
+  context: Context,
+  { wake, ...input }: Wake & { rate: number; seconds: number },
+): Promise<Sent> {
+  const { createStint, silentLogger, defineJob, typed } = await import("stint");
+  const producer = createStint({
+    database: context.stores.postgres,
+    logger: silentLogger,
+    ...(wake === undefined ? {} : { wake }),
+  });
+  const noop = defineJob("noop", { payload: typed<Payload>() });
+  const client: Client = {
+    ...context.client,
+    enqueueOne: async (payload) => await producer.enqueue(noop, payload),
+  };
+  try {
+    return await openLoop({ ...context, client }, input);
+  } finally {
+    await producer.close();
+  }
+}

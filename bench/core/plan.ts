@@ -1,0 +1,29 @@
+import type { SystemInfo } from "../systems/index.ts";
+import type { Cell, Scenario } from "./scenario.ts";
+
+export type Step = { readonly scenario: Scenario; readonly cell: Cell };
+
+export type PlanInput = {
+  readonly scenario: Scenario;
+  readonly systems: readonly SystemInfo[];
+  readonly rounds: number;
+  readonly quick: boolean;
+};
+
+/**
+ * The cells of a scenario in the order they run: in each round each variant, in each variant every system in turn. Whoever
+ * comes first in one round comes last in another, so that none always follows the same neighbour.
+ */
+export function planScenario({ scenario, systems, rounds, quick }: PlanInput): Step[] {
+  const entries = systems.flatMap(({ name, configs }) => configs.map((config) => ({ system: name, config })));
+  return Array.from({ length: rounds }, (_, round) => round).flatMap((round) => {
+    const turn = entries.length === 0 ? 0 : (round * 3) % entries.length;
+    const rotated = [...entries.slice(turn), ...entries.slice(0, turn)];
+    return scenario.variants(quick).flatMap((variant) =>
+      rotated
+        .map(({ system, config }) => ({ system, config, variant, quick }))
+        .filter((cell) => scenario.includes(cell))
+        .map((cell) => ({ scenario, cell: { ...cell, round } })),
+    );
+  });
+}

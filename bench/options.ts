@@ -1,0 +1,69 @@
+import { parseArgs } from "node:util";
+import type { Scenario } from "./core/scenario.ts";
+import { systems, type SystemInfo } from "./systems/index.ts";
+import { scenarios } from "./scenarios/index.ts";
+
+export const help = `npm run bench -- [options]
+
+  --quick              everything once, with fewer jobs, in under four minutes
+  --only a,b           these systems, by the beginning of their name: ${systems.map((one) => one.name).join(", ")}
+  --scenario a,b       these scenarios: ${scenarios.map((one) => one.name).join(", ")}
+  --rounds N           how often each cell is measured (default 3; with --quick 1)
+  --json FILE          where the results go (default bench/results/latest.json)
+  --plots-only         run nothing; draw the plots of that file again
+  --help               this text`;
+
+export type BenchOptions = {
+  readonly help: boolean;
+  readonly plotsOnly: boolean;
+  readonly quick: boolean;
+  readonly rounds: number;
+  readonly systems: readonly SystemInfo[];
+  readonly scenarios: readonly Scenario[];
+  readonly jsonFile: string | undefined;
+};
+
+/** @throws {Error} An option is unknown, or names what does not exist. */
+export function parseOptions(args: string[]): BenchOptions {
+  const { values } = parseArgs({
+    args,
+    options: {
+      quick: { type: "boolean", default: false },
+      only: { type: "string" },
+      scenario: { type: "string" },
+      rounds: { type: "string" },
+      json: { type: "string" },
+      "plots-only": { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const rounds = Number(values.rounds ?? (values.quick ? 1 : 3));
+  if (!Number.isInteger(rounds) || rounds < 1)
+    throw new Error(`--rounds must be a whole number from 1 on, got "${values.rounds}"`);
+  return {
+    help: values.help,
+    plotsOnly: values["plots-only"],
+    quick: values.quick,
+    rounds,
+    systems: choose("--only", values.only, systems, (name, wanted) => name.startsWith(wanted)),
+    scenarios: choose("--scenario", values.scenario, scenarios, (name, wanted) => name === wanted),
+    jsonFile: values.json,
+  };
+}
+
+function choose<Named extends { readonly name: string }>(
+  option: string,
+  value: string | undefined,
+  all: readonly Named[],
+  matches: (name: string, wanted: string) => boolean,
+): readonly Named[] {
+  if (value === undefined) return all;
+  const wanted = value.split(",").map((name) => name.trim());
+  for (const name of wanted) {
+    if (name === "" || !all.some((one) => matches(one.name, name)))
+      throw new Error(
+        `${option}: there is no "${name}". There are: ${all.map((one) => one.name).join(", ")}`,
+      );
+  }
+  return all.filter((one) => wanted.some((name) => matches(one.name, name)));
+}

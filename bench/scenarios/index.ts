@@ -1,0 +1,29 @@
+import type { Scenario } from "../core/scenario.ts";
+import { cold } from "./cold.ts";
+import { crash } from "./crash.ts";
+import { drain } from "./drain.ts";
+import { enqueueTx } from "./enqueue-tx.ts";
+import { enqueue } from "./enqueue.ts";
+import { foreign } from "./foreign.ts";
+import { growth } from "./growth.ts";
+import { horizon } from "./horizon.ts";
+import { idle } from "./idle.ts";
+import { memory } from "./memory.ts";
+import { pickup } from "./pickup.ts";
+import { sustained } from "./sustained.ts";
+
+/** Every scenario, in the order they run. */
+export const scenarios: readonly Scenario[] = [
+  enqueue,
+  enqueueTx,
+  drain,
+  sustained,
+  pickup,
+  growth,
+  horizon,
+  idle,
+  foreign,
+  memory,
+  cold,
+  crash,
+];

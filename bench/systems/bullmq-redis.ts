@@ -1,0 +1,54 @@
+import { makePayload } from "../actor/payload.ts";
+import { notOffered, type Client, type Config, type Stores } from "../core/types.ts";
+import { addMany, bullWork, queueName, type BullClasses, type BullWorker } from "./bullmq.ts";
+import { loadPeer } from "./load-peer.ts";
+
+type Connection = { host: string; port: number; maxRetriesPerRequest: null };
+type Redis = {
+  Redis: new (options: Connection) => { flushall(): Promise<unknown>; disconnect(): void };
+};
+
+export async function open({ redisPort }: Stores, config: Config): Promise<Client> {
+  if (redisPort === undefined) throw notOffered("bullmq-redis", "Redis on this machine");
+  const { Queue, Worker } = await loadPeer<BullClasses<Connection>>("bullmq");
+  const { Redis } = await loadPeer<Redis>("ioredis");
+  const connection: Connection = { host: "127.0.0.1", port: redisPort, maxRetriesPerRequest: null };
+  const redis = new Redis(connection);
+  const queue = new Queue(queueName, { connection });
+  queue.on("error", () => undefined);
+  await queue.waitUntilReady();
+  let worker: BullWorker | undefined;
+  return {
+    prepare: async () => void (await redis.flushall()),
+    enqueueOne: async (payload, settings = {}) => await queue.add(queueName, payload, settings),
+    enqueueBulk: async (payloads) => await addMany(queue, payloads),
+    enqueueInTransaction: async () => {
+      throw notOffered("bullmq-redis", "enqueue inside a Postgres transaction");
+    },
+    fill: async (count, state) => {
+      if (state === "finished") throw notOffered("bullmq-redis", "quick way to have finished jobs");
+      for (let n = 0; n < count; n += 1000) {
+        const size = Math.min(1000, count - n);
+        const payloads = Array.from({ length: size }, (_, i) => makePayload(n + i));
+        await addMany(queue, payloads, state === "scheduled");
+      }
+    },
+    pending: async () => {
+      const counts = await queue.getJobCounts("wait", "active", "prioritized");
+      return Object.values(counts).some((count) => count > 0);
+    },
+    work: async (onJob) => {
+      worker = new Worker(queueName, async ({ data }) => await onJob(data), {
+        connection,
+        ...bullWork[config],
+      });
+      worker.on("error", () => undefined);
+      await worker.waitUntilReady();
+    },
+    close: async () => {
+      await worker?.close();
+      await queue.close();
+      redis.disconnect();
+    },
+  };
+}

@@ -1,0 +1,120 @@
+import { randomUUID } from "node:crypto";
+import { Pool, type ClientBase } from "pg";
+import { makePayload } from "../actor/payload.ts";
+import type { Client, Config, Payload, Stores } from "../core/types.ts";
+import { cloneRows } from "./clone-rows.ts";
+import { loadPeer } from "./load-peer.ts";
+import { Sql } from "./sql.ts";
+
+type Enqueue = {
+  queueName: string;
+  workflowName: string;
+  priority?: number;
+  delaySeconds?: number;
+};
+type DbosClient = {
+  enqueue(options: Enqueue, payload: Payload): Promise<unknown>;
+  enqueueInTransaction(tx: ClientBase, options: Enqueue, payload: Payload): Promise<unknown>;
+  registerQueue(
+    name: string,
+    options: { workerConcurrency?: number; minPollingIntervalMs?: number },
+  ): Promise<unknown>;
+  destroy(): Promise<void>;
+};
+type Logger = Record<"info" | "debug" | "warn" | "error", () => void>;
+type Module = {
+  DBOS: {
+    migrate(url: string): Promise<void>;
+    setConfig(config: {
+      name: string;
+      systemDatabaseUrl: string;
+      executorID: string;
+      applicationVersion: string;
+      logger: Logger;
+    }): void;
+    registerWorkflow(run: (payload: Payload) => Promise<void>, options: { name: string }): unknown;
+    launch(): Promise<void>;
+    shutdown(): Promise<void>;
+  };
+  DBOSClient: {
+    create(options: {
+      systemDatabaseUrl: string;
+      applicationName: string;
+      logger: Logger;
+    }): Promise<DbosClient>;
+  };
+};
+
+const name = "bench";
+const silent = (): void => undefined;
+const logger: Logger = { info: silent, debug: silent, warn: silent, error: silent };
+const queueOptions = { default: {}, fast: { workerConcurrency: 1000, minPollingIntervalMs: 50 } };
+
+export async function open({ postgres }: Stores, config: Config): Promise<Client> {
+  const { DBOS, DBOSClient } = await loadPeer<Module>("@dbos-inc/dbos-sdk");
+  // A queue keeps its settings, so each config has its own.
+  const target: Enqueue = { queueName: `noop-${config}`, workflowName: "noop" };
+  const sql = new Sql(postgres);
+  const pool = new Pool({ connectionString: postgres, max: 1 });
+  pool.on("error", silent);
+  const client = await DBOSClient.create({ systemDatabaseUrl: postgres, applicationName: name, logger });
+  let launched = false;
+  return {
+    prepare: async () => {
+      // Not when opening: two processes that migrate at once fail.
+      await DBOS.migrate(postgres);
+      await client.registerQueue(target.queueName, queueOptions[config]);
+      await sql.run("truncate dbos.workflow_status, dbos.workflow_input, dbos.workflow_output cascade");
+    },
+    enqueueOne: async (payload, settings = {}) => await client.enqueue({ ...target, ...settings }, payload),
+    // There is no call for many; one transaction is the nearest.
+    enqueueBulk: async (payloads) => {
+      const tx = await pool.connect();
+      try {
+        await tx.query("begin");
+        for (const payload of payloads) await client.enqueueInTransaction(tx, target, payload);
+        await tx.query("commit");
+      } finally {
+        tx.release();
+      }
+    },
+    enqueueInTransaction: async (tx, payload) => await client.enqueueInTransaction(tx, target, payload),
+    fill: async (count, state) => {
+      const delay = state === "scheduled" ? { delaySeconds: 86_400 } : {};
+      await client.enqueue({ ...target, ...delay }, makePayload(0));
+      const id = `md5('${randomUUID()}' || n)::uuid::text`;
+      await cloneRows(sql, {
+        count,
+        tables: {
+          "dbos.workflow_status": {
+            workflow_uuid: id,
+            ...(state === "finished" ? { status: "'SUCCESS'" } : {}),
+          },
+          "dbos.workflow_input": { workflow_uuid: id },
+        },
+      });
+    },
+    pending: async () =>
+      await sql.isTrue(
+        "exists (select from dbos.workflow_status where status = 'ENQUEUED') or exists (select from dbos.workflow_status where status = 'PENDING')",
+      ),
+    work: async (onJob) => {
+      launched = true;
+      DBOS.setConfig({
+        name,
+        systemDatabaseUrl: postgres,
+        // Processes that share one would recover each other's running workflows at launch.
+        executorID: `bench-${process.pid}`,
+        applicationVersion: "1",
+        logger,
+      });
+      DBOS.registerWorkflow(onJob, { name: target.workflowName });
+      await DBOS.launch();
+    },
+    close: async () => {
+      if (launched) await DBOS.shutdown();
+      await client.destroy();
+      await Promise.all([sql.end(), pool.end()]);
+    },
+  };
+}

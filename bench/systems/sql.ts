@@ -1,0 +1,32 @@
+import { Pool, type QueryResultRow } from "pg";
+
+/** Our own statements beside a system: filling, asking, emptying. One connection, opened when it is needed. */
+export class Sql {
+  readonly #pool: Pool;
+
+  constructor(url: string) {
+    this.#pool = new Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0 });
+    this.#pool.on("error", () => undefined);
+  }
+
+  async run(text: string, values?: unknown[]): Promise<void> {
+    await this.#pool.query(text, values);
+  }
+
+  async all<Found extends QueryResultRow>(text: string): Promise<Found[]> {
+    return (await this.#pool.query<Found>(text)).rows;
+  }
+
+  /** What the one column of the one row says. */
+  async isTrue(text: string): Promise<boolean> {
+    const [row] = await this.all<{ answer: boolean }>(`select (${text}) as answer`);
+    return row?.answer === true;
+  }
+
+  async end(): Promise<void> {
+    await this.#pool.end();
+  }
+}
+
+/** The payload of `actor/payload.ts`, made by the server from the number `n`. */
+export const payloadSql = `jsonb_build_object('n', n, 'at', 0, 'filler', repeat('x', 60))`;

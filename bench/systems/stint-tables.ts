@@ -1,0 +1,35 @@
+import { migrate } from "stint/dev";
+import type { FillState } from "../core/types.ts";
+import { payloadSql, type Sql } from "./sql.ts";
+
+/** The kind and the queue of every job here. */
+export const kind = "noop";
+export const queue = "default";
+
+/** Stint's own tables, for Stint and for the bare SQL on the same layout. From scratch: nothing of the last cell can matter. */
+export async function prepareTables(sql: Sql, url: string): Promise<void> {
+  await sql.run("set client_min_messages = warning; drop schema if exists stint cascade");
+  await migrate({ connection: url });
+}
+
+export async function fillTables(sql: Sql, count: number, state: FillState): Promise<void> {
+  await sql.run(state === "finished" ? fillHistory : fillJobs(state), [count]);
+  await sql.run("vacuum analyze");
+}
+
+export async function tablesPending(sql: Sql): Promise<boolean> {
+  const any = (state: string): string => `exists (select from stint.job where state = '${state}')`;
+  return await sql.isTrue(`${any("ready")} or ${any("running")} or ${any("retrying")}`);
+}
+
+const fillJobs = (state: FillState): string => `
+  insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
+  select stint.new_id(), '${kind}', '${queue}', '${state}',
+    clock_timestamp() + interval '${state === "scheduled" ? "1 day" : "0"}', clock_timestamp(), ${payloadSql}
+  from generate_series(1, $1) n`;
+
+const fillHistory = `
+  insert into stint.history (
+    id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, epoch, run, payload)
+  select stint.new_id(), '${kind}', '${queue}', 'succeeded', 0, now(), now(), now(), 1, 0, 0, 1, 1, ${payloadSql}
+  from generate_series(1, $1) n`;

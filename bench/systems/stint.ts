@@ -1,0 +1,33 @@
+import { createStint, defineJob, entry, handle, silentLogger, typed, type Worker } from "stint";
+import type { Client, Config, Payload, Stores } from "../core/types.ts";
+import { Sql } from "./sql.ts";
+import { fillTables, kind, prepareTables, tablesPending } from "./stint-tables.ts";
+
+const noop = defineJob(kind, { payload: typed<Payload>() });
+const slots = { default: 10, fast: 100 };
+
+export async function open({ postgres }: Stores, config: Config): Promise<Client> {
+  const sql = new Sql(postgres);
+  const stint = createStint({ database: postgres, logger: silentLogger });
+  let worker: Worker | undefined;
+  return {
+    prepare: async () => await prepareTables(sql, postgres),
+    enqueueOne: async (payload, settings = {}) => await stint.enqueue(noop, payload, settings),
+    enqueueBulk: async (payloads) => await stint.enqueueMany(payloads.map((payload) => entry(noop, payload))),
+    enqueueInTransaction: async (tx, payload) => await stint.in(tx).enqueue(noop, payload),
+    fill: async (count, state) => await fillTables(sql, count, state),
+    pending: async () => await tablesPending(sql),
+    work: async (onJob) => {
+      worker = stint.worker({
+        pools: { default: slots[config] },
+        handlers: [handle(noop, async ({ payload }) => await onJob(payload))],
+      });
+      await worker.start();
+    },
+    close: async () => {
+      await worker?.stop();
+      await stint.close();
+      await sql.end();
+    },
+  };
+}
