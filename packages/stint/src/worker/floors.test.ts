@@ -71,6 +71,15 @@ test("a queue from which nothing was taken yet has no floor to go on from, and i
   expect(floors.from(["elsewhere"], 2)).toBeUndefined();
 });
 
+test("a queue that is seldom asked is swept when it is, however often others were", () => {
+  const floors = usedFloors();
+  floors.claimed(["main", "side"], [job("a", 1), job("s", 1, { queue: "side" })], 1, sweep(1, "main"));
+  for (let at = 2; at < 5_000; at += 20) floors.claimed(["main"], [], at, sweep(at));
+
+  expect(floors.from(["main"], 5_001)).toHaveLength(1);
+  expect(floors.from(["side"], 5_001)).toBeUndefined();
+});
+
 test("a claim onward raises the floors", () => {
   const floors = usedFloors();
   floors.claimed(both, [job("a", 1)], 1, sweep(1, "main"));

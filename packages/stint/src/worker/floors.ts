@@ -15,7 +15,8 @@ const manyMs = 10_000;
  */
 export class Floors {
   readonly #floors = new Map<string, Map<number, Floor & { usedAt: number }>>();
-  readonly #sweeps = new Sweeps();
+  /** For each queue by itself: one whose slots are seldom free must be swept when one is, whatever the others had. */
+  readonly #sweeps = new Map<string, Sweeps>();
   /** Queues whose last claim was not a sweep. */
   readonly #owed = new Set<string>();
   /** Queues with more priorities in use than are worth a floor each: every claim of them is a sweep, until then. */
@@ -23,7 +24,7 @@ export class Floors {
 
   /** Where the next claim begins; undefined if it is to be a sweep. */
   from(queues: readonly string[], at: number): Floor[] | undefined {
-    if (this.#sweeps.inMs(at) === 0) return undefined;
+    if (queues.some((queue) => this.#sweepsOf(queue).inMs(at) === 0)) return undefined;
     if (queues.some((queue) => at < (this.#manyUntil.get(queue) ?? 0))) return undefined;
     const floors = queues.flatMap((queue) => [...(this.#floors.get(queue)?.values() ?? [])]);
     return floors.length === 0 ? undefined : floors.sort((a, b) => a.priority - b.priority);
@@ -38,9 +39,11 @@ export class Floors {
   ): void {
     for (const queue of queues) {
       if (sweep === undefined) this.#owed.add(queue);
-      else this.#owed.delete(queue);
+      else {
+        this.#owed.delete(queue);
+        this.#sweepsOf(queue).done(sweep.sentAt, at);
+      }
     }
-    if (sweep !== undefined) this.#sweeps.done(sweep.sentAt, at);
     for (const [index, job] of jobs.entries()) {
       const next = jobs[index + 1];
       if (next?.queue === job.queue && next.priority === job.priority) continue;
@@ -75,7 +78,14 @@ export class Floors {
 
   /** How long until something may be found that lies behind a floor; undefined if the last claims were sweeps. */
   owedInMs(at: number): number | undefined {
-    return this.#owed.size > 0 ? this.#sweeps.inMs(at) : undefined;
+    if (this.#owed.size === 0) return undefined;
+    return Math.min(...[...this.#owed].map((queue) => this.#sweepsOf(queue).inMs(at)));
+  }
+
+  #sweepsOf(queue: string): Sweeps {
+    let sweeps = this.#sweeps.get(queue);
+    if (sweeps === undefined) this.#sweeps.set(queue, (sweeps = new Sweeps()));
+    return sweeps;
   }
 }
 

@@ -45,7 +45,7 @@ async function drain(fresh: Fresh): Promise<Drain> {
   return { seconds, sent: await server.sentBy("drainer"), written: await written(fresh, from, to) };
 }
 
-/** What a worker sends whether or not there are jobs, and at most how often in the first second. No `renew`: quick jobs cost none. */
+/** What a worker sends whether or not there are jobs, and at most how often in the first second. Quick jobs cost no renewal. */
 const besides = {
   "schema-version": 1,
   "register-kinds": 1,
@@ -56,6 +56,8 @@ const besides = {
   glance: 3,
   promote: 3,
   rescue: 2,
+  // Once it hears wakes it asks about what it holds: a cancel may have been said before.
+  renew: 1,
   "claim-quarantined": 2,
   "reserve-quarantined": 2,
   unserved: 1,
