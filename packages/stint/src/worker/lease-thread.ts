@@ -237,8 +237,11 @@ function tellExpired(): void {
 function tell(lease: Keeping): void {
   if (lease.told) return;
   lease.told = true;
-  // One that waits for a slot is simply not begun.
-  if (withdraw(lease.claim, lease.index)) return post({ type: "handed-back", queues: [] });
+  // One that waits for a slot is not begun. It may still be ours, and would then wait for a rescue if it were merely forgotten.
+  if (withdraw(lease.claim, lease.index)) {
+    lease.unwanted = true;
+    return post({ type: "handed-back", queues: [] });
+  }
   post({ type: "lost", job: lease.job, epoch: lease.epoch });
 }
 

@@ -162,10 +162,10 @@ test("a job that was taken away while it waited is not begun", async () => {
      where id = $1`,
     [stolen],
   );
-  const lease = async (): Promise<unknown> =>
-    (await fresh.sql("select lease_until from stint.job where id = $1", [kept]))[0]?.["lease_until"];
-  const first = String(await lease());
-  await until(async () => String(await lease()) !== first, { message: "its neighbour is renewed, or back" });
+  // By then the worker has asked about both, and has heard the answer.
+  await until(async () => (await stored(fresh, [kept!]))[0]?.["state"] === "ready", {
+    message: "its neighbour has gone back",
+  });
   letGo();
   await seen("settled", () => worker.running === 0 && entered.length > before + 2);
 
