@@ -1,6 +1,6 @@
 import { makePayload } from "../actor/payload.ts";
 import { notOffered, type Client, type Config, type Stores } from "../core/types.ts";
-import { addMany, bullWork, queueName, type BullClasses, type BullWorker } from "./bullmq.ts";
+import { addMany, openQueue, openWorker, queueName, type BullClasses, type BullWorker } from "./bullmq.ts";
 import { cloneRows } from "./clone-rows.ts";
 import { loadPeer } from "./load-peer.ts";
 import { Sql } from "./sql.ts";
@@ -13,16 +13,14 @@ type Module = {
 
 export async function open({ postgres }: Stores, config: Config): Promise<Client> {
   const { createPostgresBackend, withBackend } = await loadPeer<Module>("bullmq");
-  const { Queue, Worker } = withBackend(createPostgresBackend);
+  const classes = withBackend(createPostgresBackend);
   const connection = {
     connectionString: postgres,
     migrate: true,
     ...(config === "fast" ? { max: 20 } : {}),
   };
   const sql = new Sql(postgres);
-  const queue = new Queue(queueName, { connection });
-  queue.on("error", () => undefined);
-  await queue.waitUntilReady();
+  const queue = await openQueue(classes, connection);
   let worker: BullWorker | undefined;
   return {
     prepare: async () => await sql.run("truncate bullmq.job, bullmq.event cascade"),
@@ -49,12 +47,7 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
     pending: async () =>
       await sql.isTrue("exists (select from bullmq.job where state in ('waiting', 'active'))"),
     work: async (onJob) => {
-      worker = new Worker(queueName, async ({ data }) => await onJob(data), {
-        connection,
-        ...bullWork[config],
-      });
-      worker.on("error", () => undefined);
-      await worker.waitUntilReady();
+      worker = await openWorker(classes, connection, config, onJob);
     },
     close: async () => {
       await worker?.close();

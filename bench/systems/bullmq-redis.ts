@@ -1,6 +1,6 @@
 import { makePayload } from "../actor/payload.ts";
 import { notOffered, type Client, type Config, type Stores } from "../core/types.ts";
-import { addMany, bullWork, queueName, type BullClasses, type BullWorker } from "./bullmq.ts";
+import { addMany, openQueue, openWorker, queueName, type BullClasses, type BullWorker } from "./bullmq.ts";
 import { loadPeer } from "./load-peer.ts";
 
 type Connection = { host: string; port: number; maxRetriesPerRequest: null };
@@ -10,13 +10,11 @@ type Redis = {
 
 export async function open({ redisPort }: Stores, config: Config): Promise<Client> {
   if (redisPort === undefined) throw notOffered("bullmq-redis", "Redis on this machine");
-  const { Queue, Worker } = await loadPeer<BullClasses<Connection>>("bullmq");
+  const classes = await loadPeer<BullClasses<Connection>>("bullmq");
   const { Redis } = await loadPeer<Redis>("ioredis");
   const connection: Connection = { host: "127.0.0.1", port: redisPort, maxRetriesPerRequest: null };
   const redis = new Redis(connection);
-  const queue = new Queue(queueName, { connection });
-  queue.on("error", () => undefined);
-  await queue.waitUntilReady();
+  const queue = await openQueue(classes, connection);
   let worker: BullWorker | undefined;
   return {
     prepare: async () => void (await redis.flushall()),
@@ -38,12 +36,7 @@ export async function open({ redisPort }: Stores, config: Config): Promise<Clien
       return Object.values(counts).some((count) => count > 0);
     },
     work: async (onJob) => {
-      worker = new Worker(queueName, async ({ data }) => await onJob(data), {
-        connection,
-        ...bullWork[config],
-      });
-      worker.on("error", () => undefined);
-      await worker.waitUntilReady();
+      worker = await openWorker(classes, connection, config, onJob);
     },
     close: async () => {
       await worker?.close();

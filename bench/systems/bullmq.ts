@@ -25,10 +25,37 @@ export type BullClasses<Connection> = {
 type BullWork = { concurrency?: number; removeOnComplete?: { count: number } };
 
 /** Default: one job at a time, finished jobs kept. */
-export const bullWork: Record<Config, BullWork> = {
+const bullWork: Record<Config, BullWork> = {
   default: {},
   fast: { concurrency: 100, removeOnComplete: { count: 0 } },
 };
+
+const silent = (): undefined => undefined;
+
+/** A queue that is connected. What goes wrong later shows in the cell, not on the terminal. */
+export async function openQueue<Connection>(
+  { Queue }: Pick<BullClasses<Connection>, "Queue">,
+  connection: Connection,
+): Promise<BullQueue> {
+  const queue = new Queue(queueName, { connection });
+  queue.on("error", silent);
+  await queue.waitUntilReady();
+  return queue;
+}
+
+/** A worker that is connected and at work. */
+export async function openWorker<Connection>(
+  { Worker }: Pick<BullClasses<Connection>, "Worker">,
+  connection: Connection,
+  config: Config,
+  onJob: (payload: Payload) => Promise<void>,
+): Promise<BullWorker> {
+  const options = { connection, ...bullWork[config] };
+  const worker = new Worker(queueName, async ({ data }) => await onJob(data), options);
+  worker.on("error", silent);
+  await worker.waitUntilReady();
+  return worker;
+}
 
 export const queueName = "noop";
 const day = 86_400_000;

@@ -1,4 +1,5 @@
 import { ConnectionLost, type Db, type Run } from "../db/db.ts";
+import { isAway, isPassing } from "../db/passing.ts";
 import { codeOf, connectAdvice, troubleOf } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, UnknownOutcomeError } from "../errors.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
@@ -108,14 +109,13 @@ export class Enqueuer {
           unknown = error;
           toSend = rows.map((row) => ({ ...row, row: { ...row.row, again: true } }));
         }
-        const passes = lost || error instanceof DatabaseUnavailableError || troubleOf(error) === "contention";
-        if (!passes) throw explain(error, db.schema);
+        if (!isPassing(error)) throw explain(error, db.schema);
         if (left > 1) {
           await sleep(recovery.next());
           continue;
         }
         if (unknown !== undefined) throw unknownOutcome(rows, unknown);
-        throw lost || error instanceof DatabaseUnavailableError ? unavailable(rows, error) : error;
+        throw isAway(error) ? unavailable(rows, error) : error;
       }
     }
   }

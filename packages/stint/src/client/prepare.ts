@@ -114,7 +114,8 @@ function encodeRow(
 /** Only what this very job is given. The kind's own policy is its worker's to know, as it stands when the job runs. */
 function setPolicy(row: EnqueueRow, what: string, options: EnqueueOptions): void {
   const { attempts: given, timeout, lease, maxCrashes: crashes } = options;
-  if ((given ?? timeout ?? lease ?? crashes) === undefined) return;
+  // Most jobs are given none of them. A null is given, and is refused below.
+  if (given === undefined && timeout === undefined && lease === undefined && crashes === undefined) return;
   const { attempts, maxCrashes, timeoutMs, leaseMs } = resolveKindPolicy(what, options);
   if (attempts !== undefined) row.max_attempts = attempts;
   if (maxCrashes !== undefined) row.max_crashes = maxCrashes;

@@ -1,6 +1,7 @@
-import { ConnectionLost, type Db } from "../db/db.ts";
+import type { Db } from "../db/db.ts";
+import { isAway } from "../db/passing.ts";
 import { codeOf } from "../db/sqlstate.ts";
-import { DatabaseUnavailableError, JobFailedError, WaitTimeoutError } from "../errors.ts";
+import { JobFailedError, WaitTimeoutError } from "../errors.ts";
 import { sleep, Wakeable } from "../runtime/sleep.ts";
 import { finished, type Finished } from "../sql/find.ts";
 import { explain } from "./ask.ts";
@@ -101,6 +102,5 @@ export class Waiting {
 
 /** A missing table, a missing right. */
 function isLasting(error: unknown): boolean {
-  if (error instanceof ConnectionLost || error instanceof DatabaseUnavailableError) return false;
-  return /^(?:42|3F)/.test(codeOf(error) ?? "");
+  return !isAway(error) && /^(?:42|3F)/.test(codeOf(error) ?? "");
 }

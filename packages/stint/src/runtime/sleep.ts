@@ -1,5 +1,5 @@
 /** The longest delay a timer takes; with anything longer it fires at once. */
-const longestTimerMs = 2 ** 31 - 1;
+export const longestTimerMs = 2 ** 31 - 1;
 
 export type SleepOptions = {
   /** Let the process end while this sleeps. */
@@ -90,6 +90,11 @@ export async function within(
     signal?.removeEventListener("abort", stop);
     over.abort();
   }
+}
+
+/** How long to let others gather after something that took so long: twice that, 10 ms at most. */
+export function pauseAfter(tookMs: number): number {
+  return Math.min(2 * tookMs, 10);
 }
 
 /** A rest of about this length: workers that started together must not come back together. */

@@ -3,6 +3,9 @@ import { statement } from "../db/statement.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { byClaimOrder, toClaimedJob } from "./rows.ts";
 
+/** How many jobs to take from which queue. */
+export type Take = { readonly queue: string; readonly limit: number };
+
 /** Where the ready jobs of one queue and priority begin, as far as a worker knows: after the last one it took. */
 export type Floor = {
   readonly queue: string;
@@ -15,8 +18,7 @@ export type ClaimInput = {
   worker: string;
   /** Fresh for every claim: with the epoch it makes a fence no other claim can have, even after a failover. */
   leaseId: string;
-  /** How many to take from which queue. */
-  takes: readonly { readonly queue: string; readonly limit: number }[];
+  takes: readonly Take[];
   kinds: readonly string[];
   /** Lease by kind, where a kind has its own. */
   kindLeaseMs: Readonly<Record<string, number>>;

@@ -1,6 +1,6 @@
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
-import { Wakeable } from "../runtime/sleep.ts";
+import { longestTimerMs, Wakeable } from "../runtime/sleep.ts";
 
 export type ServiceOptions = {
   readonly name: string;
@@ -35,7 +35,7 @@ export class Service {
   wakeIn(ms: number): void {
     if (ms <= 0) return this.#wake.wake();
     const at = performance.now() + ms;
-    if (at >= this.#restUntil || ms > longestMs) return;
+    if (at >= this.#restUntil || ms > longestTimerMs) return;
     this.#restUntil = at;
     clearTimeout(this.#early);
     this.#early = setTimeout(() => this.#wake.wake(), ms);
@@ -73,11 +73,9 @@ export class Service {
         restMs = recovery.next();
       }
       this.#restUntil = Math.min(this.#restUntil, performance.now() + restMs);
-      do await this.#wake.wait(this.#paused ? longestMs : restMs, signal);
+      do await this.#wake.wait(this.#paused ? Infinity : restMs, signal);
       while (this.#paused && !signal.aborted);
       clearTimeout(this.#early);
     }
   }
 }
-
-const longestMs = 2 ** 31 - 1;

@@ -1,5 +1,5 @@
-import { ConnectionLost, type Db } from "../db/db.ts";
-import { DatabaseUnavailableError } from "../errors.ts";
+import type { Db } from "../db/db.ts";
+import { isAway } from "../db/passing.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Glance } from "../sql/glance.ts";
 import type { Rescued } from "../sql/rescue.ts";
@@ -108,8 +108,4 @@ export class Upkeep {
     if (expiresInMs !== null)
       this.#rescue.service.wakeIn(Math.max(expiresInMs, 0) + spreadMs * Math.random());
   }
-}
-
-function isAway(error: unknown): boolean {
-  return error instanceof ConnectionLost || error instanceof DatabaseUnavailableError;
 }

@@ -5,6 +5,7 @@ import type { ClaimedJob } from "../model/job.ts";
 import { isOutcome } from "../model/outcome.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { longestTimerMs } from "../runtime/sleep.ts";
 import { completeInTransaction } from "./complete.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext, Middleware } from "./handler.ts";
@@ -217,7 +218,7 @@ export class Attempt implements AttemptOfContext {
   startTimeout(): void {
     const timeoutMs = this.#home.timeoutOf(this.job);
     // Longer than a timer can count. The lease thread can: it renews no further, and then tells that the lease is lost.
-    if (timeoutMs > 2 ** 31 - 1) return;
+    if (timeoutMs > longestTimerMs) return;
     const timeOut = (): void => this.abort(new TimedOutError(this.job.fence.job, timeoutMs));
     this.#timer = setTimeout(timeOut, timeoutMs - (performance.now() - this.startedAt));
   }

@@ -1,28 +1,10 @@
 import { expect, test } from "vitest";
+import { claimedJob } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { Floors } from "./floors.ts";
 
-const job = (id: string, second: number, { priority = 0, queue = "main" } = {}): ClaimedJob => ({
-  fence: { job: id, epoch: 1, leaseId: "l" },
-  kind: "work",
-  queue,
-  priority,
-  runAt: `2026-01-01 00:00:${String(second).padStart(2, "0")}+00`,
-  createdAt: "2026-01-01 00:00:00+00",
-  attempt: 1,
-  maxAttempts: null,
-  maxCrashes: null,
-  crashes: 0,
-  run: 1,
-  timeoutMs: null,
-  leaseMs: 30_000,
-  key: null,
-  tenant: null,
-  tags: [],
-  meta: {},
-  payload: null,
-  weight: 4,
-});
+const job = (id: string, second: number, { priority = 0, queue = "main" } = {}): ClaimedJob =>
+  claimedJob(id, { queue, priority, runAt: `2026-01-01 00:00:${String(second).padStart(2, "0")}+00` });
 const floorOf = ({ queue, priority, runAt, fence }: ClaimedJob): object => {
   const floor: object = { queue, priority, runAt, id: fence.job };
   return expect.objectContaining(floor) as object;

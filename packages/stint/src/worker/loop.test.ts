@@ -1,5 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test, vi } from "vitest";
+import { claimedJob } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import type { Floor } from "../sql/claim.ts";
@@ -7,27 +8,8 @@ import type { Claimer } from "./claimer.ts";
 import { ClaimLoop } from "./loop.ts";
 import { Slots } from "./slots.ts";
 
-const job = (n: number): ClaimedJob => ({
-  fence: { job: `job-${n}`, epoch: 1, leaseId: "l" },
-  kind: "work",
-  queue: "main",
-  priority: 0,
-  runAt: `2026-01-01 00:00:00.${String(n).padStart(6, "0")}+00`,
-  createdAt: "2026-01-01 00:00:00+00",
-  attempt: 1,
-  maxAttempts: null,
-  maxCrashes: null,
-  crashes: 0,
-  run: 1,
-  timeoutMs: null,
-  leaseMs: 30_000,
-  key: null,
-  tenant: null,
-  tags: [],
-  meta: {},
-  payload: null,
-  weight: 4,
-});
+const job = (n: number): ClaimedJob =>
+  claimedJob(`job-${n}`, { runAt: `2026-01-01 00:00:00.${String(n).padStart(6, "0")}+00` });
 
 /** A loop over one pool, whose claims are answered by the test. `turns` counts how often it looks whether there is room. */
 function start(slotCount: number, answer: (limit: number, floors?: readonly Floor[]) => ClaimedJob[]) {

@@ -1,13 +1,12 @@
 import type { ClaimedJob } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
-import { about, sleep, Wakeable, within } from "../runtime/sleep.ts";
+import { about, pauseAfter, sleep, Wakeable, within } from "../runtime/sleep.ts";
+import type { Take } from "../sql/claim.ts";
 import type { Claimer } from "./claimer.ts";
 import { Floors } from "./floors.ts";
 import { Leases } from "./leases.ts";
 import type { Slots } from "./slots.ts";
-
-type Take = { readonly queue: string; readonly limit: number };
 
 export type LoopOptions = {
   readonly slots: Slots;
@@ -30,10 +29,6 @@ export type LoopOptions = {
 /** The first wait after there was work; each one after it is twice as long, until looking around is left to the glances. */
 const shortestWaitMs = 250;
 const mostWaits = 5;
-
-/** Between two claims that find few jobs: twice as long as the first took, and no longer than this. */
-const partsBetween = 2;
-const longestPauseMs = 10;
 
 /** How long a suspect waits for an idle worker before a busy one makes room for it, and how long that may take. */
 const suspectPatienceMs = 30_000;
@@ -122,7 +117,7 @@ export class ClaimLoop {
         // A wake decided on while nobody listened is not sent when its transaction commits at last: look soon, then
         // ever less often.
         const restMs =
-          this.#waits < mostWaits ? about(Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits)) : longestMs;
+          this.#waits < mostWaits ? about(Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits)) : Infinity;
         this.#waits += 1;
         const woken = await this.#wake.wait(Math.min(restMs, this.#sweepInMs()), stopping);
         if (!woken) slots.wet();
@@ -177,10 +172,9 @@ export class ClaimLoop {
     const jobs = await claimer.ready(takes, floors, stopping);
     const at = Leases.now();
     this.#lastClaimAt = sentAt;
-    const full = fullQueues(takes, jobs);
-    this.#pauseUntil = full.size > 0 ? 0 : at + Math.min(partsBetween * (at - sentAt), longestPauseMs);
+    const full = slots.claimed(takes, jobs, at);
+    this.#pauseUntil = full.size > 0 ? 0 : at + pauseAfter(at - sentAt);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
-    slots.claimed(takes, jobs, at);
     if (jobs.length > 0) {
       this.#waits = 0;
       // There is other work: a worker that is idle between jobs must not spend all of that time on suspects.
@@ -217,7 +211,8 @@ export class ClaimLoop {
     }
     this.#investigating = true;
     slots.take(job.queue);
-    await within(longestMs, runAlone(job, sentAt), stopping);
+    // The attempt's own timeout ends this wait.
+    await within(Infinity, runAlone(job, sentAt), stopping);
     this.#lookIdleAt = 0;
     this.#spentAlone = Leases.now() - sentAt;
     return true;
@@ -253,13 +248,3 @@ export class ClaimLoop {
     return slots.busy === 0 && !stopping.aborted;
   }
 }
-
-/** The queues of which a claim brought as many as it was to. */
-function fullQueues(takes: readonly Take[], jobs: readonly ClaimedJob[]): Set<string> {
-  const left = new Map(takes.map(({ queue, limit }) => [queue, limit]));
-  for (const { queue } of jobs) left.set(queue, (left.get(queue) ?? 0) - 1);
-  return new Set([...left].filter(([, rest]) => rest <= 0).map(([queue]) => queue));
-}
-
-/** An attempt's own timeout ends this wait. */
-const longestMs = 2 ** 31 - 1;

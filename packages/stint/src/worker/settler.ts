@@ -1,11 +1,11 @@
-import { ConnectionLost, type Db } from "../db/db.ts";
+import type { Db } from "../db/db.ts";
+import { isPassing } from "../db/passing.ts";
 import { troubleOf } from "../db/sqlstate.ts";
-import { DatabaseUnavailableError } from "../errors.ts";
 import { minimalFailure } from "../model/failure.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
-import { sleep } from "../runtime/sleep.ts";
+import { pauseAfter, sleep } from "../runtime/sleep.ts";
 import { finish, putBack, settledByOwner, succeed, type Finish, type PutBack } from "../sql/settle.ts";
 import { withoutDetail, type Verdict } from "./verdict.ts";
 
@@ -16,10 +16,8 @@ export type Settled = "settled" | "cancelled" | "lost";
 export type Ended = { readonly verdict: Verdict };
 
 const largestBatch = 1_000;
-/** After fewer than these, others may gather for twice as long as the statement took, and no longer than this. */
+/** After fewer than these, others may gather for a moment. */
 const smallBatch = 100;
-const partsBetween = 2;
-const longestRestMs = 10;
 /** Characters of results in one statement; as parameters they are copied several times. */
 const heaviestBatch = 8_388_608;
 
@@ -43,7 +41,7 @@ export class Settler {
       maxWeight: heaviestBatch,
       inFlight: 2,
       // Nobody waits for it, and its slot is free already.
-      rest: (tookMs, size) => (size < smallBatch ? Math.min(partsBetween * tookMs, longestRestMs) : 0),
+      rest: (tookMs, size) => (size < smallBatch ? pauseAfter(tookMs) : 0),
     });
   }
 
@@ -154,12 +152,4 @@ export class Settler {
 /** A success without a result: nothing but its fence has to be sent. */
 function isPlain(verdict: Verdict): boolean {
   return verdict.ends && verdict.state === "succeeded" && verdict.result === null && verdict.ending === null;
-}
-
-function isPassing(error: unknown): boolean {
-  return (
-    error instanceof ConnectionLost ||
-    error instanceof DatabaseUnavailableError ||
-    troubleOf(error) === "contention"
-  );
 }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { claimedJob } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { Held, type HeldJob } from "./held.ts";
 import { stage } from "./lease-messages.ts";
@@ -6,29 +7,7 @@ import { Slots } from "./slots.ts";
 
 const later = 10_000;
 
-function job(id: string, { queue = "main", priority = 0, crashes = 0, weight = 4 } = {}): ClaimedJob {
-  return {
-    fence: { job: id, epoch: 1, leaseId: "l" },
-    kind: "work",
-    queue,
-    priority,
-    runAt: "2026-01-01 00:00:00+00",
-    createdAt: "2026-01-01 00:00:00+00",
-    attempt: 1,
-    maxAttempts: null,
-    maxCrashes: null,
-    crashes,
-    run: 1,
-    timeoutMs: null,
-    leaseMs: 30_000,
-    key: null,
-    tenant: null,
-    tags: [],
-    meta: {},
-    payload: null,
-    weight,
-  };
-}
+const job = claimedJob;
 
 /** The jobs of one claim, as they wait; those named were handed back meanwhile. */
 function hold(jobs: readonly ClaimedJob[], handedBack: readonly string[] = []): HeldJob[] {

@@ -1,10 +1,9 @@
 import type { ClaimedJob } from "../model/job.ts";
+import type { Take } from "../sql/claim.ts";
 import { byClaimOrder } from "../sql/rows.ts";
 import type { HeldJob } from "./held.ts";
 import type { Pool } from "./options.ts";
 import { Pace } from "./pace.ts";
-
-type Take = { queue: string; limit: number };
 
 /** One pool as it stands: attempts in its slots, and jobs claimed ahead that wait for one, whose turn it is first. */
 type PoolState = {
@@ -55,6 +54,11 @@ export class Slots {
     return [...this.#poolOf.keys()];
   }
 
+  /** Whether this worker takes jobs of this queue. */
+  serves(queue: string): boolean {
+    return this.#poolOf.has(queue);
+  }
+
   /** How many jobs are here: in a slot, waiting for one, or not recorded yet. */
   get busy(): number {
     const here = ({ running, unrecorded, waiting }: PoolState): number =>
@@ -84,8 +88,8 @@ export class Slots {
     return takes;
   }
 
-  /** Note how a claim went. */
-  claimed(takes: readonly Take[], jobs: readonly ClaimedJob[], at: number): void {
+  /** Note how a claim went. Answers the queues of which it brought as many as it was to. */
+  claimed(takes: readonly Take[], jobs: readonly ClaimedJob[], at: number): Set<string> {
     const got = new Map<string, number>();
     const heaviest = new Map<PoolState, number>();
     for (const job of jobs) {
@@ -95,11 +99,14 @@ export class Slots {
       heaviest.set(state, Math.max(heaviest.get(state) ?? 0, job.weight));
       if (this.isFragile(job)) state.calmUntil = at + calmMs;
     }
+    const full = new Set<string>();
     for (const { queue, limit } of takes) {
       const state = this.#poolOf.get(queue);
       state?.pace.measure(at, heaviest.get(state) ?? 0);
-      if ((got.get(queue) ?? 0) < limit && !this.#news.has(queue)) this.#dry.add(queue);
+      if ((got.get(queue) ?? 0) >= limit) full.add(queue);
+      else if (!this.#news.has(queue)) this.#dry.add(queue);
     }
+    return full;
   }
 
   /** Whether a claim is worth while for this queue's pool now. */
@@ -212,7 +219,7 @@ export class Slots {
 
   /** There may be work again. True if it concerns this worker. */
   wet(queue?: string): boolean {
-    const queues = queue === undefined ? this.queues : this.#poolOf.has(queue) ? [queue] : [];
+    const queues = queue === undefined ? this.queues : this.serves(queue) ? [queue] : [];
     for (const name of queues) {
       this.#dry.delete(name);
       this.#news.add(name);

@@ -312,12 +312,12 @@ export class Worker {
   }
 
   #hear(hint: string): void {
+    const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
     // What concerns others is no reason to wake up.
-    if (!hint.startsWith("ready:") || this.#slots.queues.includes(hint.slice("ready:".length)))
-      this.#slumber.stir();
+    if (queue === undefined || this.#slots.serves(queue)) this.#slumber.stir();
     // It could not be followed. If that is still so in a while, enqueuers are told to send none.
     if (this.#hears && this.#slots.saturated) this.#upkeep.beatIn(deafAfterMs);
-    if (hint.startsWith("ready:")) this.#loop.hint(hint.slice("ready:".length));
+    if (queue !== undefined) this.#loop.hint(queue);
     else if (hint === "due") {
       this.#upkeep.promoteIn(0);
       this.#loop.hint();

@@ -143,6 +143,7 @@ const wrongOptions: [string, unknown, string][] = [
   ],
   ["half a priority", { priority: 0.5 }, "got 0.5"],
   ["no attempts", { attempts: 0 }, ".attempts: must be an integer from 1 to 1000, got 0"],
+  ["attempts of null", { attempts: null }, ".attempts: must be an integer from 1 to 1000, got null"],
   ["an empty key", { key: "" }, '.key: must not be empty, got ""'],
   ["a key with NUL", { key: "a\0" }, ".key: must not contain control characters"],
   [
