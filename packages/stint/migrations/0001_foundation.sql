@@ -132,6 +132,9 @@ create table stint.history_done partition of stint.history for values in ('succe
   partition by range (finished_at);
 -- Takes what no day's partition takes, so that finishing a job can never fail for want of one.
 create table stint.history_done_rest partition of stint.history_done default;
+-- They have no key. Under a publication for all tables, replays and pruning could not delete from them otherwise.
+alter table stint.history_dead replica identity full;
+alter table stint.history_done_rest replica identity full;
 
 create index history_id on stint.history (id);
 create index history_key on stint.history (key) where key is not null;

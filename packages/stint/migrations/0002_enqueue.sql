@@ -52,7 +52,8 @@ $$;
 -- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction; `hears` tells the
 -- caller whether anybody would hear a wake sent after it.
 --
--- Both run with their owner's rights, so that an enqueue-only role needs no right on any table.
+-- Both run with their owner's rights, so that an enqueue-only role needs no right on any table. What they add is told to the
+-- tallies (0005) in the same transaction.
 
 -- Jobs with ids just made and without dedupe keys, which is most of them: all are created, so the answer is only who
 -- hears. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
@@ -69,51 +70,67 @@ declare
   v_hears boolean := exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
   v_given integer := cardinality(p_ids);
   v_rows  integer := 0;
+  -- Where all jobs are of one kind and one queue, what they add to the tallies needs no grouping.
+  v_alike boolean := p_more is null and cardinality(p_kinds) = 1 and cardinality(p_queues) = 1;
 begin
-  if p_more is not null then
-    insert into stint.job (
-      id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-      key, tenant, tags, meta, payload
-    )
-    select
-      i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]),
-      case when t.run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
-      coalesce((i.more ->> 'priority')::smallint, 0), coalesce(t.run_at, v_now), v_now,
-      (i.more ->> 'max_attempts')::integer, (i.more ->> 'max_crashes')::integer,
-      (i.more ->> 'timeout_ms')::bigint, (i.more ->> 'lease_ms')::bigint,
-      i.more ->> 'key', i.more ->> 'tenant',
-      case when i.more ? 'tags' then array(select jsonb_array_elements_text(i.more -> 'tags')) end,
-      i.more -> 'meta', i.payload
-    from rows from (
-      unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
-    ) as i (id, kind, queue, payload, more),
-    lateral (select coalesce(
-      (i.more ->> 'run_at')::timestamptz, v_now + (i.more ->> 'delay_ms')::bigint * interval '1 millisecond'
-    ) as run_at) t
-    on conflict do nothing;
-    get diagnostics v_rows = row_count;
-  else
-    -- Being ready for a conflict costs one more record in the log for every row. Many rows do better to try without; in
-    -- the first write of a transaction only, because many subtransactions in one slow down the whole server.
-    if v_given >= 100 and pg_current_xact_id_if_assigned() is null then
-      begin
-        insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
-        select i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]), 'ready', v_now, v_now, i.payload
-        from rows from (unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads))
-          as i (id, kind, queue, payload);
-        v_rows := v_given;
-      exception
-        when unique_violation then null;
-      end;
-    end if;
-    if v_rows = 0 then
+  -- Being ready for a conflict costs one more record in the log for every row. Many rows do better to try without; in
+  -- the first write of a transaction only, because many subtransactions in one slow down the whole server.
+  if p_more is null and v_given >= 100 and pg_current_xact_id_if_assigned() is null then
+    begin
       insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
       select i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]), 'ready', v_now, v_now, i.payload
       from rows from (unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads))
-        as i (id, kind, queue, payload)
-      on conflict do nothing;
-      get diagnostics v_rows = row_count;
+        as i (id, kind, queue, payload);
+      v_rows := v_given;
+    exception
+      when unique_violation then null;
+    end;
+    if v_rows > 0 and not v_alike then
+      insert into stint.tally_delta (queue, kind, priority, live)
+      select coalesce(i.queue, p_queues[1]), coalesce(i.kind, p_kinds[1]), 0, count(*)
+      from rows from (unnest(p_ids), unnest(p_kinds), unnest(p_queues)) as i (id, kind, queue)
+      group by 1, 2;
     end if;
+  end if;
+  if v_rows = 0 and v_alike then
+    insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
+    select i.id, p_kinds[1], p_queues[1], 'ready', v_now, v_now, i.payload
+    from rows from (unnest(p_ids), jsonb_array_elements(p_payloads)) as i (id, payload)
+    on conflict do nothing;
+    get diagnostics v_rows = row_count;
+  elsif v_rows = 0 then
+    with new as (
+      insert into stint.job (
+        id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+        key, tenant, tags, meta, payload
+      )
+      select
+        i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]),
+        case when t.run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
+        coalesce((i.more ->> 'priority')::smallint, 0), coalesce(t.run_at, v_now), v_now,
+        (i.more ->> 'max_attempts')::integer, (i.more ->> 'max_crashes')::integer,
+        (i.more ->> 'timeout_ms')::bigint, (i.more ->> 'lease_ms')::bigint,
+        i.more ->> 'key', i.more ->> 'tenant',
+        case when i.more ? 'tags' then array(select jsonb_array_elements_text(i.more -> 'tags')) end,
+        i.more -> 'meta', i.payload
+      from rows from (
+        unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
+      ) as i (id, kind, queue, payload, more),
+      lateral (select coalesce(
+        (i.more ->> 'run_at')::timestamptz, v_now + (i.more ->> 'delay_ms')::bigint * interval '1 millisecond'
+      ) as run_at) t
+      on conflict do nothing
+      returning queue, kind, priority, state
+    ), tallied as (
+      insert into stint.tally_delta (queue, kind, priority, live, scheduled)
+      select queue, kind, priority, count(*), count(*) filter (where state = 'scheduled')
+      from new
+      group by queue, kind, priority
+    )
+    select count(*) into v_rows from new;
+  end if;
+  if v_alike and v_rows > 0 then
+    insert into stint.tally_delta (queue, kind, priority, live) values (p_queues[1], p_kinds[1], 0, v_rows);
   end if;
 
   -- An id that is there already means that job. Those just written are found by theirs.
@@ -209,7 +226,12 @@ begin
       -- One order for everybody, whatever the database's own: two batches with the same keys in opposite order would deadlock.
       order by i.kind collate "C", i.dedupe_key collate "C", i.id
       on conflict do nothing
-      returning id
+      returning id, queue, kind, priority, state
+    ), tallied as (
+      insert into stint.tally_delta (queue, kind, priority, live, scheduled)
+      select queue, kind, priority, count(*), count(*) filter (where state = 'scheduled')
+      from inserted
+      group by queue, kind, priority
     )
     select i.ordinal, i.id, n.id is not null
     from input i left join inserted n on n.id = i.id
@@ -310,6 +332,9 @@ begin
       -- The insert may have waited for the transaction in which this very job was enqueued, run and finished.
       if v_inserted and p_row ? 'again' and exists (select from stint.history h where h.id = v_id) then
         delete from stint.job j where j.id = v_id;
+      elsif v_inserted then
+        insert into stint.tally_delta (queue, kind, priority, live, scheduled)
+        values (p_row ->> 'queue', v_kind, coalesce((p_row ->> 'priority')::smallint, 0), 1, (v_run_at > v_now)::integer);
       end if;
       created := true;
       return next;

@@ -33,6 +33,7 @@ begin
     begin
       -- Attached rather than created in place: that would lock the whole history, and so every settling.
       execute format('create table stint.%I (like stint.history_done)', v_name);
+      execute format('alter table stint.%I replica identity full', v_name);
       execute format(
         'alter table stint.history_done attach partition stint.%I for values from (%L) to (%L)',
         v_name, v_day::timestamp at time zone 'UTC', (v_day + 1)::timestamp at time zone 'UTC');

@@ -1,4 +1,12 @@
-export { createStint, entry, type Enqueued, type Enqueues, type ManyEntry, type Stint } from "./stint.ts";
+export {
+  createStint,
+  entry,
+  type Enqueued,
+  type Enqueues,
+  type InspectorOptions,
+  type ManyEntry,
+  type Stint,
+} from "./stint.ts";
 export {
   defineJob,
   typed,
@@ -16,7 +24,12 @@ export {
 } from "./worker/handler.ts";
 export type { Worker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/options.ts";
-export type { StopReport, WorkerEvents } from "./worker/events.ts";
+export type { AttemptEvent, StopReport, WorkerEvents } from "./worker/events.ts";
+export { serveHealth, type HealthOptions, type HealthServer } from "./health/server.ts";
+export { renderMetrics } from "./signals/database-metrics.ts";
+export { renderProcessMetrics, type Metered, type PoolView } from "./signals/process-metrics.ts";
+export { metricsContentType } from "./signals/prometheus.ts";
+export type { Telemetry } from "./model/telemetry.ts";
 export { snooze, cancel, type Outcome } from "./model/outcome.ts";
 export { exponential, steps, type Backoff } from "./model/backoff.ts";
 export type { Duration } from "./model/duration.ts";
@@ -31,6 +44,33 @@ export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
 export type { Connection, ConnectionParts } from "./db/connection.ts";
 export type { Tx } from "./db/db.ts";
 export type { TransactionLike } from "./db/user-transaction.ts";
+export type {
+  BulkAction,
+  Count,
+  Depth,
+  Explanation,
+  Health,
+  Inspector,
+  JobDetail,
+  JobFilter,
+  JobPage,
+  JobRow,
+  KindView,
+  Operation,
+  OperationPreview,
+  Percentiles,
+  QueueHealth,
+  Rates,
+  Series,
+  SeriesPoint,
+  SeriesRange,
+  SlowJob,
+  Stats,
+  TimelineStep,
+  UnservedKind,
+  WorkerView,
+} from "./inspect/types.ts";
+export { seriesRanges } from "./inspect/types.ts";
 export type { QueueCounts } from "./sql/queues.ts";
 export type { AuditEntry } from "./sql/audit.ts";
 export type { LiveWorker } from "./sql/workers.ts";

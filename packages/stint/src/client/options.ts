@@ -1,8 +1,10 @@
 import { requireConnection, type Connection } from "../db/connection.ts";
+import { serverAddress } from "../db/server-address.ts";
 import type { JobDefinition } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { checkSchemaName, checkText } from "../model/names.ts";
+import { telemetryMethods, type Telemetry } from "../model/telemetry.ts";
 import {
   refuseUnknownKeys,
   requireBoolean,
@@ -12,6 +14,7 @@ import {
 } from "../model/options.ts";
 import { jsonLogger, type Logger } from "../runtime/logger.ts";
 import { requireDefinition } from "./kinds.ts";
+import { safeTelemetry } from "./safe-telemetry.ts";
 
 export type StintOptions = {
   /** A connection string, or its parts. Default: the environment's DATABASE_URL. */
@@ -31,6 +34,8 @@ export type StintOptions = {
   logger?: Logger;
   /** Who acts, for the audit of cancel, replay and runNow. Default "app". */
   actor?: string;
+  /** Traces and metrics: `openTelemetry()` of "stint/opentelemetry". Default none. */
+  telemetry?: Telemetry;
 };
 
 export type ResolvedStintOptions = {
@@ -43,6 +48,7 @@ export type ResolvedStintOptions = {
   readonly maxPayloadBytes: number;
   readonly logger: Logger;
   readonly actor: string;
+  readonly telemetry: Telemetry | undefined;
 };
 
 export const stintOptionKeys = [
@@ -55,6 +61,7 @@ export const stintOptionKeys = [
   "maxPayloadBytes",
   "logger",
   "actor",
+  "telemetry",
 ] as const satisfies (keyof StintOptions)[];
 
 /** Fill in defaults, refuse what cannot work, freeze the rest. The only place client options are checked. */
@@ -62,8 +69,10 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
   if (typeof input === "string")
     throw new InvalidOptionError("createStint", `takes options: pass { database: ${describe(input)} }`);
   refuseUnknownKeys("createStint", input, stintOptionKeys);
+  const connection = requireConnection("createStint.database", input.database ?? process.env["DATABASE_URL"]);
+  const logger = requireLogger(input.logger ?? jsonLogger());
   return Object.freeze({
-    connection: requireConnection("createStint.database", input.database ?? process.env["DATABASE_URL"]),
+    connection,
     schema: checkSchemaName(input.schema ?? "stint", "createStint.schema"),
     jobs: byKind(input.jobs ?? []),
     wake: requireOneOf("createStint.wake", input.wake ?? "notify", ["notify", "none"]),
@@ -73,8 +82,10 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
       min: 1,
       max: 67_108_864,
     }),
-    logger: requireLogger(input.logger ?? jsonLogger()),
+    logger,
     actor: checkText(input.actor ?? "app", "createStint.actor"),
+    telemetry:
+      input.telemetry === undefined ? undefined : resolveTelemetry(input.telemetry, connection, logger),
   });
 }
 
@@ -84,6 +95,17 @@ function requireLogger(logger: Logger): Logger {
     requireFunction(`createStint.logger.${method}`, (logger as Partial<Logger> | null)?.[method]);
   }
   return logger;
+}
+
+function resolveTelemetry(telemetry: Telemetry, connection: Connection, logger: Logger): Telemetry {
+  for (const method of telemetryMethods) {
+    requireFunction(`createStint.telemetry.${method}`, (telemetry as Partial<Telemetry> | null)?.[method]);
+  }
+  const server = serverAddress(connection);
+  const bound = server === undefined ? telemetry : (telemetry.at?.(server) ?? telemetry);
+  return safeTelemetry(bound, (error) =>
+    logger.warn({ err: error }, "telemetry threw; the job goes on without it"),
+  );
 }
 
 function byKind(jobs: readonly JobDefinition[]): ReadonlyMap<string, JobDefinition> {

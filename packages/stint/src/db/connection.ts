@@ -76,6 +76,7 @@ function isPlainObject(value: unknown): value is object {
 
 function connectionHint(given: unknown): string {
   if (given instanceof URL) return "Pass its href.";
+  if (typeof given === "string" && /^[a-z][\w+.-]*:\/\//i.test(given)) return "Stint works on Postgres only.";
   if (typeof (given as { query?: unknown } | null | undefined)?.query === "function")
     return "A pool or client of yours is not taken; Stint keeps connections of its own.";
   return "Is DATABASE_URL set where this process runs?";

@@ -18,6 +18,8 @@ export type PgDbOptions = {
   /** Named prepared statements. Off behind a pooler that cannot carry them. */
   prepare: boolean;
   deadlineMs: number;
+  /** How long the server may work on one statement, for questions that must never hold it up. */
+  statementTimeoutMs?: number;
   connectDeadlineMs: number;
   onError: (error: Error) => void;
 };
@@ -129,6 +131,10 @@ function openPool(options: PgDbOptions, max: number): Pool {
     ...toClientConfig(options.connection),
     max,
     application_name: options.applicationName,
+    // Not behind a pooler that shares its connections: it refuses what would stay set for others.
+    ...(options.statementTimeoutMs === undefined || !options.prepare
+      ? {}
+      : { statement_timeout: options.statementTimeoutMs }),
     connectionTimeoutMillis: options.connectDeadlineMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

@@ -31,7 +31,7 @@ export function toMs(value: Duration, option: string, limits: { min?: number; ma
     throw new InvalidOptionError(
       option,
       `must be a duration such as "500ms", "30s", "5m", "2h", "1d" or "1h30m", ` +
-        `or a number of milliseconds from 0, got ${describe(value)}`,
+        `or a number of milliseconds from 0, got ${describe(value)}${unitHint(value)}`,
     );
   }
 
@@ -63,6 +63,11 @@ export function formatMs(ms: number): string {
     if (count > 0) parts.push(`${count}${unit}`);
   }
   return parts.join(" ");
+}
+
+/** A string of digits, as on a command line, may mean any unit. */
+function unitHint(value: unknown): string {
+  return typeof value === "string" && /^\d{1,9}$/.test(value) ? `; did you mean "${value}s"?` : "";
 }
 
 function parse(value: unknown): number | undefined {

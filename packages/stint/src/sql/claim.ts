@@ -2,6 +2,7 @@ import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { byClaimOrder, toClaimedJob } from "./rows.ts";
+import { toTallies } from "./tallies.ts";
 
 /** How many jobs to take from which queue. */
 export type Take = { readonly queue: string; readonly limit: number };
@@ -170,14 +171,19 @@ const longestSuspected = (kinds: string, queues: string, waitedMs: string): stri
 const claimParked = statement(
   "claim-quarantined",
   `
-  update stint.job j
-  set ${leased}
-  where j.ctid = any (array(
-      ${longestSuspected("$5", "$6", "$7")}
-    ))
-    and j.state::text = 'parked'
-    and ${inTime}
-  returning ${claimed}`,
+  with taken as (
+    update stint.job j
+    set ${leased}
+    where j.ctid = any (array(
+        ${longestSuspected("$5", "$6", "$7")}
+      ))
+      and j.state::text = 'parked'
+      and ${inTime}
+    returning ${claimed}
+  ), tallied as (
+    ${toTallies("parked")} select queue, kind, coalesce(priority, 0), -1 from taken
+  )
+  select * from taken`,
   { asText: true },
 );
 

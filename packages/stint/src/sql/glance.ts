@@ -10,6 +10,8 @@ export type Glance = {
   dueInMs: number | null;
   /** Time until the first lease runs out; null when nothing runs anywhere. */
   expiresInMs: number | null;
+  /** Whether something was said to the tallies that has not been folded. */
+  unfolded: boolean;
   /** When this was, by the database's clock. */
   at: string;
 };
@@ -57,6 +59,17 @@ const lookAround = statement(
       order by l.lease_until
       limit 1
     )::float8 as expires_in_ms,
+    exists (
+      select
+      from stint.tally_fold f
+      cross join lateral (
+        select
+        from stint.tally_delta d
+        where d.xid >= stint.by_index(pg_snapshot_xmax(f.snapshot))
+        order by d.xid
+        limit 1
+      ) head
+    ) as unfolded,
     clock_timestamp()::text as at`,
 );
 
@@ -74,6 +87,7 @@ export async function glance(
     suspect: row?.["suspect"] === true,
     dueInMs: (row?.["due_in_ms"] as number | null | undefined) ?? null,
     expiresInMs: (row?.["expires_in_ms"] as number | null | undefined) ?? null,
+    unfolded: row?.["unfolded"] === true,
     at: row?.["at"] as string,
   };
 }

@@ -6,19 +6,25 @@ export type KindInfo = {
   queue: string;
   priority: number | null;
   maxCrashes: number | null;
+  /** What its attempts get unless a job has its own; for those who judge how long they take. */
+  leaseMs?: number;
+  timeoutMs?: number;
 };
 
 const putKinds = statement(
   "register-kinds",
   `
-  insert into stint.kind as k (name, queue, priority, max_crashes)
-  select name, queue, priority, max_crashes
-  from jsonb_to_recordset($1::text::jsonb) as r (name text, queue text, priority smallint, max_crashes integer)
+  insert into stint.kind as k (name, queue, priority, max_crashes, lease_ms, timeout_ms)
+  select name, queue, priority, max_crashes, lease_ms, timeout_ms
+  from jsonb_to_recordset($1::text::jsonb)
+    as r (name text, queue text, priority smallint, max_crashes integer, lease_ms bigint, timeout_ms bigint)
   -- Everybody in one order, and no write at all where nothing changed.
   order by name
   on conflict (name) do update
-    set queue = excluded.queue, priority = excluded.priority, max_crashes = excluded.max_crashes, seen_at = clock_timestamp()
-    where (k.queue, k.priority, k.max_crashes) is distinct from (excluded.queue, excluded.priority, excluded.max_crashes)`,
+    set queue = excluded.queue, priority = excluded.priority, max_crashes = excluded.max_crashes, lease_ms = excluded.lease_ms,
+        timeout_ms = excluded.timeout_ms, seen_at = clock_timestamp()
+    where (k.queue, k.priority, k.max_crashes, k.lease_ms, k.timeout_ms)
+      is distinct from (excluded.queue, excluded.priority, excluded.max_crashes, excluded.lease_ms, excluded.timeout_ms)`,
 );
 
 /** Tell the database of the kinds somebody serves, for those who cannot ask. */
@@ -28,13 +34,14 @@ export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promis
     queue: kind.queue,
     priority: kind.priority,
     max_crashes: kind.maxCrashes,
+    lease_ms: kind.leaseMs ?? null,
+    timeout_ms: kind.timeoutMs ?? null,
   }));
   await db.run(putKinds, [JSON.stringify(rows)]);
 }
 
-const selectUnserved = statement(
-  "unserved",
-  `
+/** Of what stands at the head of a queue. */
+export const unservedKinds = (waitedMs: string): string => `
   with recursive queues (queue) as (
     (select queue from stint.job where state = 'ready' order by queue limit 1)
     union all
@@ -52,7 +59,7 @@ const selectUnserved = statement(
     order by j.priority, j.run_at, j.id
     limit 200
   ) head
-  where head.run_at < statement_timestamp() - $1::bigint * interval '1 millisecond'
+  where head.run_at < statement_timestamp() - ${waitedMs}::bigint * interval '1 millisecond'
     and not exists (
       select from stint.worker w
       where head.kind = any (w.kinds) and w.pools ? q.queue and not w.draining
@@ -60,10 +67,24 @@ const selectUnserved = statement(
     )
   group by head.kind, q.queue
   order by oldest
-  limit 20`,
-);
+  limit 20`;
+
+const selectUnserved = statement("unserved", unservedKinds("$1"));
 
 export type Unserved = { kind: string; queue: string; oldest: Date };
+
+const selectKinds = statement("kinds", `select name, queue, lease_ms::float8 from stint.kind`);
+
+/** Every kind that a worker has ever served, with its queue and its lease as far as one has said. */
+export async function knownKinds(
+  db: Run,
+): Promise<{ name: string; queue: string; leaseMs: number | null }[]> {
+  return (await db.run(selectKinds, [])).map((row) => ({
+    name: row["name"] as string,
+    queue: row["queue"] as string,
+    leaseMs: row["lease_ms"] as number | null,
+  }));
+}
 
 /** Kinds that stand at the head of a queue and that no live worker serves there. */
 export async function unserved(db: Run, waitedMs: number): Promise<Unserved[]> {

@@ -1,6 +1,7 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { toTallies } from "./tallies.ts";
 
 /** Who did it and why; written in the same statement as the deed. */
 export type Deed = { auditId: string; actor: string; reason: string | null };
@@ -12,6 +13,9 @@ const toHistory = `
       id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
       epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, log
     )`;
+
+/** One less in the state it was in. */
+const unless = (state: JobState): string => `case when state = '${state}' then -1 else 0 end`;
 
 const cancelJob = statement(
   "cancel",
@@ -25,7 +29,7 @@ const cancelJob = statement(
     delete from stint.job j
     where j.id = $1 and j.state <> 'running'
     returning
-      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
+      j.id, j.kind, j.queue, j.state, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
       j.epoch, j.run, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms, j.key, j.tenant, j.tags, j.meta, j.payload, j.log
   ), ended as (
     ${toHistory}
@@ -34,6 +38,9 @@ const cancelJob = statement(
       epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, $4::text, meta, payload, log
     from gone
     returning id
+  ), tallied as (
+    ${toTallies("live, scheduled, retrying, parked")}
+    select queue, kind, priority, -1, ${unless("scheduled")}, ${unless("retrying")}, ${unless("parked")} from gone
   ), noted as (
     ${audit} select $2::uuid, $3::text, 'cancel', $4::text, id from (select id from asked union all select id from ended) done
   )
@@ -54,11 +61,20 @@ export async function cancel(db: Run, id: string, deed: Deed): Promise<"running"
 const runJobNow = statement(
   "run-now",
   `
-  with moved as (
+  with waiting as materialized (
+    select j.id, j.state
+    from stint.job j
+    where j.id = $1 and j.state in ('scheduled', 'retrying', 'parked')
+    for update
+  ), moved as (
     update stint.job j
     set state = 'ready', run_at = clock_timestamp(), reason = null
-    where j.id = $1 and j.state in ('scheduled', 'retrying', 'parked')
-    returning j.id, j.queue
+    from waiting
+    where j.id = waiting.id
+    returning j.id, j.queue, j.kind, j.priority, waiting.state
+  ), tallied as (
+    ${toTallies("scheduled, retrying, parked")}
+    select queue, kind, priority, ${unless("scheduled")}, ${unless("retrying")}, ${unless("parked")} from moved
   ), noted as (
     ${audit} select $2::uuid, $3::text, 'run-now', $4::text, id from moved
   )
@@ -78,7 +94,7 @@ const replayJob = statement(
     delete from stint.history h
     where h.id = $1 and h.state in ('dead', 'cancelled')
     returning
-      h.id, h.kind, h.queue, h.priority, h.created_at, h.interruptions, h.epoch, h.run,
+      h.id, h.kind, h.queue, h.state, h.priority, h.created_at, h.interruptions, h.epoch, h.run,
       h.max_attempts, h.max_crashes, h.timeout_ms, h.lease_ms, h.key, h.tenant, h.tags, h.meta, h.payload, h.log
   ), back as (
     insert into stint.job (
@@ -91,6 +107,8 @@ const replayJob = statement(
       max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
     from gone
     returning id, queue
+  ), tallied as (
+    ${toTallies("live, dead")} select queue, kind, priority, 1, ${unless("dead")} from gone
   ), noted as (
     ${audit} select $2::uuid, $3::text, 'replay', $4::text, id from back
   )

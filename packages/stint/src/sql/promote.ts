@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { toTallies } from "./tallies.ts";
 
 export type Promotion = {
   /** How many became ready, and in which queues. */
@@ -14,22 +15,31 @@ export type Promotion = {
 const promoteDue = statement(
   "promote",
   `
-  with moved as (
+  with due as materialized (
+    select d.ctid, d.id, d.state
+    from stint.job d
+    where d.state in ('scheduled', 'retrying')
+      and d.run_at > $2::timestamptz - interval '5 seconds'
+      and d.run_at <= stint.by_index(statement_timestamp())
+    order by d.run_at
+    limit $1
+    for update skip locked
+  ), moved as (
     update stint.job j
     set state = 'ready'
-    where j.ctid = any (array(
-        select d.ctid
-        from stint.job d
-        where d.state in ('scheduled', 'retrying')
-          and d.run_at > $2::timestamptz - interval '5 seconds'
-          and d.run_at <= stint.by_index(statement_timestamp())
-        order by d.run_at
-        limit $1
-        for update skip locked
-      ))
+    where j.ctid = any (array(select ctid from due))
       -- As text, or the planner may walk the whole index instead of fetching rows by their place.
       and j.state::text in ('scheduled', 'retrying')
-    returning j.queue
+    returning j.id, j.queue, j.kind, j.priority
+  ), tallied as (
+    ${toTallies("scheduled, retrying")}
+    select
+      moved.queue, moved.kind, moved.priority,
+      -count(*) filter (where due.state = 'scheduled'), -count(*) filter (where due.state = 'retrying')
+    from moved
+    -- What they were: an update answers only what they are now.
+    join due using (id)
+    group by moved.queue, moved.kind, moved.priority
   )
   select
     (select count(*) from moved)::integer as promoted,

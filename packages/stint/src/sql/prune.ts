@@ -1,5 +1,6 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { toTallies } from "./tallies.ts";
 
 const makePartitions = statement(
   "make-partitions",
@@ -35,7 +36,9 @@ const deleteDead = statement(
         order by finished_at
         limit $2
       )
-    returning 1
+    returning queue, kind, priority
+  ), tallied as (
+    ${toTallies("dead")} select queue, kind, priority, -count(*) from gone group by queue, kind, priority
   )
   select count(*)::integer as gone from gone`,
 );
@@ -91,6 +94,48 @@ const deleteAudit = statement(
   )
   select count(*)::integer as gone from gone`,
 );
+
+const deleteSeries = statement(
+  "prune-series",
+  `
+  with gone as (
+    delete from stint.series
+    where ctid = any (array(
+      select old.ctid
+      from (
+        values (10, interval '6 hours'), (60, interval '2 days'), (600, interval '8 days'), (3600, interval '90 days')
+      ) as kept (step, age)
+      cross join lateral (
+        select s.ctid
+        from stint.series s
+        where s.step = kept.step and s.at < stint.by_index(statement_timestamp() - kept.age)
+        limit $1
+      ) old
+      limit $1
+    ))
+    returning 1
+  ), tenants as (
+    delete from stint.tenant_usage
+    where ctid = any (array(
+      select u.ctid from stint.tenant_usage u where u.at < statement_timestamp() - interval '1 day' limit $1
+    ))
+  ), none as (
+    -- What once was there and is no more. Rows that a fold is at are stepped over, as above and for the same reason.
+    delete from stint.tally
+    where ctid = any (array(
+      select ctid
+      from stint.tally
+      where live = 0 and dead = 0 and scheduled = 0 and retrying = 0 and parked = 0
+      for update skip locked
+    ))
+  )
+  select count(*)::integer as gone from gone`,
+);
+
+/** Series past their time, and the tallies of what is no more. Answers how many points went. */
+export async function pruneSignals(db: Run, limit: number): Promise<number> {
+  return gone(await db.run(deleteSeries, [limit]));
+}
 
 /** Dead jobs past their time, the oldest first. Answers how many went. */
 export async function pruneDead(db: Run, keepMs: number, limit: number): Promise<number> {

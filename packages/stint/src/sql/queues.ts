@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { standingNow, type Standing } from "./depth.ts";
 
 export type QueueCounts = {
   queue: string;
@@ -13,41 +14,27 @@ export type QueueCounts = {
   oldestReadyMs: number | null;
 };
 
-const countQueues = statement(
-  "queues",
-  `
-  with live as (
-    select
-      queue,
-      count(*) filter (where state = 'scheduled') as scheduled,
-      count(*) filter (where state = 'ready') as ready,
-      count(*) filter (where state = 'running') as running,
-      count(*) filter (where state = 'retrying') as retrying,
-      count(*) filter (where state = 'parked') as parked,
-      extract(epoch from clock_timestamp() - min(run_at) filter (where state = 'ready')) * 1000 as oldest_ready_ms
-    from stint.job
-    group by queue
-  ), dead as (
-    select queue, count(*) as dead
-    from stint.history
-    where state = 'dead'
-    group by queue
-  )
-  select
-    queue,
-    coalesce(scheduled, 0)::float8 as scheduled,
-    coalesce(ready, 0)::float8 as ready,
-    coalesce(running, 0)::float8 as running,
-    coalesce(retrying, 0)::float8 as retrying,
-    coalesce(parked, 0)::float8 as parked,
-    coalesce(dead, 0)::float8 as dead,
-    case when oldest_ready_ms is not null then greatest(oldest_ready_ms, 0) end::float8 as "oldestReadyMs"
-  from live
-  full join dead using (queue)
-  order by queue`,
-);
+const selectQueues = statement("queues", standingNow);
 
-/** Count every queue. For people: it reads all live jobs, so no worker calls it. */
+/** How many jobs each queue holds, by name. From the tallies: it costs the same however many there are. */
 export async function queues(db: Run): Promise<QueueCounts[]> {
-  return (await db.run(countQueues, [])) as QueueCounts[];
+  const [row] = await db.run(selectQueues, []);
+  const { depth, ages } = row as Standing;
+  const byName = new Map<string, QueueCounts>();
+  for (const { queue, oldestReadyMs } of ages) {
+    const none = { scheduled: 0, ready: 0, running: 0, retrying: 0, parked: 0, dead: 0 };
+    const age = oldestReadyMs === null ? null : Math.max(0, oldestReadyMs);
+    byName.set(queue, { queue, ...none, oldestReadyMs: age });
+  }
+  for (const row of depth) {
+    const counts = byName.get(row.queue);
+    if (counts === undefined) continue;
+    counts.scheduled += row.scheduled;
+    counts.ready += row.ready;
+    counts.running += row.running;
+    counts.retrying += row.retrying;
+    counts.parked += row.parked;
+    counts.dead += row.dead;
+  }
+  return [...byName.values()].sort((a, b) => (a.queue < b.queue ? -1 : 1));
 }

@@ -1,6 +1,7 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { toTallies } from "./tallies.ts";
 
 export type Rescued = {
   job: string;
@@ -60,7 +61,7 @@ const rescueJobs = statement(
     where j.id = judged.id and j.epoch = judged.epoch and j.lease_id = judged.lease_id
       and j.lease_until < transaction_timestamp()
       and not judged.ends
-    returning j.id, j.kind, j.queue, j.crashes, j.state, j.log -> -1 ->> 'worker' as worker
+    returning j.id, j.kind, j.queue, j.priority, j.crashes, j.state, j.log -> -1 ->> 'worker' as worker
   ), gone as (
     delete from stint.job j
     using judged
@@ -88,7 +89,19 @@ const rescueJobs = statement(
         'epoch', epoch, 'worker', worker, 'startedAt', claimed_at, 'endedAt', clock_timestamp(),
         'lease', lease_id, 'outcome', 'crashed'))
     from gone
-    returning id, kind, queue, crashes, state, worker
+    returning id, kind, queue, priority, crashes, state, worker
+  ), tallied as (
+    ${toTallies("live, parked, dead")}
+    select
+      queue, kind, priority, -count(*) filter (where state in ('dead', 'cancelled')), count(*) filter (where state = 'parked'),
+      count(*) filter (where state = 'dead')
+    from (
+      select queue, kind, priority, state from back
+      union all
+      select queue, kind, priority, state from ended
+    ) went
+    where state <> 'ready'
+    group by queue, kind, priority
   )
   select id, kind, queue, crashes, state, worker from back
   union all

@@ -4,7 +4,7 @@ import { statement } from "../db/statement.ts";
 import { SchemaVersionError } from "../errors.ts";
 
 /** The schema this code was written for. A newer one is accepted as long as it still serves this code. */
-export const schemaVersion = 4;
+export const schemaVersion = 6;
 
 const readVersion = statement(
   "schema-version",

@@ -2,6 +2,7 @@ import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { Failure } from "../model/failure.ts";
 import type { AttemptOutcome, Fence } from "../model/job.ts";
+import { toTallies } from "./tallies.ts";
 
 /** How an attempt ended, as the log keeps it. Times, worker and epoch are added by the database. */
 export type Ending = { outcome: AttemptOutcome; error?: Failure };
@@ -53,6 +54,11 @@ const finishJobs = statement(
       j.epoch, j.run, j.lease_id, j.worker, j.claimed_at, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms,
       j.key, j.tenant, j.tags, m.reason, j.meta, j.payload, m.result,
       case when m.ending is null then j.log else ${ended} end as log
+  ), tallied as (
+    ${toTallies("live, dead")}
+    select queue, kind, priority, -count(*), count(*) filter (where state = 'dead')
+    from gone
+    group by queue, kind, priority
   )
   insert into stint.history (
     id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
@@ -105,6 +111,9 @@ const succeedJobs = statement(
       key, tenant, tags, meta, payload, log
     from gone
     returning id
+  ), tallied as (
+    ${toTallies("live")}
+    select queue, kind, priority, -count(*) from gone group by queue, kind, priority
   )
   select case when count(*) < $5::integer then coalesce(array_agg(id), '{}') end as settled from kept`,
 );
@@ -141,6 +150,15 @@ function arrayOf(values: readonly (string | number)[]): string {
   return `{${values.join()}}`;
 }
 
+/** Of the jobs in `back`, those that went where they wait for something. */
+const waiting = `${toTallies("scheduled, retrying, parked")}
+    select
+      queue, kind, priority,
+      count(*) filter (where state = 'scheduled'), count(*) filter (where state = 'retrying'), count(*) filter (where state = 'parked')
+    from back
+    where state <> 'ready'
+    group by queue, kind, priority`;
+
 const putBackJobs = statement(
   "put-back",
   `
@@ -150,27 +168,31 @@ const putBackJobs = statement(
         (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::bigint[]),
         (select $6::boolean[]), (select $7::text[])
       ) as m (id, epoch, lease_id, state, delay_ms, spent, ending)
+  ), back as (
+    update stint.job j
+    set state = case
+          -- Released before its turn alone was over, a suspect is still one.
+          when m.delay_ms is null and j.reason = 'quarantine' then 'parked'
+          when coalesce(m.delay_ms, 0) <= 0 then 'ready'
+          else m.state
+        end::stint.job_state,
+        run_at = case when m.delay_ms is null then j.run_at else clock_timestamp() + m.delay_ms * interval '1 millisecond' end,
+        attempts = j.attempts - case when m.spent then 0 else 1 end,
+        interruptions = j.interruptions + case when m.spent then 0 else 1 end,
+        lease_id = null,
+        lease_until = null,
+        worker = null,
+        claimed_at = null,
+        reason = case when m.delay_ms is null then j.reason end,
+        log = ${ended}
+    from mine m
+    where ${fenced}
+      and not j.cancel_requested
+    returning j.id, j.queue, j.kind, j.priority, j.state
+  ), tallied as (
+    ${waiting}
   )
-  update stint.job j
-  set state = case
-        -- Released before its turn alone was over, a suspect is still one.
-        when m.delay_ms is null and j.reason = 'quarantine' then 'parked'
-        when coalesce(m.delay_ms, 0) <= 0 then 'ready'
-        else m.state
-      end::stint.job_state,
-      run_at = case when m.delay_ms is null then j.run_at else clock_timestamp() + m.delay_ms * interval '1 millisecond' end,
-      attempts = j.attempts - case when m.spent then 0 else 1 end,
-      interruptions = j.interruptions + case when m.spent then 0 else 1 end,
-      lease_id = null,
-      lease_until = null,
-      worker = null,
-      claimed_at = null,
-      reason = case when m.delay_ms is null then j.reason end,
-      log = ${ended}
-  from mine m
-  where ${fenced}
-    and not j.cancel_requested
-  returning j.id`,
+  select id from back`,
 );
 
 /**
@@ -237,7 +259,9 @@ const handBackJobs = statement(
     from free
     where j.id = free.id and j.lease_id = free.lease_id
       and not free.cancel_requested
-    returning j.id, j.queue
+    returning j.id, j.queue, j.kind, j.priority, j.state
+  ), tallied as (
+    ${waiting}
   )
   select
     m.id, back.queue,

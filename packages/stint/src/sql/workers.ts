@@ -1,5 +1,6 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import type { Vitals } from "./series.ts";
 
 export type WorkerInfo = {
   id: string;
@@ -20,8 +21,11 @@ export type LiveWorker = WorkerInfo & {
   asleep: boolean;
 };
 
+/** A worker, how it last said it was (null where it has not yet), and for how long it has said nothing. */
+export type WatchedWorker = LiveWorker & { vitals: Vitals | null; silentMs: number };
+
 /** How a worker is, as it says itself. */
-export type WorkerState = { hears: boolean; draining?: boolean; asleep?: boolean };
+export type WorkerState = { hears: boolean; draining?: boolean; asleep?: boolean; vitals?: Vitals };
 
 const putWorker = statement(
   "register-worker",
@@ -43,7 +47,7 @@ const touchWorker = statement(
   "beat",
   `
   update stint.worker
-  set seen_at = clock_timestamp(), hears = $2, draining = $3, asleep = $4
+  set seen_at = clock_timestamp(), hears = $2, draining = $3, asleep = $4, vitals = coalesce($5::text::jsonb, vitals)
   where id = $1
   returning id`,
 );
@@ -52,9 +56,19 @@ const touchWorker = statement(
 export async function beat(
   db: Run,
   id: string,
-  { hears, draining = false, asleep = false }: WorkerState,
+  { hears, draining = false, asleep = false, vitals }: WorkerState,
 ): Promise<boolean> {
-  return (await db.run(touchWorker, [id, hears, draining, asleep])).length > 0;
+  return (
+    (
+      await db.run(touchWorker, [
+        id,
+        hears,
+        draining,
+        asleep,
+        vitals === undefined ? null : JSON.stringify(vitals),
+      ])
+    ).length > 0
+  );
 }
 
 const deleteWorker = statement("forget-worker", `delete from stint.worker where id = $1`);
@@ -83,13 +97,25 @@ export async function forgetSilentWorkers(db: Run, silentMs: number): Promise<st
 const selectWorkers = statement(
   "workers",
   `
-  select id, host, pid, version, pools, kinds, started_at, seen_at, hears, draining, asleep
+  select
+    id, host, pid, version, pools, kinds, started_at, seen_at, hears, draining, asleep, vitals,
+    (extract(epoch from clock_timestamp() - seen_at) * 1000)::float8 as silent_ms
   from stint.worker
   order by started_at, id`,
 );
 
 export async function listWorkers(db: Run): Promise<LiveWorker[]> {
   return (await db.run(selectWorkers, [])).map(toWorker);
+}
+
+/** The same, and how they are. The database's clock says how long ago that was. */
+export async function watchWorkers(db: Run): Promise<WatchedWorker[]> {
+  return (await db.run(selectWorkers, [])).map((row) =>
+    Object.assign(toWorker(row), {
+      vitals: row["vitals"] as Vitals | null,
+      silentMs: Math.max(0, row["silent_ms"] as number),
+    }),
+  );
 }
 
 function toWorker(row: Row): LiveWorker {

@@ -1,6 +1,6 @@
 import type { Db } from "../db/db.ts";
 import { about } from "../runtime/sleep.ts";
-import { dropOldDays, makePartitionsAhead, pruneDead, pruneSmall } from "../sql/prune.ts";
+import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "../sql/prune.ts";
 import { Service, type ServiceOptions } from "./service.ts";
 
 const everyMs = 600_000;
@@ -20,7 +20,8 @@ export function pruneService(
     await dropOldDays(db, keepDoneMs);
     const dead = await pruneDead(db, keepDeadMs, batch);
     const others = await pruneSmall(db, { doneMs: keepDoneMs, auditMs: keepDeadMs }, batch);
-    return Math.max(dead, others) === batch ? betweenBatchesMs : about(everyMs);
+    const signals = await pruneSignals(db, batch);
+    return Math.max(dead, others, signals) === batch ? betweenBatchesMs : about(everyMs);
   };
   return new Service({ name: "prune", logger, tick });
 }

@@ -22,9 +22,17 @@ export class Service {
   /** Unknown during a tick: whoever wants the next one sooner than it will answer must not be turned away. */
   #restUntil = Infinity;
   #early: NodeJS.Timeout | undefined;
+  #tickedAt: number | undefined;
 
   constructor(options: ServiceOptions) {
     this.#options = options;
+  }
+
+  /** How long its next tick is late, or its present one has been under way; 0 while it rests. */
+  get overdueMs(): number {
+    const now = performance.now();
+    if (this.#tickedAt !== undefined) return now - this.#tickedAt;
+    return this.#paused ? 0 : Math.max(0, now - this.#restUntil);
   }
 
   start(): void {
@@ -65,6 +73,7 @@ export class Service {
     while (!signal.aborted) {
       let restMs: number;
       this.#restUntil = Infinity;
+      this.#tickedAt = performance.now();
       try {
         restMs = await tick();
         recovery.reset();
@@ -72,6 +81,7 @@ export class Service {
         logger.warn({ err: error, duty: name }, "upkeep failed; trying again");
         restMs = recovery.next();
       }
+      this.#tickedAt = undefined;
       this.#restUntil = Math.min(this.#restUntil, performance.now() + restMs);
       do await this.#wake.wait(this.#paused ? Infinity : restMs, signal);
       while (this.#paused && !signal.aborted);

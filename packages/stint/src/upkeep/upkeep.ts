@@ -9,10 +9,12 @@ import { promoteService } from "./promote.ts";
 import { pruneService } from "./prune.ts";
 import { rescueService, type Rescue } from "./rescue.ts";
 import type { Service } from "./service.ts";
+import { talliesService, type Tallies, type TalliesOptions } from "./tallies.ts";
 
 export type UpkeepOptions = {
   readonly logger: Logger;
   readonly presence: Presence;
+  readonly tallies: Pick<TalliesOptions, "meter" | "vitals" | "onUsual">;
   /** The queues of this worker that have room. */
   readonly queues: () => readonly string[];
   readonly kinds: readonly string[];
@@ -37,6 +39,8 @@ export class Upkeep {
   readonly #promote: Service;
   readonly #rescue: Rescue;
   readonly #presence: Service;
+  readonly #tallies: Tallies;
+  readonly #glance: Service;
   readonly #services: readonly Service[];
 
   constructor(db: Db, options: UpkeepOptions) {
@@ -50,7 +54,8 @@ export class Upkeep {
       onRescued: options.onRescued,
     });
     this.#presence = presenceService(db, { logger, ...presence });
-    const glance = glanceService(db, {
+    this.#tallies = talliesService(db, { logger, worker: presence.worker.id, kinds, ...options.tallies });
+    this.#glance = glanceService(db, {
       logger,
       queues,
       kinds,
@@ -67,7 +72,14 @@ export class Upkeep {
       },
     });
     const prune = pruneService(db, { logger, keepDoneMs, keepDeadMs });
-    this.#services = [this.#promote, this.#rescue.service, this.#presence, glance, prune];
+    this.#services = [
+      this.#promote,
+      this.#rescue.service,
+      this.#presence,
+      this.#tallies.service,
+      this.#glance,
+      prune,
+    ];
   }
 
   start(): void {
@@ -83,13 +95,28 @@ export class Upkeep {
     for (const service of this.#services) service.resume();
   }
 
+  /** How long the loop that looks around is late. It goes on without a database: only a process in trouble is late for long. */
+  get overdueMs(): number {
+    return this.#glance.overdueMs;
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.#services.map((service) => service.stop()));
   }
 
   /** Whether nothing is left to be done that was seen: what ran out before the last glance is not seen again. */
   get isDone(): boolean {
-    return this.#rescue.hasLooked();
+    return this.#rescue.hasLooked() && this.#tallies.isDone();
+  }
+
+  /** Tell what was counted now: this worker is about to fall silent. */
+  finish(): void {
+    if (!this.#tallies.isDone()) this.#tallies.service.wakeIn(0);
+  }
+
+  /** Tell what was counted, after the end. */
+  async tellLast(): Promise<void> {
+    await this.#tallies.flush();
   }
 
   /** A job is due in so many milliseconds. */
@@ -102,7 +129,8 @@ export class Upkeep {
     this.#presence.wakeIn(ms);
   }
 
-  #see({ at, dueInMs, expiresInMs }: Glance): void {
+  #see({ at, dueInMs, expiresInMs, unfolded }: Glance): void {
+    if (unfolded) this.#tallies.toFold();
     this.#rescue.seenBy(at);
     if (dueInMs !== null) this.#promote.wakeIn(Math.max(dueInMs, 0));
     if (expiresInMs !== null)

@@ -4,28 +4,34 @@ import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { isOutcome } from "../model/outcome.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
+import { traceIdOf, type AttemptTrace } from "../model/telemetry.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { longestTimerMs } from "../runtime/sleep.ts";
 import { completeInTransaction } from "./complete.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext, Middleware } from "./handler.ts";
+import type { AttemptEvent } from "./events.ts";
 import type { HeldJob } from "./held.ts";
 import { released, returned, threw, type AttemptPolicy, type Verdict } from "./verdict.ts";
 
 /** What all attempts of a worker have in common. */
 export type AttemptHome = {
   readonly db: Db;
+  /** Undefined where nothing is traced. */
+  readonly trace: ((job: ClaimedJob) => AttemptTrace) | undefined;
   readonly middlewares: readonly Middleware[];
   /** How long a handler that was told to stop may take to do so before its outcome is recorded without it. */
   readonly abortMs: number;
   readonly maxResultBytes: number;
-  readonly loggerOf: (job: ClaimedJob) => Logger;
+  readonly loggerOf: (job: ClaimedJob, traceId: string | undefined) => Logger;
   readonly policyOf: (job: ClaimedJob) => AttemptPolicy;
   readonly timeoutOf: (job: ClaimedJob) => number;
   /** Calls the handler where the lease thread can see whose it is. */
   readonly enter: <T>(serial: number, call: () => T) => T;
   /** Asks, later in this turn of the event loop, for a timer for this attempt, if it is not over by then. */
   readonly watch: (attempt: Attempt) => void;
+  /** Its handler is about to be called. */
+  readonly onBegan: (attempt: Attempt) => void;
   /** It has its verdict, or has recorded its success itself. May come before the handler is over. */
   readonly onVerdict: (attempt: Attempt, toRecord: boolean) => void;
   /** The handler is over, however it ended. */
@@ -45,11 +51,14 @@ export class Attempt implements AttemptOfContext {
   #timer: NodeJS.Timeout | undefined;
   #completed = false;
   #decided = false;
+  /** Its handler was called, or was about to be. */
+  began = false;
   /** The handler has ended. Later than its verdict, if it ignores its signal. */
   over = false;
   /** Where its record stands: its outcome is on its way, is on record, or is no longer this attempt's business. */
   record: "open" | "under way" | "closed" | "handed back" = "open";
   #verdict: Verdict | undefined;
+  #trace: AttemptTrace | undefined;
 
   constructor(entry: HeldJob, handler: Handler, home: AttemptHome) {
     this.job = entry.job;
@@ -74,7 +83,20 @@ export class Attempt implements AttemptOfContext {
   }
 
   get logger(): Logger {
-    return this.#home.loggerOf(this.job);
+    return this.#home.loggerOf(this.job, this.traceId);
+  }
+
+  /** Of the trace it belongs to, or was enqueued in. */
+  get traceId(): string | undefined {
+    return this.#trace?.traceId ?? traceIdOf(this.job.meta);
+  }
+
+  /** Which attempt it is, as events and logs say it. */
+  get described(): AttemptEvent {
+    const { fence, kind, key, attempt } = this.job;
+    const { traceId } = this;
+    const event = { id: fence.job, kind, key, attempt };
+    return traceId === undefined ? event : { ...event, traceId };
   }
 
   /** Why it was told to stop, if it was. */
@@ -106,9 +128,19 @@ export class Attempt implements AttemptOfContext {
     this.#end();
   }
 
+  /** Taken out of its handler's hands: the worker stops. */
+  handBack(): void {
+    this.record = "handed back";
+    this.#trace?.ended({ outcome: "released", state: "ready" });
+  }
+
   /** Run the handler to its end, or to the end of our patience with it. */
   run(): void {
-    this.#work().then(
+    this.began = true;
+    const trace = (this.#trace = this.#home.trace?.(this.job));
+    this.#home.onBegan(this);
+    const working = trace === undefined ? this.#work() : trace.run(() => this.#work());
+    working.then(
       (verdict) => {
         this.#decide(verdict);
         this.#end();
@@ -131,6 +163,11 @@ export class Attempt implements AttemptOfContext {
     if (this.#decided) return;
     this.#decided = true;
     this.#verdict = verdict;
+    this.#trace?.ended({
+      outcome: verdict?.ending?.outcome ?? "succeeded",
+      state: verdict?.state ?? "succeeded",
+      error: verdict?.ending?.error,
+    });
     this.#home.onVerdict(this, verdict !== undefined);
   }
 

@@ -1,7 +1,18 @@
 import type { Failure } from "../model/failure.ts";
 import type { AttemptOutcome } from "../model/job.ts";
+import type { Slowness } from "../model/slow.ts";
 import type { Unserved } from "../sql/kinds.ts";
 import type { Rescued } from "../sql/rescue.ts";
+
+/** Which attempt an event is about. */
+export type AttemptEvent = {
+  readonly id: string;
+  readonly kind: string;
+  readonly key: string | null;
+  readonly attempt: number;
+  /** Of the trace it belongs to, if there is one. */
+  readonly traceId?: string;
+};
 
 /** Everything a worker tells its listeners. A listener that throws is logged and harms nothing. */
 export type WorkerEvents = {
@@ -9,11 +20,10 @@ export type WorkerEvents = {
   stopping: { worker: string; running: number };
   stopped: StopReport;
   claimed: { jobs: readonly { id: string; kind: string }[] };
+  /** An attempt begins: its handler is about to be called. */
+  began: AttemptEvent;
   /** An attempt ended and its outcome was recorded. */
-  settled: {
-    id: string;
-    kind: string;
-    attempt: number;
+  settled: AttemptEvent & {
     outcome: AttemptOutcome;
     state: string;
     ms: number;
@@ -21,13 +31,24 @@ export type WorkerEvents = {
     error?: Failure;
   };
   /** An attempt ended, but the job was no longer this worker's: nothing was recorded. */
-  leaseLost: { id: string; kind: string; epoch: number };
+  leaseLost: AttemptEvent & { epoch: number };
   /** A job whose worker was silent was taken back. */
   rescued: Rescued;
   /** Jobs wait that no worker serves. */
   unserved: readonly Unserved[];
   /** The event loop stood still. Leases were renewed meanwhile; nothing else was done. */
   blocked: { ms: number; kinds: readonly string[] };
+  /** An attempt takes longer than is usual for its kind, or most of the time it may take. Told once of each. */
+  slow: {
+    id: string;
+    kind: string;
+    queue: string;
+    /** How long it has run. */
+    ms: number;
+    /** What 95 of 100 runs of its kind stay below; null while too few have ended to know. */
+    usualMs: number | null;
+    because: Slowness;
+  };
   /** A handler went on after its signal aborted and its time to end was over. Its slot stays taken. */
   stuck: { id: string; kind: string };
 };
@@ -37,11 +58,13 @@ const names: Record<keyof WorkerEvents, true> = {
   stopping: true,
   stopped: true,
   claimed: true,
+  began: true,
   settled: true,
   leaseLost: true,
   rescued: true,
   unserved: true,
   blocked: true,
+  slow: true,
   stuck: true,
 };
 

@@ -21,7 +21,7 @@ test.each([
   const events = new Emitter<WorkerEvents>(() => undefined);
   logEvents(events, logger);
   const error = { class: "TypeError", message: "no such thing", stack: "TypeError: no such thing\n    at x" };
-  events.emit("settled", { id: "1", kind: "note", attempt: 2, outcome, state, ms: 5, error });
+  events.emit("settled", { id: "1", kind: "note", key: null, attempt: 2, outcome, state, ms: 5, error });
 
   const fields = expect.objectContaining({ err: { class: "TypeError", message: "no such thing" } }) as object;
   expect(lines).toEqual([{ level, fields }]);

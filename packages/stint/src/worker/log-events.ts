@@ -1,7 +1,7 @@
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { formatMs } from "../model/duration.ts";
-import type { WorkerEvents } from "./events.ts";
+import type { AttemptEvent, WorkerEvents } from "./events.ts";
 
 /** What a worker says in its log, in one place. */
 export function logEvents(events: Emitter<WorkerEvents>, logger: Logger): void {
@@ -15,19 +15,21 @@ export function logEvents(events: Emitter<WorkerEvents>, logger: Logger): void {
   });
   // Thousands a second, of which most say nothing that is logged.
   const tellsAll = logger.isLevelEnabled?.("debug") ?? true;
-  events.on("settled", ({ id, kind, attempt, outcome, state, ms, error }) => {
+  if (tellsAll) events.on("began", (began) => logger.debug(fieldsOf(began), `${began.kind} begins`));
+  events.on("settled", (settled) => {
+    const { kind, outcome, state, ms, error } = settled;
     if (!tellsAll && outcome === "succeeded") return;
     const err = error === undefined ? {} : { err: { class: error.class, message: error.message } };
-    const fields = { job: id, kind, attempt, outcome, state, ms: Math.round(ms), ...err };
+    const fields = { ...fieldsOf(settled), outcome, state, ms: Math.round(ms), ...err };
     if (state === "dead") logger.error(fields, `${kind} is dead`);
     else if (outcome === "failed" || outcome === "timed-out")
       logger.warn(fields, `${kind} ${outcome}; it will be tried again`);
     else logger.debug(fields, `${kind} ${outcome}`);
   });
-  events.on("leaseLost", ({ id, kind, epoch }) => {
+  events.on("leaseLost", (lost) => {
     logger.warn(
-      { job: id, kind, epoch },
-      `${kind}: the lease was lost, so this attempt's outcome was not recorded`,
+      { ...fieldsOf(lost), epoch: lost.epoch },
+      `${lost.kind}: the lease was lost, so this attempt's outcome was not recorded`,
     );
   });
   events.on("rescued", (job) => {
@@ -46,10 +48,25 @@ export function logEvents(events: Emitter<WorkerEvents>, logger: Logger): void {
       `the event loop stood still for ${formatMs(ms)} while running ${kinds.join(", ")}`,
     );
   });
+  events.on("slow", ({ id, kind, queue, ms, usualMs, because }) => {
+    const why =
+      because === "near-timeout" || usualMs === null
+        ? "its time is nearly over"
+        : `95 of 100 are over in ${formatMs(usualMs)}`;
+    logger.warn(
+      { job: id, kind, queue, ms: Math.round(ms), usualMs, because },
+      `${kind} has been running for ${formatMs(ms)}; ${why}`,
+    );
+  });
   events.on("stuck", ({ id, kind }) => {
     logger.error(
       { job: id, kind },
       `${kind} goes on although its signal aborted; its slot stays taken until it ends`,
     );
   });
+}
+
+/** What every line about an attempt has, so that one search finds them all. */
+function fieldsOf({ id, kind, key, attempt, traceId }: AttemptEvent): object {
+  return { job: id, kind, key, attempt, ...(traceId === undefined ? {} : { traceId }) };
 }

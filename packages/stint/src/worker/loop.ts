@@ -55,6 +55,7 @@ export class ClaimLoop {
   #roomNotMade = 0;
   #spentAlone = 0;
   #lastClaimAt = 0;
+  #turnedAt: number | undefined;
 
   constructor(options: LoopOptions) {
     this.#options = options;
@@ -66,6 +67,11 @@ export class ClaimLoop {
    */
   get lastClaimAt(): number {
     return this.#investigating ? Leases.now() : this.#lastClaimAt;
+  }
+
+  /** How long it has been at one turn, a claim and what belongs to it; 0 while it waits, or runs a suspect. */
+  get turnMs(): number {
+    return this.#turnedAt === undefined || this.#investigating ? 0 : Leases.now() - this.#turnedAt;
   }
 
   /** Whether it sends nothing until it is told of something. */
@@ -106,6 +112,7 @@ export class ClaimLoop {
   async run(stopping: AbortSignal): Promise<void> {
     const { slots, logger, listen, pollMs } = this.#options;
     while (!stopping.aborted) {
+      this.#turnedAt = Leases.now();
       try {
         await this.#pause(stopping);
         if ((await this.#fill(stopping)) || (await this.#investigate(stopping))) continue;
@@ -119,6 +126,7 @@ export class ClaimLoop {
         const restMs =
           this.#waits < mostWaits ? about(Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits)) : Infinity;
         this.#waits += 1;
+        this.#turnedAt = undefined;
         const woken = await this.#wake.wait(Math.min(restMs, this.#sweepInMs()), stopping);
         if (!woken) slots.wet();
         this.#recovery.reset();

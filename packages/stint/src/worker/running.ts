@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import { CancelledError, LeaseLostError } from "../errors.ts";
 import type { Failure } from "../model/failure.ts";
 import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
+import type { Telemetry } from "../model/telemetry.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
@@ -9,21 +10,24 @@ import { sleep } from "../runtime/sleep.ts";
 import { Attempt, type AttemptHome } from "./attempt.ts";
 import type { WorkerEvents } from "./events.ts";
 import { handBackUnbegun } from "./hand-back.ts";
-import type { Handler } from "./handler.ts";
 import type { HeldJob } from "./held.ts";
 import { Leases } from "./leases.ts";
+import type { Metering } from "./metering.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
+import { handlerOf, policyOf, timeoutOf } from "./policy.ts";
 import type { Settled, Settler } from "./settler.ts";
 import type { Slots } from "./slots.ts";
-import type { AttemptPolicy } from "./verdict.ts";
 
 export type RunningOptions = {
   readonly db: Db;
+  readonly worker: string;
+  readonly telemetry: Telemetry | undefined;
   readonly options: ResolvedWorkerOptions;
   readonly maxResultBytes: number;
   readonly slots: Slots;
   readonly leases: Leases;
   readonly settler: Settler;
+  readonly metering: Metering;
   readonly events: Emitter<WorkerEvents>;
   readonly logger: Logger;
   /** A slot of this queue is free again, or an outcome was recorded. */
@@ -56,18 +60,22 @@ export class Running {
   released = 0;
 
   constructor(options: RunningOptions) {
-    const { db, options: worker, maxResultBytes, leases, logger } = options;
+    const { db, options: worker, maxResultBytes, leases, logger, telemetry } = options;
     const unwatched: Attempt[] = [];
     this.#options = options;
     this.#home = {
       db,
+      trace: telemetry === undefined ? undefined : (job) => telemetry.attempt(job, options.worker),
       middlewares: worker.middlewares,
       abortMs: worker.abortMs,
       maxResultBytes,
-      loggerOf: (job) =>
-        logger.child({ job: job.fence.job, kind: job.kind, key: job.key, attempt: job.attempt }),
-      policyOf: (job) => this.#policyOf(job),
-      timeoutOf: (job) => this.#timeoutOf(job),
+      loggerOf: ({ fence, kind, key, attempt }, traceId) =>
+        logger.child({ job: fence.job, kind, key, attempt, ...(traceId === undefined ? {} : { traceId }) }),
+      onBegan: (attempt) => {
+        if (options.events.heard("began")) options.events.emit("began", attempt.described);
+      },
+      policyOf: (job) => policyOf(worker, job),
+      timeoutOf: (job) => timeoutOf(worker, job),
       enter: (serial, call) => leases.inHandler(serial, call),
       // Most handlers of a busy worker are over before the event loop turns: a timer for each would be in vain.
       watch: (attempt) => {
@@ -86,6 +94,11 @@ export class Running {
     return this.#attempts.size;
   }
 
+  /** Those under way. */
+  get attempts(): Iterable<Attempt> {
+    return this.#attempts;
+  }
+
   /** How many handlers go on although they were told to stop. */
   get stuck(): number {
     return this.#stuck.size;
@@ -99,6 +112,7 @@ export class Running {
   /** Keep the leases of these jobs, and start their attempts as there are slots. */
   accept(jobs: readonly ClaimedJob[], sentAt: number): void {
     const { inTime, late } = this.#sort(jobs, sentAt);
+    this.#options.metering.claimed(jobs);
     if (late.length > 0) void this.#giveBack(late);
     if (inTime.length > 0) this.#acceptInTime(inTime, sentAt);
   }
@@ -145,6 +159,7 @@ export class Running {
 
   /** Run one job that has its slot already. Resolves when its outcome is recorded. */
   async runAlone(job: ClaimedJob, sentAt: number): Promise<void> {
+    this.#options.metering.claimed([job]);
     const [entry] = this.#hold([job], sentAt);
     if (entry === undefined) return;
     if (!entry.held.begin(entry.index)) {
@@ -159,7 +174,7 @@ export class Running {
 
   #hold(jobs: readonly ClaimedJob[], sentAt: number): HeldJob[] {
     const { leases, events } = this.#options;
-    const held = leases.hold(jobs, (job) => this.#timeoutOf(job), sentAt);
+    const held = leases.hold(jobs, this.#home.timeoutOf, sentAt);
     if (events.heard("claimed"))
       events.emit("claimed", { jobs: jobs.map((job) => ({ id: job.fence.job, kind: job.kind })) });
     return held;
@@ -172,7 +187,7 @@ export class Running {
   }
 
   #begin(entry: HeldJob): Attempt {
-    const attempt = new Attempt(entry, this.#handlerOf(entry.job), this.#home);
+    const attempt = new Attempt(entry, handlerOf(this.#options.options, entry.job), this.#home);
     this.#attempts.add(attempt);
     if (this.#stopping === undefined) attempt.run();
     // Brought by a claim that was answered after everybody was told to stop.
@@ -212,7 +227,8 @@ export class Running {
   handBack(): ClaimedJob[] {
     // One that is decided has its outcome on its way; handing it back as well could undo a success.
     const unfinished = [...this.#attempts].filter((attempt) => attempt.record === "open");
-    for (const attempt of unfinished) attempt.record = "handed back";
+    for (const attempt of unfinished) attempt.handBack();
+    this.#options.metering.released(unfinished.map(({ job }) => job));
     return unfinished.map((attempt) => attempt.job);
   }
 
@@ -238,26 +254,28 @@ export class Running {
 
   /** A slot is free when its handler is over, whether or not the outcome is recorded by then. */
   #onOver(attempt: Attempt): void {
-    const { slots, onFreed } = this.#options;
+    const { slots, metering, onFreed } = this.#options;
     const { queue } = attempt.job;
+    const tookMs = performance.now() - attempt.startedAt;
     if (attempt.record !== "under way") this.#forget(attempt);
-    slots.free(queue, performance.now() - attempt.startedAt);
+    if (attempt.began) metering.over(attempt.job, tookMs);
+    slots.free(queue, tookMs);
     this.#fill(queue);
     onFreed(queue);
   }
 
   // One of each for all attempts: thousands a second end here.
   readonly #onSettled = (settled: Settled, attempt: Attempt): void => {
-    const { events, onPutBack } = this.#options;
+    const { events, metering, onPutBack } = this.#options;
     const { verdict, job } = attempt;
-    const { fence, kind, queue } = job;
     if (settled === "lost") {
-      events.emit("leaseLost", { id: fence.job, kind, epoch: fence.epoch });
+      metering.leaseLost(job);
+      events.emit("leaseLost", { ...attempt.described, epoch: job.fence.epoch });
       return this.#close(attempt);
     }
     const state = settled === "cancelled" ? "cancelled" : verdict.state;
     this.#recorded(attempt, verdict.ending?.outcome ?? "succeeded", state, verdict.ending?.error);
-    if (!verdict.ends) onPutBack(queue, verdict.delayMs ?? 0);
+    if (!verdict.ends) onPutBack(job.queue, verdict.delayMs ?? 0);
   };
 
   readonly #onUnsettled = (error: unknown, attempt: Attempt): void => {
@@ -269,13 +287,22 @@ export class Running {
   };
 
   #recorded(attempt: Attempt, outcome: AttemptOutcome, state: string, error?: Failure): void {
-    const { events } = this.#options;
-    const { fence, kind, attempt: number } = attempt.job;
+    const { events, metering } = this.#options;
+    metering.recorded(attempt.job, outcome, state);
     if (outcome === "released") this.released += 1;
     else this.ended += 1;
     const ms = performance.now() - attempt.startedAt;
-    const event = { id: fence.job, kind, attempt: number, outcome, state, ms };
-    events.emit("settled", error === undefined ? event : { ...event, error });
+    const { fence, kind, key, attempt: number } = attempt.job;
+    const event = { id: fence.job, kind, key, attempt: number, outcome, state, ms };
+    const { traceId } = attempt;
+    // Most have neither: thousands a second pass here.
+    if (error === undefined && traceId === undefined) events.emit("settled", event);
+    else
+      events.emit("settled", {
+        ...event,
+        ...(traceId === undefined ? {} : { traceId }),
+        ...(error === undefined ? {} : { error }),
+      });
     this.#close(attempt);
   }
 
@@ -322,6 +349,7 @@ export class Running {
   async #giveBack(jobs: readonly ClaimedJob[]): Promise<void> {
     if (jobs.length === 0) return;
     this.released += jobs.length;
+    this.#options.metering.released(jobs);
     const gone = this.#giveBackSurely(jobs);
     this.#givingBack.add(gone);
     await gone;
@@ -352,27 +380,5 @@ export class Running {
       if (attempt.job.fence.job === job && attempt.job.fence.epoch === epoch) return attempt;
     }
     return undefined;
-  }
-
-  #handlerOf(job: ClaimedJob): Handler {
-    const handler = this.#options.options.handlers.get(job.kind);
-    if (handler === undefined)
-      throw new Error(`claimed a job of kind "${job.kind}", which this worker does not serve`);
-    return handler;
-  }
-
-  #policyOf(job: ClaimedJob): AttemptPolicy {
-    const { options } = this.#options;
-    const { policy } = this.#handlerOf(job);
-    return {
-      maxAttempts: job.maxAttempts ?? policy.attempts ?? options.attempts,
-      backoff: policy.backoff ?? options.backoff,
-      random: Math.random,
-    };
-  }
-
-  #timeoutOf(job: ClaimedJob): number {
-    const { options } = this.#options;
-    return job.timeoutMs ?? options.handlers.get(job.kind)?.policy.timeoutMs ?? options.timeoutMs;
   }
 }

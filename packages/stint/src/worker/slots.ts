@@ -1,4 +1,5 @@
 import type { ClaimedJob } from "../model/job.ts";
+import type { PoolView } from "../signals/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
 import { byClaimOrder } from "../sql/rows.ts";
 import type { HeldJob } from "./held.ts";
@@ -52,6 +53,16 @@ export class Slots {
 
   get queues(): readonly string[] {
     return [...this.#poolOf.keys()];
+  }
+
+  /** Each pool as it stands. */
+  get pools(): readonly PoolView[] {
+    return this.#pools.map(({ pool: { name, slots }, running, waiting }) => ({
+      pool: name,
+      slots,
+      busy: running,
+      waiting: waiting.length,
+    }));
   }
 
   /** Whether this worker takes jobs of this queue. */

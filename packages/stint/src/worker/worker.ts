@@ -1,8 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import type { Db } from "../db/db.ts";
 import { Listener } from "../db/listener.ts";
-import type { Connection } from "../db/connection.ts";
 import { Turnstile } from "../db/turnstile.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
@@ -11,39 +9,36 @@ import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
 import { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { within } from "../runtime/sleep.ts";
+import { Meter } from "../signals/meter.ts";
+import type { PoolView } from "../signals/process-metrics.ts";
 import type { Glance } from "../sql/glance.ts";
-import { registerKinds, type KindInfo } from "../sql/kinds.ts";
+import { registerKinds } from "../sql/kinds.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
-import { beat, forgetWorker, registerWorker, type WorkerInfo, type WorkerState } from "../sql/workers.ts";
+import type { Vitals } from "../sql/series.ts";
+import { beat, forgetWorker, registerWorker, type WorkerState } from "../sql/workers.ts";
 import { Upkeep } from "../upkeep/upkeep.ts";
+import type { Attempt } from "./attempt.ts";
 import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
-import type { Handler } from "./handler.ts";
+import type { WorkerHome } from "./home.ts";
 import { Leases } from "./leases.ts";
 import { logEvents } from "./log-events.ts";
 import { Claimer } from "./claimer.ts";
+import { Metering } from "./metering.ts";
+import { Pulse } from "./pulse.ts";
 import { ClaimLoop } from "./loop.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
+import { infoOf, kindsOf, leaseByKind } from "./registration.ts";
+import { timeoutOf } from "./policy.ts";
 import { Running } from "./running.ts";
 import { Settler } from "./settler.ts";
 import { stopOnSignals } from "./signals.ts";
 import { Slots } from "./slots.ts";
 import { Slumber } from "./slumber.ts";
+import { SlowWatch } from "./slow-watch.ts";
 import { released } from "./verdict.ts";
 
-/** What a worker needs of the client it was made from. */
-export type WorkerHome = {
-  readonly db: Db;
-  readonly connection: Connection;
-  readonly prepare: boolean;
-  readonly wake: "notify" | "none";
-  readonly maxResultBytes: number;
-  readonly version: string;
-  readonly logger: Logger;
-  /** Hints from this very process. Answers how to stop listening. */
-  readonly listen: (listener: (hint: string) => void) => () => void;
-  /** Wake whoever listens, here and elsewhere. */
-  readonly tell: (hints: readonly string[]) => void;
-};
+/** Where a worker stands. */
+export type WorkerStanding = "new" | "starting" | "running" | "stopping" | "stopped";
 
 const deafAfterMs = 500;
 const pollWithWakesMs = 7_500;
@@ -55,10 +50,13 @@ const endWithinMs = 1_000;
 /** Claims and runs jobs. Made by `stint.worker(…)`. */
 export class Worker {
   readonly id: string;
+  /** What it has counted since it began. */
+  readonly meter = new Meter();
   readonly #home: WorkerHome;
   readonly #options: ResolvedWorkerOptions;
   readonly #logger: Logger;
   readonly #events: Emitter<WorkerEvents>;
+  readonly #metering = new Metering(this.meter);
   readonly #slots: Slots;
   readonly #settler: Settler;
   readonly #leases: Leases;
@@ -67,6 +65,8 @@ export class Worker {
   readonly #listener: Listener | undefined;
   readonly #upkeep: Upkeep;
   readonly #slumber: Slumber;
+  readonly #slow: SlowWatch<Attempt>;
+  readonly #pulse = new Pulse(() => this.#slow.look());
   readonly #stopping = new AbortController();
   readonly #hurrying = new AbortController();
   readonly #beats = new Turnstile(1);
@@ -75,6 +75,7 @@ export class Worker {
   #started: Promise<void> | undefined;
   #looping: Promise<void> | undefined;
   #stopped: Promise<StopReport> | undefined;
+  #ended = false;
   #undo: (() => void)[] = [];
 
   constructor(home: WorkerHome, options: ResolvedWorkerOptions) {
@@ -110,17 +111,29 @@ export class Worker {
     });
     this.#running = new Running({
       db,
+      worker: this.id,
+      telemetry: home.telemetry,
       options,
       maxResultBytes: home.maxResultBytes,
       slots: this.#slots,
       leases: this.#leases,
       settler: this.#settler,
+      metering: this.#metering,
       events: this.#events,
       logger: this.#logger,
       onFreed: (queue) => this.#loop.freed(queue),
       onPutBack: (queue, delayMs) => {
         if (delayMs <= 0) this.#tell([queue]);
         else this.#upkeep.promoteIn(delayMs);
+      },
+    });
+    this.#slow = new SlowWatch({
+      attempts: () => this.#running.attempts,
+      timeoutOf: (job) => timeoutOf(options, job),
+      onSlow: ({ job, ms, usualMs, because }) => {
+        this.#metering.slow(job);
+        const { fence, kind, queue } = job;
+        this.#events.emit("slow", { id: fence.job, kind, queue, ms, usualMs, because });
       },
     });
     this.#loop = new ClaimLoop({
@@ -136,6 +149,7 @@ export class Worker {
       logger: this.#logger,
       pollMs: () => this.#pollMs(),
       accept: (jobs, sentAt) => {
+        home.telemetry?.claimed(jobs, Leases.now() - sentAt, this.id);
         this.#slumber.stir();
         this.#running.accept(jobs, sentAt);
       },
@@ -161,6 +175,18 @@ export class Worker {
     });
   }
 
+  get state(): WorkerStanding {
+    if (this.#ended) return "stopped";
+    if (this.#stopped !== undefined) return "stopping";
+    if (this.#looping !== undefined) return "running";
+    return this.#started === undefined ? "new" : "starting";
+  }
+
+  /** Its pools, and how full they are. */
+  get pools(): readonly PoolView[] {
+    return this.#slots.pools;
+  }
+
   /** How many attempts are under way. */
   get running(): number {
     return this.#running.count;
@@ -168,12 +194,33 @@ export class Worker {
 
   /**
    * Milliseconds since the database last said what there is to do, or there was no room to ask; undefined before the first
-   * time, 0 while asleep. What a health check should ask.
+   * time, 0 while asleep. Grows while the database is away, too.
    */
   get sinceLastLookMs(): number | undefined {
     if (this.#slumber.isAsleep) return 0;
     const lookedAt = Math.max(this.#loop.lastClaimAt, this.#glancedAt);
     return lookedAt === 0 ? undefined : Leases.now() - lookedAt;
+  }
+
+  /**
+   * Milliseconds that its loops are late: a few at most in a process that is well, whether or not the database answers. What a
+   * check of liveness should ask.
+   */
+  get overdueMs(): number {
+    if (this.state !== "running" || this.#slumber.isAsleep) return 0;
+    // What a claim took whose answer was lost is looked for until its lease has run out.
+    return Math.max(this.#upkeep.overdueMs, this.#loop.turnMs - this.#options.leaseMs);
+  }
+
+  /**
+   * Ask the database whether it is there and fits this code; a worker that sleeps asks nothing. What a check of readiness
+   * should await.
+   *
+   * @throws {SchemaVersionError} The schema is not the one this code needs.
+   */
+  async check(): Promise<void> {
+    const { db } = this.#home;
+    if (!this.#slumber.isAsleep) await checkSchemaVersion(db, db.schema);
   }
 
   /** Look for work now. Ends the sleep of a worker that has fallen silent. */
@@ -198,21 +245,26 @@ export class Worker {
   async start(): Promise<void> {
     if (this.#stopped !== undefined)
       throw new InvalidOptionError("worker.start", "this worker was stopped; make a new one");
-    this.#started ??= this.#start().catch((error: unknown) => {
-      this.#started = undefined;
-      throw error;
-    });
+    const { telemetry } = this.#home;
+    const start = (): Promise<void> => this.#start();
+    this.#started ??= (telemetry === undefined ? start() : telemetry.quietly(start)).catch(
+      (error: unknown) => {
+        this.#started = undefined;
+        throw error;
+      },
+    );
     await this.#started;
   }
 
   async #start(): Promise<void> {
     const { db } = this.#home;
     await checkSchemaVersion(db, db.schema);
-    await registerKinds(db, this.#kinds());
-    await registerWorker(db, this.#info());
+    await registerKinds(db, kindsOf(this.#options));
+    await registerWorker(db, infoOf(this.id, this.#home.version, this.#options));
     if (this.#stopping.signal.aborted) return await forgetWorker(db, this.id);
 
     this.#leases.start();
+    this.#pulse.start();
     this.#listener?.start();
     this.#undo.push(this.#home.listen((hint) => this.#hear(hint)));
     if (this.#options.signals)
@@ -253,6 +305,7 @@ export class Worker {
       released: this.#running.released - before.released + handedBack,
       ms: performance.now() - startedAt,
     };
+    this.#ended = true;
     this.#events.emit("stopped", report);
     return report;
   }
@@ -296,11 +349,15 @@ export class Worker {
   async #end(): Promise<void> {
     this.#slumber.end();
     this.#running.end();
+    this.#pulse.stop();
     const ended = Promise.all([this.#upkeep.stop(), this.#listener?.stop()]);
     await Promise.all([within(endWithinMs, ended), this.#leases.stop()]);
     // After the loops: the presence of a worker that is forgotten while it lives is written again.
     if (this.#looping !== undefined)
-      await within(endWithinMs, this.#quietly(forgetWorker(this.#home.db, this.id)));
+      await within(
+        endWithinMs,
+        this.#quietly(Promise.all([this.#upkeep.tellLast(), forgetWorker(this.#home.db, this.id)])),
+      );
     // Last: a signal that comes while nobody listens would end the process as killed.
     for (const undo of this.#undo) undo();
   }
@@ -325,12 +382,14 @@ export class Worker {
   }
 
   /** This worker has looked around: claim what there is, or fall asleep. */
-  async #see({ ready, suspect, dueInMs, expiresInMs }: Glance): Promise<void> {
+  async #see({ ready, suspect, dueInMs, expiresInMs, at }: Glance): Promise<void> {
     this.#glancedAt = Leases.now();
+    this.#metering.clock.heard(at);
     if (ready) this.#loop.hint();
     if (suspect) this.#loop.seeSuspect();
     if (ready || suspect || this.#slots.busy > 0 || this.#running.count > 0) this.#slumber.stir();
     else if (this.#loop.quiet && this.#upkeep.isDone) await this.#slumber.consider(dueInMs, expiresInMs);
+    else if (this.#options.sleepMs !== undefined) this.#upkeep.finish();
   }
 
   /** Jobs of these queues went back and are ready: whoever has room may take them. */
@@ -384,14 +443,20 @@ export class Worker {
       keepDoneMs,
       keepDeadMs,
       presence: {
-        worker: this.#info(),
+        worker: infoOf(this.id, this.#home.version, this.#options),
         say: async () => await this.#say(() => this.#state()),
         onUnserved: (kinds) => this.#events.emit("unserved", kinds),
+      },
+      tallies: {
+        meter: this.meter,
+        vitals: () => this.#vitals(),
+        onUsual: (usualMs) => this.#slow.learn(usualMs),
       },
       onGlance: async (seen) => await this.#see(seen),
       onBlind: () => this.#loop.hint(),
       onPromoted: (queues) => this.#tell(queues),
       onRescued: (jobs) => {
+        this.#metering.rescued(jobs);
         for (const job of jobs) this.#events.emit("rescued", job);
         if (jobs.some((job) => job.state === "parked")) this.#loop.hintSuspect();
         this.#tell(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
@@ -409,35 +474,18 @@ export class Worker {
     const draining = this.#stopping.signal.aborted;
     // A worker without room could not follow a wake; until it has room again, enqueuers need not send any.
     this.#hears = this.#listener?.listening === true && !this.#slots.saturated && !draining;
-    return { hears: this.#hears, draining, asleep: this.#slumber.isAsleep };
+    return { hears: this.#hears, draining, asleep: this.#slumber.isAsleep, vitals: this.#vitals() };
   }
 
-  #kinds(): KindInfo[] {
-    const { handlers, maxCrashes } = this.#options;
-    return [...handlers.values()].map(({ definition: { kind, queue, priority }, policy }) => ({
-      name: kind,
-      queue,
-      priority: priority ?? null,
-      maxCrashes: policy.maxCrashes ?? maxCrashes,
-    }));
-  }
-
-  #info(): WorkerInfo {
-    const { pools, handlers } = this.#options;
+  #vitals(): Vitals {
+    const sum = (of: (pool: PoolView) => number): number =>
+      this.#slots.pools.reduce((total, pool) => total + of(pool), 0);
     return {
-      id: this.id,
-      host: hostname(),
-      pid: process.pid,
-      version: this.#home.version,
-      pools: Object.fromEntries(pools.flatMap((pool) => pool.queues.map((queue) => [queue, pool.slots]))),
-      kinds: [...handlers.keys()],
+      busy: sum(({ busy }) => busy),
+      slots: sum(({ slots }) => slots),
+      waiting: sum(({ waiting }) => waiting),
+      lagMs: this.#pulse.takeLagMs(),
+      rssBytes: process.memoryUsage.rss(),
     };
   }
-}
-
-function leaseByKind(handlers: ReadonlyMap<string, Handler>): Record<string, number> {
-  // A kind may be called as anything an ordinary object has already.
-  const leases = Object.create(null) as Record<string, number>;
-  for (const [kind, { policy }] of handlers) if (policy.leaseMs !== undefined) leases[kind] = policy.leaseMs;
-  return leases;
 }

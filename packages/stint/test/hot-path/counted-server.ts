@@ -116,7 +116,7 @@ export async function countedServer(): Promise<CountedServer> {
           "Query Text": string;
           Plan: PlanNode;
         };
-        const within = /^PL\/pgSQL function (?:[^(]*\.)?(\w+)\(/.exec(context)?.[1];
+        const within = /^PL\/pgSQL function (?:[^(]*\.)?(\w+)\(/m.exec(context)?.[1];
         const name =
           /^\/\* stint:([^*]+) \*\//.exec(text)?.[1] ?? (within === undefined ? text : `${within}()`);
         return [{ name, nodes: flatten(root) }];

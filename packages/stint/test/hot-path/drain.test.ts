@@ -68,6 +68,10 @@ const besides = {
   "prune-rest": 1,
   "prune-windows": 1,
   "prune-audit": 1,
+  "prune-series": 1,
+  // Every ten seconds, and at the end.
+  flush: 1,
+  fold: 1,
   // Only after a stall of a second, which hands back what waits for a slot, and tells of it.
   "hand-back": 1,
   wake: 1,
@@ -107,13 +111,17 @@ test("a drained job is few statements' share, three rows of its own and three in
     "history_id_idx entry": jobs,
   });
   expect(claimed - handedBack).toBe(jobs);
+  // All are of one kind: each statement that settles has one row to say to the tallies, and a claim none.
+  expect(wrote["tally_delta INSERT"]).toBe(succeed?.calls);
   // One to pick a row, and one more where its new version finds no room on the page and goes to another.
   expect(locks).toBeLessThanOrEqual(2 * (claimed + handedBack));
 
   expect(planFaults(await server.plansOf("drainer"))).toEqual([]);
 });
 
-/** Without the rows that stand for the worker and its kinds. */
+/** Without the rows that stand for the worker, its kinds and what they count. */
 function ofJobs(wrote: Written): Written {
-  return Object.fromEntries(Object.entries(wrote).filter(([what]) => !/^(?:worker|kind)/.test(what)));
+  return Object.fromEntries(
+    Object.entries(wrote).filter(([what]) => !/^(?:worker|kind|tally|series)/.test(what)),
+  );
 }

@@ -44,6 +44,11 @@ function readyJobs(count: number): Written {
   return { "job INSERT": count, "job_pkey entry": count, "job_ready entry": count };
 }
 
+/** What is said to the tallies: a row and an entry for each queue, kind and priority of a statement. */
+function deltas(count: number): Written {
+  return { "tally_delta INSERT": count, "tally_delta_xid entry": count };
+}
+
 test("ten callers share their commits, and each job is a row and two index entries", async () => {
   const fresh = await freshSchema(server.url);
 
@@ -60,7 +65,11 @@ test("ten callers share their commits, and each job is a row and two index entri
   expect(cost.commits).toBe(statements);
   expect(Object.keys(cost.sent).sort()).toEqual(["enqueue-new", "schema-version"]);
   // A row that is ready to meet its like is written, then confirmed.
-  expect(cost.written).toEqual({ ...readyJobs(10_000), "job HEAP_CONFIRM": 10_000 });
+  expect(cost.written).toEqual({
+    ...readyJobs(10_000),
+    "job HEAP_CONFIRM": 10_000,
+    ...deltas(statements),
+  });
   expect(planFaults(await server.plansOf("callers"))).toEqual([]);
 });
 
@@ -74,8 +83,27 @@ test("many jobs in one call are one statement and one commit", async () => {
 
   expect(cost.sent["enqueue-new"]?.calls).toBe(10);
   expect(cost.commits).toBe(10);
-  expect(cost.written).toEqual(readyJobs(10_000));
+  expect(cost.written).toEqual({ ...readyJobs(10_000), ...deltas(10) });
   expect(planFaults(await server.plansOf("bulk"))).toEqual([]);
+});
+
+test("jobs of several kinds, queues and priorities in one call are told to the tallies in one row for each", async () => {
+  const fresh = await freshSchema(server.url);
+  const kinds = ["x", "y"].map((kind) =>
+    defineJob(kind, { queue: `q-${kind}`, payload: typed<{ text: string }>() }),
+  );
+
+  const many = await costOf(fresh, "several-kinds", async (stint) => {
+    await stint.enqueueMany(Array.from({ length: 200 }, (_, n) => entry(kinds[n % 2]!, payload)));
+  });
+  const sorts = await costOf(fresh, "several-priorities", async (stint) => {
+    await stint.enqueueMany(
+      Array.from({ length: 60 }, (_, n) => entry(kinds[n % 2]!, payload, { priority: n % 3 })),
+    );
+  });
+
+  expect(many.written).toEqual({ ...readyJobs(200), ...deltas(2) });
+  expect(sorts.written).toEqual({ ...readyJobs(60), "job HEAP_CONFIRM": 60, ...deltas(6) });
 });
 
 test("in a transaction of the user's, each enqueue is one statement and nothing is committed but that transaction", async () => {
@@ -91,7 +119,7 @@ test("in a transaction of the user's, each enqueue is one statement and nothing 
 
   expect(cost.sent["enqueue-new"]?.calls).toBe(100);
   expect(cost.commits).toBe(1);
-  expect(cost.written).toEqual({ ...readyJobs(100), "job HEAP_CONFIRM": 100 });
+  expect(cost.written).toEqual({ ...readyJobs(100), "job HEAP_CONFIRM": 100, ...deltas(100) });
 });
 
 test("a job for later has an entry among the due instead, and jobs with keys have theirs", async () => {
@@ -113,12 +141,14 @@ test("a job for later has an entry among the due instead, and jobs with keys hav
     "job HEAP_CONFIRM": 1_000,
     "job_pkey entry": 1_000,
     "job_due entry": 1_000,
+    ...deltas(1),
   });
   expect(keyed.written).toEqual({
     ...readyJobs(1_000),
     "job HEAP_CONFIRM": 1_000,
     "job_key entry": 1_000,
     "job_dedupe entry": 1_000,
+    ...deltas(1),
   });
   expect(planFaults(await server.plansOf("later"))).toEqual([]);
   expect(planFaults(await server.plansOf("keyed"))).toEqual([]);

@@ -16,7 +16,7 @@ test("where there is nothing, it says so, and when", async () => {
   );
   const seen = await look(fresh);
 
-  expect(seen).toEqual({ ...nothing, at: expect.any(String) as string });
+  expect(seen).toEqual({ ...nothing, unfolded: false, at: expect.any(String) as string });
   expect(new Date(seen.at).getTime()).toBeGreaterThanOrEqual(before.getTime());
 });
 

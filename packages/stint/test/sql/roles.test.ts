@@ -183,7 +183,16 @@ test("a read-only role looks at everything and changes nothing", async () => {
   );
 
   expect(allowed).toEqual([
+    "walk",
+    "countWalk",
+    "gather",
+    "countGather",
+    "closeJob",
+    "surroundings",
+    "findOperation",
+    "latestOperations",
     "claimedBy",
+    "glance",
     "get",
     "list",
     "finished",
@@ -194,6 +203,16 @@ test("a read-only role looks at everything and changes nothing", async () => {
     "checkSchemaVersion",
     "settledByOwner",
     "listWorkers",
+    "usual",
+    "depths",
+    "standing",
+    "crew",
+    "runningJobs",
+    "knownKinds",
+    "seriesSteps",
+    "lately",
+    "recent",
+    "topTenants",
   ]);
   expect(codes).toEqual(new Set(["42501"]));
   expect(tables).toEqual([]);

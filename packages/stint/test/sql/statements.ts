@@ -6,16 +6,22 @@ import { claim, claimedBy, claimQuarantined, reserveQuarantined } from "#stint/s
 import { enqueue, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
 import { glance } from "#stint/sql/glance.js";
-import { registerKinds, unserved } from "#stint/sql/kinds.js";
+import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
-import { dropOldDays, makePartitionsAhead, pruneDead, pruneSmall } from "#stint/sql/prune.js";
+import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "#stint/sql/prune.js";
 import { queues } from "#stint/sql/queues.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
 import { finish, handBack, putBack, settledByOwner, succeed } from "#stint/sql/settle.js";
+import { crew } from "#stint/sql/crew.js";
+import { depths, standing } from "#stint/sql/depth.js";
+import { flush, lately, recent, seriesSteps, topTenants, usual } from "#stint/sql/series.js";
+import { runningJobs } from "#stint/sql/slow.js";
+import { fold, recount } from "#stint/sql/tallies.js";
 import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
+import { inspectCalls } from "./inspect-statements.ts";
 import { deed } from "./jobs.ts";
 
 const id = newId();
@@ -37,6 +43,7 @@ export const claimInput = {
 
 /** Every function of `sql/`, called once with plausible values. */
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
+  ...inspectCalls,
   claim: (db) => claim(db, claimInput),
   claimOnward: (db) =>
     claim(
@@ -103,6 +110,27 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   forgetWorker: (db) => forgetWorker(db, "nobody"),
   forgetSilentWorkers: (db) => forgetSilentWorkers(db, day),
   listWorkers: (db) => listWorkers(db),
+  pruneSignals: (db) => pruneSignals(db, 5_000),
+  fold: (db) => fold(db, 0),
+  recount: (db) => recount(db),
+  flush: (db) =>
+    flush(db, {
+      worker: "w",
+      vitals: { busy: 1, slots: 2, waiting: 0, lagMs: 3, rssBytes: 4 },
+      rows: [{ queue: "a", kind: "k", claimed: 1, run: [1], run_ms: 1 }],
+      tenants: [{ tenant: "t", ended: 1, run_ms: 1 }],
+      kinds: ["k"],
+    }),
+  usual: (db) => usual(db),
+  depths: (db) => depths(db),
+  standing: (db) => standing(db),
+  crew: (db) => crew(db, 1_000),
+  runningJobs: (db) => runningJobs(db),
+  knownKinds: (db) => knownKinds(db),
+  seriesSteps: (db) => seriesSteps(db, { stepSeconds: 10, backMs: 3_600_000, queue: null, kind: null }),
+  lately: (db) => lately(db),
+  recent: (db) => recent(db, 10, 60_000),
+  topTenants: (db) => topTenants(db),
 };
 
 export type Sent = { statement: Statement; values: readonly unknown[] };

@@ -8,11 +8,13 @@ const names = [
   "stopping",
   "stopped",
   "claimed",
+  "began",
   "settled",
   "leaseLost",
   "rescued",
   "unserved",
   "blocked",
+  "slow",
   "stuck",
 ] as const satisfies Name[];
 

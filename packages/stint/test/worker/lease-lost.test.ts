@@ -30,7 +30,7 @@ test.each(["returns", "throws"])(
     const thief = await steal(fresh, id);
     end.open();
 
-    expect(await seen("leaseLost")).toEqual({ id, kind: "work", epoch: 1 });
+    expect(await seen("leaseLost")).toEqual({ id, kind: "work", key: null, attempt: 1, epoch: 1 });
     expect(all("settled")).toEqual([]);
     expect(await stint.get(id)).toMatchObject({
       state: "running",

@@ -1,0 +1,31 @@
+import { get } from "node:http";
+
+/** How a running worker answered. */
+export type HealthAnswer = { readonly ok: boolean; readonly text: string };
+
+const withinMs = 3_000;
+const longestAnswer = 1_000;
+
+/** Ask the health server of a running worker, as a container without curl does. Never throws: no answer is an answer. */
+export async function askHealth(
+  path: "/livez" | "/readyz",
+  host: string,
+  port: number,
+): Promise<HealthAnswer> {
+  return await new Promise((resolve) => {
+    const failed = (why: string): void => resolve({ ok: false, text: why });
+    const request = get(
+      { host, port, path, signal: AbortSignal.timeout(withinMs), agent: false },
+      (response) => {
+        let text = "";
+        response.setEncoding("utf8");
+        response.on("data", (part: string) => (text = (text + part).slice(0, longestAnswer)));
+        response.on("error", (error) => failed(error.message));
+        response.on("end", () => resolve({ ok: response.statusCode === 200, text: text.trim() }));
+      },
+    );
+    request.on("error", (error) =>
+      failed(error.name === "AbortError" ? `no answer within ${withinMs / 1_000}s` : error.message),
+    );
+  });
+}

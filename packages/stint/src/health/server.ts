@@ -1,0 +1,154 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { checkText } from "../model/names.ts";
+import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
+import { metricsContentType } from "../signals/prometheus.ts";
+import { renderProcessMetrics } from "../signals/process-metrics.ts";
+import type { Worker } from "../worker/worker.ts";
+import { Checks, type Health } from "./checks.ts";
+
+export type HealthOptions = {
+  /** 0 takes any that is free. */
+  port: number;
+  /** The address to listen on. Default "127.0.0.1"; "0.0.0.0" where probes come from another machine. */
+  host?: string;
+};
+
+export type HealthServer = {
+  readonly url: string;
+  readonly port: number;
+  close(): Promise<void>;
+};
+
+type Answer = { readonly status: number; readonly type: string; readonly body: string };
+
+/**
+ * Answer /livez, /readyz, /startupz and /metrics for the workers of this process. It tells how they are and nothing of the
+ * jobs, and does not keep the process alive.
+ *
+ * @throws {InvalidOptionError} An option cannot work.
+ */
+export async function serveHealth(
+  workers: Worker | readonly Worker[],
+  options: HealthOptions,
+): Promise<HealthServer> {
+  refuseUnknownKeys("serveHealth", options, ["port", "host"]);
+  const port = requireInteger("serveHealth.port", options.port, { min: 0, max: 65_535 });
+  const host = checkText(options.host ?? "127.0.0.1", "serveHealth.host");
+  const all = isList(workers) ? workers : [workers];
+  const server = makeServer(routesOf(all, new Checks(all)));
+  await listen(server, port, host);
+  const { port: bound } = server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(":") ? `[${host}]` : host}:${bound}`,
+    port: bound,
+    close: async () => {
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      });
+    },
+  };
+}
+
+type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
+
+function routesOf(workers: readonly Worker[], checks: Checks): Routes {
+  return new Map<string, () => Answer | Promise<Answer>>([
+    ["/livez", () => told(checks.live())],
+    ["/readyz", async () => told(await checks.ready())],
+    ["/startupz", () => told(checks.started())],
+    ["/metrics", () => ({ status: 200, type: metricsContentType, body: renderProcessMetrics(workers) })],
+  ]);
+}
+
+function told(health: Health): Answer {
+  const ok = health === "ok";
+  const body = `${JSON.stringify(ok ? { status: "ok" } : { status: "unavailable", reason: health })}\n`;
+  return { status: ok ? 200 : 503, type: "application/json", body };
+}
+
+function plain(status: number, body: string): Answer {
+  return { status, type: "text/plain; charset=utf-8", body: `${body}\n` };
+}
+
+function makeServer(routes: Routes): Server {
+  // Probes are small and quick. Whoever is neither is not one.
+  const limits = {
+    maxHeaderSize: 8_192,
+    headersTimeout: 5_000,
+    requestTimeout: 5_000,
+    keepAliveTimeout: 5_000,
+    connectionsCheckingInterval: 1_000,
+  };
+  const server = createServer(limits, (request, response) => {
+    void answer(routes, request.method, request.url, request.headers).then(({ status, type, body }) => {
+      response.writeHead(status, {
+        "content-type": type,
+        "content-length": Buffer.byteLength(body),
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+        // What follows may be a body that nobody reads.
+        ...(status >= 400 && status < 500 ? { connection: "close" } : {}),
+      });
+      response.end(request.method === "HEAD" ? undefined : body);
+    });
+  });
+  makeRoom(server);
+  server.maxRequestsPerSocket = 1_000;
+  server.unref();
+  return server;
+}
+
+const mostConnections = 64;
+
+/**
+ * When there are too many, the oldest goes. To refuse the newest would let anybody who opens so many and says nothing keep the
+ * probes out, and a worker that does not answer its probes is killed.
+ */
+function makeRoom(server: Server): void {
+  const open = new Set<Socket>();
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size > mostConnections && oldest !== undefined) {
+      open.delete(oldest);
+      oldest.destroy();
+    }
+  });
+}
+
+async function answer(
+  routes: Routes,
+  method: string | undefined,
+  url: string | undefined,
+  headers: { "content-length"?: string | undefined; "transfer-encoding"?: string | undefined },
+): Promise<Answer> {
+  const route = routes.get((url ?? "").split("?")[0] ?? "");
+  if (route === undefined) return plain(404, "There are /livez, /readyz, /startupz and /metrics.");
+  if (method !== "GET" && method !== "HEAD") return plain(405, "Ask with GET.");
+  if ((headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined)
+    return plain(413, "Ask without a body.");
+  try {
+    return await route();
+  } catch {
+    return plain(500, "This could not be told.");
+  }
+}
+
+async function listen(server: Server, port: number, host: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      // Unheard, a connection that breaks at the wrong moment would end the process.
+      server.on("error", () => undefined);
+      resolve();
+    });
+  });
+}
+
+function isList(workers: Worker | readonly Worker[]): workers is readonly Worker[] {
+  return Array.isArray(workers);
+}

@@ -1,0 +1,90 @@
+import { bounds, percentiles } from "../signals/histogram.ts";
+import { seriesCounters, type SeriesCounter, type SeriesSums } from "../sql/series.ts";
+import type { DepthRow } from "../sql/depth.ts";
+import type { Depth, Rates, SeriesPoint } from "./types.ts";
+
+const states = ["scheduled", "ready", "running", "retrying", "parked", "dead"] as const;
+
+export function sumDepth(rows: readonly Depth[]): Depth {
+  const sum: Record<keyof Depth, number> = {
+    scheduled: 0,
+    ready: 0,
+    running: 0,
+    retrying: 0,
+    parked: 0,
+    dead: 0,
+  };
+  for (const row of rows) for (const state of states) sum[state] += row[state];
+  return sum;
+}
+
+/** The depth of each group of rows, in the order they are met. */
+export function depthBy<Key>(
+  rows: readonly DepthRow[],
+  keyOf: (row: DepthRow) => Key & object,
+): (Key & { depth: Depth })[] {
+  const groups = new Map<string, { key: Key & object; rows: DepthRow[] }>();
+  for (const row of rows) {
+    const key = keyOf(row);
+    const name = JSON.stringify(key);
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, { key, rows: [row] });
+    else group.rows.push(row);
+  }
+  return [...groups.values()].map(({ key, rows: own }) => Object.assign(key, { depth: sumDepth(own) }));
+}
+
+export function sumSeries(rows: readonly SeriesSums[]): SeriesSums {
+  const counters = Object.fromEntries(
+    seriesCounters.map((counter) => [counter, rows.reduce((sum, row) => sum + row[counter], 0)]),
+  ) as Record<SeriesCounter, number>;
+  const buckets = (of: (row: SeriesSums) => readonly number[]): number[] =>
+    Array.from({ length: bounds.length + 1 }, (_, n) =>
+      rows.reduce((sum, row) => sum + (of(row)[n] ?? 0), 0),
+    );
+  return { ...counters, wait: buckets(({ wait }) => wait), run: buckets(({ run }) => run) };
+}
+
+/** Jobs that ended. An attempt that is retried or snoozed ends no job: it comes back into the line. */
+export function endedOf({ succeeded, dead, cancelled }: SeriesSums): number {
+  return succeeded + dead + cancelled;
+}
+
+/** Attempts that ended by themselves, however they ended. */
+export function attemptsOf(sums: SeriesSums): number {
+  return sums.succeeded + failedOf(sums) + sums.cancelled + sums.snoozed;
+}
+
+/** One that ran out of its time has failed. */
+export function failedOf({ failed, timed_out: timedOut }: SeriesSums): number {
+  return failed + timedOut;
+}
+
+export function toRates(sums: SeriesSums, seconds: number): Rates {
+  const per = (count: number): number => (seconds > 0 ? count / seconds : 0);
+  return {
+    arrived: per(sums.arrived),
+    claimed: per(sums.claimed),
+    ended: per(endedOf(sums)),
+    succeeded: per(sums.succeeded),
+    failed: per(failedOf(sums)),
+    retried: per(sums.retried),
+    dead: per(sums.dead),
+  };
+}
+
+export function toPoint(sums: SeriesSums): Omit<SeriesPoint, "at" | "ready" | "running" | "oldestReadyMs"> {
+  const { arrived, claimed, succeeded, retried, dead, cancelled, rescued, wait, run } = sums;
+  return {
+    arrived,
+    claimed,
+    succeeded,
+    failed: failedOf(sums),
+    retried,
+    dead,
+    cancelled,
+    rescued,
+    wait: percentiles(wait),
+    run: percentiles(run),
+  };
+}

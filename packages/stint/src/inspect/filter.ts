@@ -1,0 +1,87 @@
+import { InvalidOptionError } from "../errors.ts";
+import { describe } from "../model/describe.ts";
+import { checkName, checkText } from "../model/names.ts";
+import { refuseUnknownKeys, requireDate, requireOneOf } from "../model/options.ts";
+import { states, type JobState } from "../model/state.ts";
+import { isUuid } from "../runtime/uuid.ts";
+import type { Search } from "../sql/search.ts";
+import type { BulkAction, JobFilter } from "./types.ts";
+
+export const filterKeys = [
+  "state",
+  "kind",
+  "queue",
+  "tenant",
+  "key",
+  "tag",
+  "error",
+  "since",
+  "until",
+] as const satisfies (keyof JobFilter)[];
+
+/** The states in which a job can be acted on so. */
+export const statesFor: Record<BulkAction, readonly JobState[]> = {
+  cancel: ["scheduled", "ready", "running", "retrying", "parked"],
+  "run-now": ["scheduled", "retrying", "parked"],
+  replay: ["dead", "cancelled"],
+};
+
+const lowest = "00000000-0000-0000-0000-000000000000";
+const highest = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
+/**
+ * Check a filter, and put it as a search: times become ids.
+ *
+ * @throws {InvalidOptionError} Something in it cannot be looked for.
+ */
+export function toSearch(what: string, filter: JobFilter): Search {
+  refuseUnknownKeys(what, filter, filterKeys);
+  const { state, kind, queue, tenant, key, tag, error, since, until } = filter;
+  const wanted = state === undefined ? states : [state].flat();
+  return {
+    states: wanted.map((one) => requireOneOf(`${what}.state`, one, states)),
+    kind: kind === undefined ? null : checkName(kind, `${what}.kind`),
+    queue: queue === undefined ? null : checkName(queue, `${what}.queue`),
+    tenant: tenant === undefined ? null : checkText(tenant, `${what}.tenant`),
+    key: key === undefined ? null : checkText(key, `${what}.key`),
+    tag: tag === undefined ? null : checkText(tag, `${what}.tag`),
+    error: error === undefined ? null : checkText(error, `${what}.error`),
+    from: since === undefined ? lowest : firstIdAt(requireDate(`${what}.since`, since).getTime()),
+    before: until === undefined ? highest : firstIdAt(requireDate(`${what}.until`, until).getTime()),
+  };
+}
+
+/** The same, of those that can be acted on so. */
+export function toActionSearch(action: BulkAction, filter: JobFilter): Search {
+  const allowed = statesFor[requireOneOf("action", action, Object.keys(statesFor) as BulkAction[])];
+  const search = toSearch("filter", filter);
+  const found = search.states.filter((state) => allowed.includes(state));
+  if (found.length > 0) return { ...search, states: found };
+  throw new InvalidOptionError(
+    "filter.state",
+    `is ${search.states.join(", ")}, but ${action} is for jobs that are ${allowed.join(" or ")}`,
+  );
+}
+
+/** Where a page begins: below the id at which the one before it stopped. */
+export function toBefore(after: unknown): string {
+  if (isUuid(after)) return after.toLowerCase();
+  throw new InvalidOptionError("jobs.after", `must be the next of a page of jobs, got ${describe(after)}`);
+}
+
+export function earlier(a: string, b: string): string {
+  return a < b ? a : b;
+}
+
+/** Below every id made in this millisecond or later, above all that were made before. */
+export function firstIdAt(ms: number): string {
+  const time = Math.min(Math.max(Math.round(ms), 0), 2 ** 48 - 1)
+    .toString(16)
+    .padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`;
+}
+
+/** When an id was made, by the clock of who made it. */
+export function timeOf(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}

@@ -1,0 +1,125 @@
+import type { Run } from "../db/db.ts";
+import { breachInMs } from "../model/breach.ts";
+import { percentiles } from "../signals/histogram.ts";
+import { crew, type Crew } from "../sql/crew.ts";
+import { standing, type Standing } from "../sql/depth.ts";
+import { lately, type QueueStep } from "../sql/series.ts";
+import { attemptsOf, depthBy, endedOf, sumDepth, sumSeries, toRates } from "./figures.ts";
+import { toSlowJobs } from "./slow.ts";
+import type { Targets } from "./targets.ts";
+import type { Depth, Health, QueueHealth } from "./types.ts";
+
+/** Sooner it may only be that nobody has got round to it. */
+const unservedAfterMs = 10_000;
+const minuteMs = 60_000;
+const minutesShown = 30;
+/** Over which what is usual at the moment is judged. */
+const latelyMs = 10 * minuteMs;
+
+export async function health(db: Run, targets: Targets): Promise<Health> {
+  const [stands, steps, crewed] = await Promise.all([standing(db), lately(db), crew(db, unservedAfterMs)]);
+  const at = new Date(stands.at);
+  const depth = new Map(
+    depthBy(stands.depth, ({ queue }) => ({ queue })).map(({ queue, depth: own }) => [queue, own]),
+  );
+  const served = crewed.workers.flatMap(({ pools }) => Object.keys(pools));
+  const names = new Set([...depth.keys(), ...steps.map(({ queue }) => queue), ...served]);
+  const none = sumDepth([]);
+  const queues = [...names].map((queue) =>
+    toQueueHealth({
+      queue,
+      at,
+      depth: depth.get(queue) ?? none,
+      ages: stands.ages.find((ages) => ages.queue === queue),
+      steps: steps.filter((step) => step.queue === queue),
+      workers: crewed.workers,
+      unserved: crewed.unserved.filter((kind) => kind.queue === queue),
+      targetMs: targets.byQueue.get(queue) ?? targets.targetMs,
+    }),
+  );
+  return {
+    at,
+    queues: queues.sort(bySoonestBreach),
+    total: sumDepth([...depth.values()]),
+    workers: crewed.workers.length,
+    slow: toSlowJobs(crewed.running, crewed.usual).length,
+    unserved: crewed.unserved,
+  };
+}
+
+function toQueueHealth(input: {
+  queue: string;
+  at: Date;
+  depth: Depth;
+  ages: Standing["ages"][number] | undefined;
+  steps: readonly QueueStep[];
+  workers: Crew["workers"];
+  unserved: Health["unserved"];
+  targetMs: number;
+}): QueueHealth {
+  const { queue, at, depth, ages, steps, workers, unserved, targetMs } = input;
+  const minutes = steps.filter(({ step }) => step === 60);
+  const lastMinutes = sumSeries(minutes.filter((step) => at.getTime() - step.at.getTime() <= latelyMs));
+  // The step that has just begun, and the six before it.
+  const seconds = 60 + (at.getTime() % 10_000) / 1_000;
+  const rates = toRates(sumSeries(steps.filter(({ step }) => step === 10)), seconds);
+  const attempts = attemptsOf(lastMinutes);
+  const serving = workers.filter(({ pools, draining }) => Object.hasOwn(pools, queue) && !draining);
+  const total = serving.reduce((sum, { pools }) => sum + (pools[queue] ?? 0), 0);
+  const oldestReadyMs = ages?.oldestReadyMs == null ? null : Math.max(0, ages.oldestReadyMs);
+  return {
+    queue,
+    depth,
+    oldestReadyMs,
+    targetMs,
+    breachInMs: soonest([
+      breachInMs({ ...rates, oldestReadyMs, ready: depth.ready, targetMs }),
+      // Nobody takes them, however well the others go.
+      ...unserved.map((kind) => Math.max(0, targetMs - kind.oldestReadyMs)),
+    ]),
+    rates,
+    drainMs: unserved.length > 0 ? null : drainMs(depth.ready, rates.ended),
+    retryShare: attempts === 0 ? null : Math.min(1, lastMinutes.retried / attempts),
+    oldestDeadMs: ages?.oldestDeadMs ?? null,
+    wait: percentiles(lastMinutes.wait),
+    run: percentiles(lastMinutes.run),
+    // Claimed ahead, a job runs but has no slot yet.
+    slots: { busy: total > 0 ? Math.min(depth.running, total) : depth.running, total },
+    workers: serving.length,
+    recent: byMinute(at, minutes),
+  };
+}
+
+function soonest(times: readonly (number | null)[]): number | null {
+  return times.reduce((first, time) => (time === null ? first : Math.min(time, first ?? time)), null);
+}
+
+function drainMs(ready: number, endedPerSecond: number): number | null {
+  if (ready === 0) return 0;
+  return endedPerSecond === 0 ? null : (1_000 * ready) / endedPerSecond;
+}
+
+function byMinute(at: Date, steps: readonly QueueStep[]): QueueHealth["recent"] {
+  const byStart = new Map(steps.map((step) => [step.at.getTime(), step]));
+  const last = Math.floor(at.getTime() / minuteMs) * minuteMs;
+  let ready = 0;
+  return Array.from({ length: minutesShown }, (_, n) => {
+    const start = last - (minutesShown - 1 - n) * minuteMs;
+    const step = byStart.get(start);
+    // Where nothing changed, nothing was sampled.
+    ready = step?.ready ?? ready;
+    return {
+      at: new Date(start),
+      arrived: step?.arrived ?? 0,
+      ended: step === undefined ? 0 : endedOf(step),
+      ready,
+    };
+  });
+}
+
+function bySoonestBreach(a: QueueHealth, b: QueueHealth): number {
+  const left = a.breachInMs ?? Infinity;
+  const right = b.breachInMs ?? Infinity;
+  if (left !== right) return left < right ? -1 : 1;
+  return (b.oldestReadyMs ?? 0) - (a.oldestReadyMs ?? 0) || (a.queue < b.queue ? -1 : 1);
+}

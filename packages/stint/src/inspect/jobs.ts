@@ -1,0 +1,88 @@
+import { ask } from "../client/ask.ts";
+import { requireId } from "../client/ids.ts";
+import type { Db } from "../db/db.ts";
+import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
+import { isTerminal } from "../model/state.ts";
+import { auditOf, type AuditEntry } from "../sql/audit.ts";
+import { closeJob, surroundings, type CloseJob, type Surroundings } from "../sql/explain-job.ts";
+import { earlier, filterKeys, toBefore, toSearch } from "./filter.ts";
+import type { SignalsInspector } from "./signals.ts";
+import { timeline } from "./timeline.ts";
+import type { Explanation, Inspector, Percentiles } from "./types.ts";
+import { countUpTo, findPage } from "./walk.ts";
+import { explain } from "./why.ts";
+
+export type JobsInspector = Pick<Inspector, "jobs" | "count" | "job" | "why">;
+
+const nobody: Surroundings = { workers: [], ahead: 0, suspects: 0 };
+const unknown: Percentiles = { p50: null, p95: null, p99: null };
+
+/** Looking for jobs, and closely at one. */
+export function inspectJobs(db: Db, signals: Pick<SignalsInspector, "kinds">): JobsInspector {
+  const normalOf = async (kind: string): Promise<Percentiles> =>
+    (await signals.kinds()).find((view) => view.kind === kind)?.run ?? unknown;
+
+  const explainFrom = async (
+    seen: CloseJob,
+    audit: readonly AuditEntry[],
+    normal: Percentiles,
+  ): Promise<Explanation> => {
+    const around = isTerminal(seen.job.state) ? nobody : await ask(db, (run) => surroundings(run, seen.job));
+    return explain({ ...seen, around, audit, usualMs: normal.p95 });
+  };
+
+  return {
+    async jobs(options) {
+      const { after, limit: size, ...filter } = options;
+      refuseUnknownKeys("jobs", options, [...filterKeys, "after", "limit"]);
+      const limit = requireInteger("jobs.limit", size ?? 50, { min: 1, max: 1000 });
+      const search = toSearch("jobs", filter);
+      const before = after === undefined ? search.before : earlier(search.before, toBefore(after));
+      return await ask(db, (run) => findPage(run, { ...search, before }, limit));
+    },
+
+    async count(filter) {
+      const search = toSearch("count", filter);
+      return await ask(db, (run) => countUpTo(run, search));
+    },
+
+    async job(id) {
+      const wanted = requireId(id);
+      const [seen, audit] = await Promise.all([
+        ask(db, (run) => closeJob(run, wanted)),
+        ask(db, (run) => auditOf(run, wanted)),
+      ]);
+      if (seen === undefined) return undefined;
+      const run = await normalOf(seen.job.kind);
+      return {
+        job: seen.job,
+        leaseId: seen.leaseId,
+        timeline: timeline(seen, audit),
+        audit,
+        why: await explainFrom(seen, audit, run),
+        run,
+        traceId: traceIdOf(seen.job.meta),
+      };
+    },
+
+    async why(id) {
+      const wanted = requireId(id);
+      const [seen, audit] = await Promise.all([
+        ask(db, (run) => closeJob(run, wanted)),
+        ask(db, (run) => auditOf(run, wanted)),
+      ]);
+      if (seen === undefined) return undefined;
+      // Only a running job is measured against its kind.
+      const normal = seen.job.state === "running" ? await normalOf(seen.job.kind) : unknown;
+      return await explainFrom(seen, audit, normal);
+    },
+  };
+}
+
+const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}/;
+
+/** The trace it was enqueued in, if it was enqueued in one. */
+function traceIdOf(meta: Readonly<Record<string, unknown>>): string | null {
+  const trace = meta["trace"] as { traceparent?: unknown } | null | undefined;
+  return typeof trace?.traceparent === "string" ? (traceparent.exec(trace.traceparent)?.[1] ?? null) : null;
+}

@@ -1,0 +1,119 @@
+import { ask } from "../client/ask.ts";
+import type { Db } from "../db/db.ts";
+import { InvalidOptionError } from "../errors.ts";
+import { checkText } from "../model/names.ts";
+import { refuseUnknownKeys } from "../model/options.ts";
+import { newId } from "../runtime/new-id.ts";
+import { isUuid } from "../runtime/uuid.ts";
+import {
+  abortOperation,
+  beginOperation,
+  findOperation,
+  latestOperations,
+  type StoredOperation,
+} from "../sql/operations.ts";
+import { toActionSearch } from "./filter.ts";
+import { runOperation } from "./run-operation.ts";
+import type { Inspector, JobFilter, Operation } from "./types.ts";
+import { countUpTo, findPage } from "./walk.ts";
+
+export type OperationsInspector = Pick<
+  Inspector,
+  "preview" | "begin" | "operations" | "operation" | "abort"
+> & { stop(): Promise<void> };
+
+/** Whom to tell of jobs that became ready, or whose end was asked for. */
+export type Tell = (hint: string) => void;
+
+const samples = 10;
+
+/** Acting on many jobs at once. */
+export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
+  const letGo = new AbortController();
+  const running = new Set<Promise<void>>();
+
+  const find = async (id: string): Promise<Operation | undefined> => {
+    const found = isUuid(id) ? await ask(db, (run) => findOperation(run, id)) : undefined;
+    return found === undefined ? undefined : toOperation(found);
+  };
+
+  return {
+    async preview(action, filter) {
+      const search = toActionSearch(action, filter);
+      const matched = await ask(db, (run) => countUpTo(run, search));
+      const { jobs } = await ask(db, (run) => findPage(run, search, samples));
+      return { matched, sample: jobs };
+    },
+
+    async begin(action, filter, options) {
+      const search = toActionSearch(action, filter);
+      refuseUnknownKeys("begin", options, ["reason", "actor"]);
+      const { reason, actor } = options as { reason?: unknown; actor?: unknown };
+      if (reason === undefined)
+        throw new InvalidOptionError("begin.reason", "is needed: say why, for the people who will ask later");
+      const deed = { reason: checkText(reason, "begin.reason"), actor: checkText(actor, "begin.actor") };
+      // Jobs that come from here on are not touched: the walk goes down from the newest, and by the clock of the database it leaves
+      // out those that came later, whatever their ids.
+      const matched = await ask(db, (run) => countUpTo(run, search));
+      const noted = {
+        id: newId(),
+        action,
+        filter: { ...filter },
+        ...deed,
+        matched: matched.count,
+        matchedCapped: matched.capped,
+        cursor: search.before,
+      };
+      const operation = await ask(db, (run) => beginOperation(run, noted));
+      const work = runOperation({ db, operation, search, tell, signal: letGo.signal });
+      running.add(work);
+      void work.finally(() => running.delete(work));
+      return toOperation(operation);
+    },
+
+    async operations() {
+      return (await ask(db, latestOperations)).map(toOperation);
+    },
+
+    operation: find,
+
+    async abort(id) {
+      if (!isUuid(id)) return undefined;
+      await ask(db, (run) => abortOperation(run, id));
+      return await find(id);
+    },
+
+    /** Let go of what runs: it is abandoned where it stands. */
+    async stop() {
+      letGo.abort();
+      await Promise.all(running);
+    },
+  };
+}
+
+function toOperation(stored: StoredOperation): Operation {
+  const { id, action, filter, reason, actor, state, createdAt, endedAt, done, skipped, error } = stored;
+  return {
+    id,
+    action,
+    filter: toFilter(filter),
+    reason,
+    actor,
+    state,
+    createdAt,
+    endedAt,
+    matched: { count: stored.matched, capped: stored.matchedCapped },
+    done,
+    skipped,
+    ...(error === null ? {} : { error }),
+  };
+}
+
+/** JSON has no dates. */
+function toFilter({ since, until, ...rest }: Readonly<Record<string, unknown>>): JobFilter {
+  return {
+    ...rest,
+    ...(typeof since === "string" ? { since: new Date(since) } : {}),
+    ...(typeof until === "string" ? { until: new Date(until) } : {}),
+  };
+}

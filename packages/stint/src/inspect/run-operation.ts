@@ -1,0 +1,106 @@
+import type { Db } from "../db/db.ts";
+import { isPassing } from "../db/passing.ts";
+import { codeOf } from "../db/sqlstate.ts";
+import { DatabaseUnavailableError, StintError } from "../errors.ts";
+import { Recovery } from "../runtime/recovery.ts";
+import { sleep } from "../runtime/sleep.ts";
+import { clip } from "../runtime/text.ts";
+import { actOnMany, type Acted } from "../sql/operate-many.ts";
+import { endOperation, progressOperation, type StoredOperation } from "../sql/operations.ts";
+import type { Search } from "../sql/search.ts";
+import { findPage } from "./walk.ts";
+
+const batchSize = 100;
+/** Between two batches, and before jobs that somebody held are tried again. */
+const pauseMs = 20;
+const tries = 3;
+/** Failures in a row, of the kind that passes, after which it is given up. About half a minute. */
+const mostFailures = 10;
+
+export type Running = {
+  readonly db: Db;
+  readonly operation: StoredOperation;
+  readonly search: Search;
+  readonly tell: (hint: string) => void;
+  /** Aborted when this process must let go of it. */
+  readonly signal: AbortSignal;
+};
+
+/** Take an operation to its end, a batch at a time. Never rejects: how it ended is in its row. */
+export async function runOperation(running: Running): Promise<void> {
+  const { db, operation, signal } = running;
+  try {
+    const state = await walkThrough(running);
+    await steadily(signal, () =>
+      endOperation(db, operation.id, state, state === "abandoned" ? "its process was closed" : null),
+    );
+  } catch (error) {
+    // If even this cannot be written, its silence will tell.
+    await endOperation(db, operation.id, "abandoned", sayable(error)).catch(() => undefined);
+  }
+}
+
+/** The driver's own words may name hosts and users, and everybody who may look reads this. */
+function sayable(error: unknown): string {
+  if (error instanceof StintError && !(error instanceof DatabaseUnavailableError))
+    return clip(error.message, 2_000);
+  const code = codeOf(error);
+  return code === undefined
+    ? "the database could not be reached"
+    : `the database refused it (SQLSTATE ${code})`;
+}
+
+async function walkThrough(running: Running): Promise<"finished" | "aborted" | "abandoned"> {
+  const { db, operation, signal } = running;
+  let before: string | null = running.search.before;
+  while (before !== null) {
+    if (signal.aborted) return "abandoned";
+    const search: Search = { ...running.search, before };
+    const page = await steadily(signal, () => findPage(db, search, batchSize));
+    const ids = page.jobs.map((job) => job.id);
+    const done = await actOn(running, ids);
+    const step = { done, skipped: ids.length - done, cursor: page.next };
+    // Sent again when its answer is lost, and then counted twice: what was done to each job is in the audit.
+    if (!(await steadily(signal, () => progressOperation(db, operation.id, step)))) return "aborted";
+    before = page.next;
+    await sleep(pauseMs, signal);
+  }
+  return "finished";
+}
+
+/** Answers to how many it happened. Those that somebody held for a moment are tried again. */
+async function actOn(running: Running, ids: readonly string[]): Promise<number> {
+  const { db, operation, search, signal } = running;
+  const { action, actor, reason, until } = operation;
+  let left = ids;
+  for (let round = 1; left.length > 0 && round <= tries; round++) {
+    if (round > 1) await sleep(pauseMs, signal);
+    const batch = { ids: left, states: search.states, until, actor, reason };
+    const acted = await steadily(signal, () => actOnMany(db, action, batch));
+    tellOf(running, acted);
+    const done = new Set(acted.map((one) => one.id));
+    left = left.filter((id) => !done.has(id));
+  }
+  return ids.length - left.length;
+}
+
+function tellOf({ operation, tell }: Running, acted: readonly Acted[]): void {
+  if (operation.action === "cancel") {
+    if (acted.some((one) => one.was === "running")) tell("cancel");
+    return;
+  }
+  for (const queue of new Set(acted.map((one) => one.queue))) tell(`ready:${queue}`);
+}
+
+/** Through faults that pass, for a while. */
+async function steadily<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const recovery = new Recovery();
+  for (let failures = 1; ; failures++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isPassing(error) || failures >= mostFailures || signal.aborted) throw error;
+      await sleep(recovery.next(), signal);
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import type { PgDb } from "../db/pg.ts";
+import { requireOneOf } from "../model/options.ts";
+import { depths } from "../sql/depth.ts";
+import { recent, topTenants, usual } from "../sql/series.ts";
+import { runningJobs } from "../sql/slow.ts";
+import { watchWorkers, type WatchedWorker } from "../sql/workers.ts";
+import { depthBy, sumDepth, sumSeries, toPoint, toRates } from "./figures.ts";
+import { health } from "./health.ts";
+import { kinds, secondsOf, silentMs } from "./kinds.ts";
+import { series } from "./series.ts";
+import { toSlowJobs } from "./slow.ts";
+import type { Targets } from "./targets.ts";
+import { seriesRanges, type Inspector, type Stats, type WorkerView } from "./types.ts";
+
+export type SignalsInspector = Pick<Inspector, "health" | "stats" | "series" | "kinds" | "workers" | "slow">;
+
+const hourMs = 3_600_000;
+
+/** What is going on: how many there are, how old, how fast. */
+export function inspectSignals(db: PgDb, targets: Targets): SignalsInspector {
+  return {
+    health: async () => await health(db, targets),
+    stats: async () => await stats(db),
+    series: async ({ queue, kind, range = "1h" }) =>
+      await series(db, {
+        queue: queue ?? null,
+        kind: kind ?? null,
+        range: requireOneOf("series.range", range, seriesRanges),
+      }),
+    kinds: async () => await kinds(db),
+    workers: async () => await workers(db),
+    slow: async () => {
+      const [running, runs] = await Promise.all([runningJobs(db), usual(db)]);
+      return toSlowJobs(running, runs);
+    },
+  };
+}
+
+async function stats(db: PgDb): Promise<Stats> {
+  const [depth, minute, hour, tenants] = await Promise.all([
+    depths(db),
+    recent(db, 10, 60_000),
+    recent(db, 60, hourMs),
+    topTenants(db),
+  ]);
+  return {
+    at: new Date(),
+    total: sumDepth(depth),
+    rates: toRates(sumSeries(minute), secondsOf(minute)),
+    lastHour: toPoint(sumSeries(hour)),
+    byQueue: depthBy(depth, ({ queue }) => ({ queue })).sort((a, b) => compare(a.queue, b.queue)),
+    byKind: depthBy(depth, ({ kind, queue }) => ({ kind, queue })).sort(
+      (a, b) => compare(a.queue, b.queue) || compare(a.kind, b.kind),
+    ),
+    byPriority: depthBy(depth, ({ queue, priority }) => ({ queue, priority })).sort(
+      (a, b) => compare(a.queue, b.queue) || a.priority - b.priority,
+    ),
+    topTenants: tenants,
+  };
+}
+
+async function workers(db: PgDb): Promise<WorkerView[]> {
+  const all = await watchWorkers(db);
+  const newest = all
+    .filter((worker) => worker.asleep || worker.silentMs < silentMs)
+    .map(({ version }) => version)
+    .reduce((highest, version) => (isBehind(highest, version) ? version : highest), "0");
+  return all.map((worker) => toView(worker, newest));
+}
+
+function toView({ vitals, ...worker }: WatchedWorker, newest: string): WorkerView {
+  const { pools, version } = worker;
+  return {
+    ...worker,
+    busy: vitals?.busy ?? 0,
+    slots: vitals?.slots ?? Object.values(pools).reduce((sum, slots) => sum + slots, 0),
+    waiting: vitals?.waiting ?? 0,
+    lagMs: vitals?.lagMs ?? null,
+    rssBytes: vitals?.rssBytes ?? null,
+    behind: isBehind(version, newest),
+  };
+}
+
+/** Whether a version comes before another, part by part. */
+function isBehind(version: string, other: string): boolean {
+  const parts = (text: string): number[] => text.split(/[^0-9]+/).map(Number);
+  const [own, newer] = [parts(version), parts(other)];
+  for (let n = 0; n < Math.max(own.length, newer.length); n++) {
+    const difference = (own[n] ?? 0) - (newer[n] ?? 0);
+    if (difference !== 0) return difference < 0;
+  }
+  return false;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

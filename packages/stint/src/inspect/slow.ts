@@ -1,0 +1,43 @@
+import { formatMs } from "../model/duration.ts";
+import { slowness, type Slowness } from "../model/slow.ts";
+import { usualMsByKind } from "../signals/usual.ts";
+import type { Runs } from "../sql/series.ts";
+import type { RunningJob } from "../sql/slow.ts";
+import type { SlowJob } from "./types.ts";
+
+/** Of the jobs that run, those that are slow, the longest first. */
+export function toSlowJobs(running: readonly RunningJob[], runs: Runs): SlowJob[] {
+  const usual = usualMsByKind(runs);
+  return running
+    .flatMap((job): SlowJob[] => {
+      const usualMs = usual.get(job.kind) ?? null;
+      const because = slowness({ ...job, usualMs });
+      if (because === null) return [];
+      const { id, kind, queue, worker, attempt, runningMs } = job;
+      return [
+        {
+          id,
+          kind,
+          queue,
+          worker,
+          attempt,
+          runningMs,
+          usualMs,
+          because,
+          text: textOf(job, usualMs, because),
+        },
+      ];
+    })
+    .sort((a, b) => b.runningMs - a.runningMs);
+}
+
+function textOf(job: RunningJob, usualMs: number | null, because: Slowness): string {
+  const ran = `It has been running for ${formatMs(job.runningMs)}`;
+  if (because === "near-lease") {
+    return job.leaseLeftMs <= 0
+      ? `${ran}, and its lease ran out ${formatMs(-job.leaseLeftMs)} ago: its worker is silent.`
+      : `${ran}, and its lease runs out in ${formatMs(job.leaseLeftMs)}: it is not being renewed.`;
+  }
+  if (because === "near-timeout") return `${ran} of the ${formatMs(job.timeoutMs ?? 0)} it may take.`;
+  return `${ran}; 95 of 100 of its kind are over in ${formatMs(usualMs ?? 0)}.`;
+}

@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import type { Job } from "../model/job.ts";
+import { timeline } from "./timeline.ts";
+
+const at = (s: number): Date => new Date(Date.UTC(2026, 2, 1) + s * 1_000);
+const job: Job = {
+  id: "019a8a2c-1f00-7000-8000-0123456789ab",
+  kind: "send",
+  queue: "mail",
+  state: "ready",
+  priority: 0,
+  runAt: at(0),
+  createdAt: at(0),
+  finishedAt: null,
+  attempts: 0,
+  maxAttempts: null,
+  crashes: 0,
+  interruptions: 0,
+  epoch: 0,
+  run: 1,
+  worker: null,
+  claimedAt: null,
+  leaseUntil: null,
+  cancelRequested: false,
+  key: null,
+  tenant: null,
+  tags: [],
+  meta: {},
+  reason: null,
+  payload: null,
+  result: null,
+  log: [],
+};
+const steps = (
+  own: Partial<Job>,
+  audit: Parameters<typeof timeline>[1] = [],
+  leaseId: string | null = null,
+) => timeline({ job: { ...job, ...own }, leaseId, leases: new Map([[1, "l1"]]) }, audit);
+
+test.each([
+  [{ state: "scheduled", runAt: at(60) }, "due", "Due"],
+  [{ state: "retrying", runAt: at(60) }, "due", "Due for its next attempt"],
+  [{ state: "ready" }, "waiting", "Ready, waits to be claimed"],
+  [{ state: "parked", reason: "quarantine" }, "waiting", "Parked: quarantine"],
+  [{ state: "running", claimedAt: at(5), worker: "w" }, "claimed", "Claimed by w, runs"],
+  [{ state: "succeeded", finishedAt: at(5) }, "ended", "Succeeded"],
+  [{ state: "dead", finishedAt: at(5), reason: "boom" }, "ended", "Dead"],
+  [{ state: "cancelled", finishedAt: at(5) }, "ended", "Cancelled"],
+] as [Partial<Job>, string, string][])("the last step of %o", (own, what, title) => {
+  const life = steps(own);
+  expect(life[0]).toMatchObject({ what: "enqueued", title: "Enqueued to mail" });
+  expect(life.at(-1)).toMatchObject({ what, title });
+});
+
+test("attempts stand between, each with its worker, lease, duration and error, and deeds where they happened", () => {
+  const life = steps(
+    {
+      state: "running",
+      claimedAt: at(40),
+      worker: "w2",
+      epoch: 3,
+      log: [
+        {
+          epoch: 1,
+          worker: "w1",
+          startedAt: at(10),
+          endedAt: at(12),
+          outcome: "failed",
+          error: { class: "Error", message: "boom" },
+        },
+        { epoch: 2, worker: "w1", startedAt: null, endedAt: at(20), outcome: "crashed" },
+      ],
+    },
+    [
+      { at: at(30), actor: "ann", action: "run-now", reason: null },
+      { at: at(50), actor: "bob", action: "cancel", reason: "enough" },
+      { at: at(51), actor: "bob", action: "something new", reason: null },
+    ],
+    "l3",
+  );
+
+  expect(life.map((one) => [one.what, one.epoch, one.worker, one.durationMs, one.detail])).toEqual([
+    ["enqueued", null, null, null, null],
+    ["claimed", 1, "w1", null, "lease l1"],
+    ["attempt-ended", 1, "w1", 2_000, "Error: boom"],
+    ["attempt-ended", 2, "w1", null, null],
+    ["run-now", null, null, null, null],
+    ["claimed", 3, "w2", null, "lease l3"],
+    ["cancelled", null, null, null, "enough"],
+  ]);
+});
+
+test("a job that became due later says how long after", () => {
+  expect(steps({ runAt: at(90) }).at(-1)?.detail).toBe("1m 30s after it was enqueued");
+});

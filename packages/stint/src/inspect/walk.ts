@@ -1,0 +1,139 @@
+import type { Run } from "../db/db.ts";
+import { countGather, countWalk, gather, walk, type Few, type FoundJob, type Search } from "../sql/search.ts";
+import { firstIdAt, timeOf } from "./filter.ts";
+import type { Count, JobPage } from "./types.ts";
+
+/** How much one question may cost. Whoever asks gets what was found until then, and where to go on. */
+export type Budget = {
+  /** Jobs looked at. */
+  readonly rows: number;
+  /** Time spent, looked at between two windows. */
+  readonly ms: number;
+};
+
+const usual: Budget = { rows: 200_000, ms: 500 };
+const mostCounted = 10_000;
+const mostGathered = 10_000;
+const spans = { firstMs: 10_000, leastMs: 100, mostMs: 30 * 86_400_000, growth: 32 };
+const windows = { first: 1_000, least: 500, most: 20_000, growth: 4, aimMs: 100 };
+
+/** A page of what is searched for, newest first. */
+export async function findPage(db: Run, search: Search, limit: number, budget = usual): Promise<JobPage> {
+  const by = fewBy(search);
+  if (by !== undefined) {
+    const found = await gather(db, search, by, { most: mostGathered, limit: limit + 1 });
+    if (found !== undefined) return toPage(found, limit, null);
+  }
+
+  const found: FoundJob[] = [];
+  const steps = stepsOf(search, budget, Math.max(limit + 1, windows.first));
+  for (let step = steps.next(); step !== undefined; step = steps.next()) {
+    const wanted = limit + 1 - found.length;
+    const window = await walk(db, step.search, { rows: step.rows, limit: wanted });
+    found.push(...window.found);
+    steps.took(window);
+    // Whether there is one more is not worth the rest of the budget.
+    if (found.length >= limit) break;
+  }
+  return toPage(found, limit, steps.rest());
+}
+
+function toPage(found: readonly FoundJob[], limit: number, rest: string | null): JobPage {
+  const jobs = found.slice(0, limit);
+  if (found.length > limit) return { jobs, next: jobs.at(-1)?.id ?? null, partial: false };
+  return { jobs, next: rest, partial: rest !== null && jobs.length < limit };
+}
+
+/** How many there are, up to 10,000. */
+export async function countUpTo(db: Run, search: Search, budget = usual): Promise<Count> {
+  const by = fewBy(search);
+  if (by !== undefined) {
+    const count = await countGather(db, search, by, { most: mostGathered });
+    if (count !== undefined) return { count, capped: false };
+  }
+
+  let count = 0;
+  const steps = stepsOf(search, budget, windows.first);
+  for (let step = steps.next(); step !== undefined; step = steps.next()) {
+    const window = await countWalk(db, step.search, { rows: step.rows });
+    count += window.found;
+    steps.took(window);
+    if (count > mostCounted) break;
+  }
+  if (count > mostCounted) return { count: mostCounted, capped: true };
+  return { count, capped: steps.rest() !== null };
+}
+
+/** The indexes that hold all that is searched for, unless they hold too much. */
+function fewBy({ states, key, queue }: Search): Few | undefined {
+  const none: Few = { key: false, running: false, parked: false, due: false, ready: false };
+  if (key !== null) return { ...none, key: true };
+  const has = (state: Search["states"][number]): boolean => states.includes(state);
+  if (has("succeeded") || has("dead") || has("cancelled")) return undefined;
+  // The ready ones lie in their index by queue; without one there is no short way to them.
+  if (has("ready") && queue === null) return undefined;
+  return {
+    key: false,
+    running: has("running"),
+    parked: has("parked"),
+    due: has("scheduled") || has("retrying"),
+    ready: has("ready"),
+  };
+}
+
+type Steps = {
+  next(): { search: Search; rows: number } | undefined;
+  took(window: { examined: number; reached: string | null }): void;
+  rest(): string | null;
+};
+
+/**
+ * Window after window downwards, each as large as can be read in a tenth of a second, until the budget is spent. Large in rows,
+ * and in time: between the ids of two live jobs there may be millions of entries of jobs long gone, which cost as much
+ * and do not count as rows.
+ */
+function stepsOf(search: Search, budget: Budget, first: number): Steps {
+  const began = performance.now();
+  let before: string | null = search.before;
+  let rows = Math.min(first, budget.rows);
+  let left = budget.rows;
+  let spanMs = spans.firstMs;
+  let from = search.from;
+  let looked = false;
+  let sentAt = began;
+  let awayMs = windows.aimMs;
+  return {
+    next: () => {
+      sentAt = performance.now();
+      if (before === null || left <= 0 || (looked && sentAt - began > budget.ms)) return undefined;
+      looked = true;
+      from = spanMs > spans.mostMs ? search.from : later(search.from, firstIdOf(before, spanMs));
+      return { search: { ...search, before, from }, rows: Math.min(rows, left) };
+    },
+    took: ({ examined, reached }) => {
+      const tookMs = performance.now() - sentAt;
+      // The quickest of them shows how far away the database is; that is no work of the search's.
+      awayMs = Math.min(awayMs, tookMs);
+      const room = windows.aimMs / Math.max(1, tookMs - awayMs);
+      if (reached === null) spanMs = Math.max(spans.leastMs, spanMs * Math.min(spans.growth, room));
+      else {
+        rows = Math.round(
+          Math.min(windows.most, Math.max(windows.least, rows * Math.min(windows.growth, room))),
+        );
+        spanMs = Math.max(spans.leastMs, spanMs * Math.min(1, room));
+      }
+      left -= examined;
+      before = reached ?? (from === search.from ? null : from);
+    },
+    rest: () => before,
+  };
+}
+
+/** The lowest id of so long before another; of so long before now, if that one is of the future. */
+function firstIdOf(before: string, spanMs: number): string {
+  return firstIdAt(Math.min(timeOf(before), Date.now()) - spanMs);
+}
+
+function later(a: string, b: string): string {
+  return a > b ? a : b;
+}

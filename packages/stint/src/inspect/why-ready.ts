@@ -1,0 +1,112 @@
+import { formatMs } from "../model/duration.ts";
+import type { NearWorker } from "../sql/explain-job.ts";
+import { blocks, isSilent, notes, some, type Facts, type Finding } from "./findings.ts";
+import type { Explanation } from "./types.ts";
+
+const mostAhead = 1_000;
+/** From here on a job that could run and does not is worth a remark. */
+const longMs = 10_000;
+
+/** Why a job that may run does not: nobody serves it, everybody is busy, or others come first. */
+export function whyReady(facts: Facts): Explanation {
+  const { job, at, around } = facts;
+  const waitedMs = Math.max(0, at.getTime() - job.runAt.getTime());
+  const serving = around.workers.filter((worker) => worker.slots !== null && worker.servesKind);
+  const able = serving.filter((worker) => !worker.draining && !isSilent(worker));
+  const findings =
+    able.length === 0
+      ? [nobody(facts, serving)]
+      : [...busyFindings(able, around.ahead, job.queue), ...asleepFindings(able, waitedMs)];
+  if (!findings.some((finding) => finding.blocks)) findings.push(freeFinding(able, waitedMs));
+
+  const [first] = findings;
+  return {
+    summary: `It has been ready for ${formatMs(waitedMs)}. ${first?.text ?? ""}`.trim(),
+    findings,
+  };
+}
+
+/** No worker can take it. Says which half is missing. */
+function nobody(
+  { job: { queue, kind }, around: { workers } }: Facts,
+  serving: readonly NearWorker[],
+): Finding {
+  if (serving.length > 0) {
+    const draining = serving.filter((worker) => worker.draining).length;
+    const silent = serving.filter(isSilent).length;
+    const how =
+      draining === serving.length ? "draining" : silent === serving.length ? "silent" : "draining or silent";
+    return blocks(
+      `${serving.length === 1 ? "The only worker that serves" : `All ${serving.length} workers that serve`} queue ${queue} and kind ${kind} ${serving.length === 1 ? "is" : "are"} ${how}.`,
+      "Start a worker, or wait for the one that replaces them.",
+    );
+  }
+  const ofQueue = workers.filter((worker) => worker.slots !== null && !isSilent(worker)).length;
+  const ofKind = workers.filter((worker) => worker.servesKind && !isSilent(worker)).length;
+  if (ofQueue > 0 && ofKind > 0) {
+    return blocks(
+      `Some workers serve queue ${queue} and others have a handler for ${kind}, but none does both.`,
+      `Give the workers with the handler a pool for ${queue}, or enqueue ${kind} to a queue they serve.`,
+    );
+  }
+  if (ofQueue > 0) {
+    return blocks(
+      `${workersText(ofQueue)} queue ${queue}, but none has a handler for ${kind}.`,
+      `Deploy a worker with a handler for ${kind}.`,
+    );
+  }
+  if (ofKind > 0) {
+    return blocks(
+      `No worker serves queue ${queue}, though ${ofKind === 1 ? "1 has" : `${ofKind} have`} a handler for ${kind}.`,
+      `Add ${queue} to their pools.`,
+    );
+  }
+  return blocks(`No worker serves queue ${queue}.`, `Start one: \`npx stint worker\`.`);
+}
+
+function busyFindings(able: readonly NearWorker[], ahead: number, queue: string): Finding[] {
+  const slots = able.reduce((sum, worker) => sum + (worker.slots ?? 0), 0);
+  const held = able.reduce((sum, worker) => sum + Math.min(worker.held, worker.slots ?? 0), 0);
+  const findings: Finding[] = [];
+  if (held >= slots) {
+    findings.push(
+      blocks(
+        `All ${slots} slots for queue ${queue} are busy.`,
+        "It waits its turn. If the queue keeps growing, add slots or workers, or see what runs for long (`stint jobs list --state running`).",
+      ),
+    );
+  }
+  if (ahead > 0) {
+    const text = `${some(ahead, mostAhead)} before it in queue ${queue}: more urgent, or older.`;
+    findings.push(ahead >= slots - held ? blocks(text) : notes(text));
+  }
+  return findings;
+}
+
+function asleepFindings(able: readonly NearWorker[], waitedMs: number): Finding[] {
+  if (!able.every((worker) => worker.asleep)) return [];
+  return [
+    waitedMs > longMs
+      ? blocks(
+          "Every worker that could take it is asleep, and no wake has reached one.",
+          "Was it enqueued without wakes, or through a pooler that drops them? Any enqueue with a wake, or a restart, wakes them.",
+        )
+      : notes("The workers that could take it are asleep; a wake is on its way."),
+  ];
+}
+
+function freeFinding(able: readonly NearWorker[], waitedMs: number): Finding {
+  if (waitedMs <= longMs) return notes(`${haveFree(able.length)}: it is claimed at any moment.`);
+  return notes(
+    `${haveFree(able.length)}, and yet it waits.`,
+    "Look at their logs: they may be unable to reach the database, or their event loop is blocked.",
+  );
+}
+
+function workersText(count: number): string {
+  return count === 1 ? "1 worker serves" : `${count} workers serve`;
+}
+
+function haveFree(count: number): string {
+  return `${workersText(count)} it and ${count === 1 ? "has" : "have"} free slots`;
+}

@@ -1,0 +1,341 @@
+import { expect, test } from "vitest";
+import type { Attempt, Job } from "../model/job.ts";
+import type { NearWorker } from "../sql/explain-job.ts";
+import type { Facts } from "./findings.ts";
+import { explain } from "./why.ts";
+
+const at = new Date("2026-03-01T12:00:00Z");
+const from = (ms: number): Date => new Date(at.getTime() + ms);
+const minute = 60_000;
+const id = "019a8a2c-1f00-7000-8000-0123456789ab";
+
+const ready: Job = {
+  id,
+  kind: "send",
+  queue: "mail",
+  state: "ready",
+  priority: 0,
+  runAt: from(-5_000),
+  createdAt: from(-minute),
+  finishedAt: null,
+  attempts: 0,
+  maxAttempts: null,
+  crashes: 0,
+  interruptions: 0,
+  epoch: 0,
+  run: 1,
+  worker: null,
+  claimedAt: null,
+  leaseUntil: null,
+  cancelRequested: false,
+  key: null,
+  tenant: null,
+  tags: [],
+  meta: {},
+  reason: null,
+  payload: null,
+  result: null,
+  log: [],
+};
+
+const running: Partial<Job> = {
+  state: "running",
+  worker: "w1",
+  attempts: 2,
+  claimedAt: from(-minute),
+  leaseUntil: from(20_000),
+};
+
+function worker(own: Partial<NearWorker> = {}): NearWorker {
+  return {
+    id: "w1",
+    slots: 4,
+    held: 0,
+    servesKind: true,
+    draining: false,
+    asleep: false,
+    silentMs: 1_000,
+    ...own,
+  };
+}
+
+function facts(job: Partial<Job>, own: Partial<Facts> & Partial<Facts["around"]> = {}): Facts {
+  const { workers = [worker()], ahead = 0, suspects = 0, ...rest } = own;
+  return {
+    job: { ...ready, ...job },
+    at,
+    timeoutMs: null,
+    maxCrashes: null,
+    audit: [],
+    usualMs: null,
+    around: { workers, ahead, suspects },
+    ...rest,
+  };
+}
+
+/** The summary, then the findings, those that block with a mark. */
+function words(given: Facts): string[] {
+  const { summary, findings } = explain(given);
+  return [summary, ...findings.map((one) => `${one.blocks ? "! " : ""}${one.text}`)];
+}
+
+const advice = (given: Facts): string =>
+  explain(given)
+    .findings.map((one) => one.advice ?? "")
+    .join("\n");
+
+const failed: Attempt = {
+  epoch: 1,
+  worker: "w1",
+  startedAt: from(-minute),
+  endedAt: from(-minute),
+  outcome: "failed",
+  error: { class: "TypeError", message: "boom" },
+};
+
+test("a scheduled job waits for its time, and can be run now", () => {
+  const given = facts({ state: "scheduled", runAt: from(90 * minute) });
+
+  expect(words(given)).toEqual([
+    "It is scheduled until 2026-03-01T13:30:00.000Z (in 1h 30m).",
+    "! Its time is 1h 30m away.",
+  ]);
+  expect(advice(given)).toContain(`stint jobs run-now ${id}`);
+});
+
+test("a snoozed job says so", () => {
+  const snoozed: Attempt = { ...failed, outcome: "snoozed" };
+  expect(words(facts({ state: "scheduled", runAt: from(minute), log: [snoozed] }))[0]).toMatch(
+    /^It is snoozed until/,
+  );
+});
+
+test("a job past its time that nobody made ready wants a worker", () => {
+  const late = facts({ state: "scheduled", runAt: from(-minute) });
+  expect(words(late)[1]).toMatch(/^! It was due 1m ago and nobody has made it ready/);
+  expect(advice(late)).toContain("Start a worker");
+  expect(words(facts({ state: "retrying", runAt: from(-1_000) }))[1]).toBe(
+    "! It is due and becomes ready at any moment.",
+  );
+});
+
+test("a retrying job tells which attempt failed, with what, and when the next is", () => {
+  const given = facts({
+    state: "retrying",
+    runAt: from(30_000),
+    attempts: 3,
+    maxAttempts: 10,
+    log: [failed],
+  });
+  expect(words(given)).toEqual([
+    "Attempt 3 of 10 failed with TypeError: boom; the next is due at 2026-03-01T12:00:30.000Z (in 30s).",
+    "! Its time is 30s away.",
+  ]);
+  expect(words(facts({ state: "retrying", attempts: 3, runAt: from(30_000) }))[0]).toMatch(
+    /^Attempt 3 failed; the next/,
+  );
+});
+
+const unserved: [string, NearWorker[], string, string][] = [
+  ["nobody", [], "! No worker serves queue mail.", "npx stint worker"],
+  [
+    "the queue without the kind",
+    [worker({ servesKind: false }), worker({ servesKind: false })],
+    "! 2 workers serve queue mail, but none has a handler for send.",
+    "Deploy a worker with a handler for send",
+  ],
+  [
+    "the kind without the queue",
+    [worker({ slots: null })],
+    "! No worker serves queue mail, though 1 has a handler for send.",
+    "Add mail to their pools",
+  ],
+  [
+    "each by another",
+    [worker({ slots: null }), worker({ servesKind: false })],
+    "! Some workers serve queue mail and others have a handler for send, but none does both.",
+    "Give the workers with the handler a pool for mail",
+  ],
+  [
+    "only by those that drain",
+    [worker({ draining: true })],
+    "! The only worker that serves queue mail and kind send is draining.",
+    "Start a worker",
+  ],
+  [
+    "only by the silent",
+    [worker({ silentMs: 61_000 })],
+    "! The only worker that serves queue mail and kind send is silent.",
+    "Start a worker",
+  ],
+  [
+    "by some that drain and some that are silent",
+    [worker({ silentMs: 61_000 }), worker({ draining: true })],
+    "! All 2 workers that serve queue mail and kind send are draining or silent.",
+    "Start a worker",
+  ],
+];
+
+test.each(unserved)("a ready job is served by %s", (_, workers, text, what) => {
+  const given = facts({}, { workers });
+  expect(words(given)).toEqual([`It has been ready for 5s. ${text.slice(2)}`, text]);
+  expect(advice(given)).toContain(what);
+});
+
+test("a ready job waits while all slots are busy and others come first", () => {
+  expect(words(facts({}, { workers: [worker({ held: 4 }), worker({ held: 9 })], ahead: 12 }))).toEqual([
+    "It has been ready for 5s. All 8 slots for queue mail are busy.",
+    "! All 8 slots for queue mail are busy.",
+    "! 12 jobs are before it in queue mail: more urgent, or older.",
+  ]);
+  expect(words(facts({}, { ahead: 1_001 }))[1]).toBe(
+    "! More than 1000 jobs are before it in queue mail: more urgent, or older.",
+  );
+});
+
+test("few jobs before it and free slots do not keep it", () => {
+  expect(words(facts({}, { ahead: 1 })).slice(1)).toEqual([
+    "1 job is before it in queue mail: more urgent, or older.",
+    "1 worker serves it and has free slots: it is claimed at any moment.",
+  ]);
+});
+
+test("a ready job with free slots is claimed at any moment, unless it has waited long", () => {
+  expect(words(facts({}))[1]).toBe("1 worker serves it and has free slots: it is claimed at any moment.");
+  const long = facts({ runAt: from(-minute) });
+  expect(words(long)[1]).toBe("1 worker serves it and has free slots, and yet it waits.");
+  expect(advice(long)).toContain("Look at their logs");
+});
+
+test("workers that sleep are woken; if they are not, that is why", () => {
+  const workers = [worker({ asleep: true, silentMs: 600_000 })];
+  expect(words(facts({}, { workers }))[1]).toMatch(/^The workers that could take it are asleep; a wake/);
+  const long = facts({ runAt: from(-minute) }, { workers });
+  expect(words(long)).toEqual([
+    "It has been ready for 1m. Every worker that could take it is asleep, and no wake has reached one.",
+    "! Every worker that could take it is asleep, and no wake has reached one.",
+  ]);
+});
+
+test("a running job whose worker lives is fine", () => {
+  expect(words(facts(running))).toEqual([
+    "It runs on w1 since 1m, as attempt 2.",
+    "Its worker is alive and holds the lease for another 20s, renewed while it runs.",
+  ]);
+});
+
+test("a running job whose lease ran out is rescued", () => {
+  const soon = facts({ ...running, leaseUntil: from(-2_000) });
+  expect(words(soon)[1]).toMatch(/^! Its lease ran out 2s ago: .* rescues it\.$/);
+  expect(advice(soon)).toBe("");
+  expect(advice(facts({ ...running, leaseUntil: from(-minute) }))).toContain("Nobody has rescued it yet");
+});
+
+test("a running job whose worker is gone, silent or draining", () => {
+  expect(words(facts(running, { workers: [] }))[1]).toBe(
+    "Its worker is no longer registered; when the lease runs out, in 20s, it is rescued.",
+  );
+  expect(words(facts(running, { workers: [worker({ silentMs: 120_000 })] }))[1]).toBe(
+    "Its worker has been silent for 2m; when the lease runs out, in 20s, it is rescued unless it is renewed.",
+  );
+  expect(words(facts(running, { workers: [worker({ draining: true })] }))[1]).toMatch(
+    /^Its worker is draining/,
+  );
+});
+
+test("a running job that was asked to stop says by whom", () => {
+  const audit = [{ at: from(-3_000), actor: "ann", action: "cancel", reason: "wrong order" }];
+  const job = { ...running, cancelRequested: true };
+  expect(words(facts(job, { audit }))[1]).toBe("ann asked it to stop 3s ago: wrong order.");
+  expect(words(facts(job))[1]).toBe("It was asked to stop.");
+});
+
+test("a running job beyond what is normal for its kind is slow, and one near its timeout is told", () => {
+  expect(words(facts(running, { usualMs: 5_000 }))[1]).toBe(
+    "It is slow: 95 of 100 runs of send end within 5s.",
+  );
+  expect(words(facts(running, { usualMs: 50_000 }))[1]).toMatch(/^Its worker is alive/);
+  expect(words(facts({ ...running, claimedAt: from(-900) }, { usualMs: 10 }))[1]).toMatch(
+    /^Its worker is alive/,
+  );
+  expect(words(facts(running, { timeoutMs: 80_000 }))[1]).toBe(
+    "It nears its timeout of 1m 20s; then the attempt fails.",
+  );
+});
+
+test("a quarantined job waits for an idle worker", () => {
+  const given = facts({ state: "parked", reason: "quarantine", crashes: 2 }, { maxCrashes: 3, suspects: 2 });
+  expect(words(given)).toEqual([
+    "It is in quarantine: its worker died twice while running it (at most 3 are allowed).",
+    "! It runs next when a worker is idle, alone on it, so that another crash harms no neighbour.",
+    "! 2 jobs are in quarantine before it.",
+    "If the worker dies again, the job is dead.",
+  ]);
+  expect(words(facts({ state: "parked", reason: "quarantine", crashes: 1 }, { workers: [] }))).toContain(
+    "! No worker that lives serves queue mail and kind send.",
+  );
+});
+
+test.each(["blocked", "breaker", "budget", "limit", "version", "review", "a reason of its own"])(
+  "a job parked for %s tells what it waits for",
+  (reason) => {
+    const given = facts({ state: "parked", reason });
+    expect(words(given)[0]).toBe(`It is parked: ${reason}.`);
+    expect(words(given)[1]).toMatch(
+      reason === "a reason of its own" ? /^! It is held back until/ : /^! (It|The|No) /,
+    );
+    expect(advice(given)).toContain("run-now");
+  },
+);
+
+test("a dead job tells why, its last error, and how to send it round again", () => {
+  const given = facts({
+    state: "dead",
+    reason: "attempts exhausted",
+    attempts: 5,
+    crashes: 1,
+    finishedAt: from(-minute),
+    log: [failed],
+  });
+  expect(words(given)).toEqual([
+    "It died 1m ago: attempts exhausted",
+    "Its last error was TypeError: boom.",
+    "! It spent 5 attempts and its worker died once. It is not tried again by itself.",
+  ]);
+  expect(advice(given)).toContain(`stint jobs replay ${id} --reason`);
+});
+
+test("a dead job does not tell its error twice, and long errors are cut", () => {
+  const job: Partial<Job> = {
+    state: "dead",
+    reason: "TypeError: boom",
+    attempts: 1,
+    finishedAt: at,
+    log: [failed],
+  };
+  expect(words(facts(job))).toEqual([
+    "It died 0ms ago: TypeError: boom",
+    "! It spent 1 attempt. It is not tried again by itself.",
+  ]);
+  const long: Attempt = { ...failed, error: { class: "Error", message: "x".repeat(5_000) } };
+  expect(words(facts({ ...job, log: [long] }))[1]?.length).toBeLessThan(400);
+});
+
+test("a cancelled job tells by whom and why", () => {
+  const audit = [{ at: from(-minute), actor: "ann", action: "cancel", reason: "withdrawn" }];
+  const job: Partial<Job> = { state: "cancelled", finishedAt: from(-minute), reason: "withdrawn" };
+  expect(words(facts(job, { audit }))[0]).toBe("It was cancelled by ann 1m ago: withdrawn.");
+  expect(words(facts(job))[0]).toBe("It was cancelled by its handler 1m ago: withdrawn.");
+  expect(advice(facts(job))).toContain("replay");
+});
+
+test("a job that succeeded tells when, where and how long it took", () => {
+  const given = facts({
+    state: "succeeded",
+    worker: "w1",
+    attempts: 1,
+    claimedAt: from(-minute - 1_500),
+    finishedAt: from(-minute),
+  });
+  expect(words(given)).toEqual(["It succeeded 1m ago on w1 in 1.5s, at attempt 1."]);
+});

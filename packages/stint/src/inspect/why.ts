@@ -1,0 +1,249 @@
+import { formatMs } from "../model/duration.ts";
+import type { Job } from "../model/job.ts";
+import type { ParkReason } from "../model/state.ts";
+import { blocks, isSilent, notes, some, type Facts, type Finding } from "./findings.ts";
+import type { Explanation } from "./types.ts";
+import { whyReady } from "./why-ready.ts";
+
+/** Beyond this nobody should still be waiting for what happens by itself. */
+const soonMs = 10_000;
+const slowTimes = 3;
+
+/** Why a job does not run, or how it runs or ended, in plain words. */
+export function explain(facts: Facts): Explanation {
+  const { state } = facts.job;
+  switch (state) {
+    case "scheduled":
+      return whyScheduled(facts);
+    case "retrying":
+      return whyRetrying(facts);
+    case "ready":
+      return whyReady(facts);
+    case "running":
+      return whyRunning(facts);
+    case "parked":
+      return whyParked(facts);
+    case "dead":
+      return whyDead(facts);
+    case "cancelled":
+      return whyCancelled(facts);
+    case "succeeded":
+      return whySucceeded(facts);
+    default:
+      return state satisfies never;
+  }
+}
+
+function whyScheduled({ job, at }: Facts): Explanation {
+  const snoozed = job.log.at(-1)?.outcome === "snoozed";
+  const text = `It is ${snoozed ? "snoozed" : "scheduled"} until ${when(job.runAt, at)}.`;
+  return { summary: text, findings: waitsForItsTime(job, at) };
+}
+
+function whyRetrying({ job, at }: Facts): Explanation {
+  const of = job.maxAttempts === null ? "" : ` of ${job.maxAttempts}`;
+  const error = lastError(job);
+  return {
+    summary: `Attempt ${job.attempts}${of} failed${error === null ? "" : ` with ${error}`}; the next is due at ${when(job.runAt, at)}.`,
+    findings: waitsForItsTime(job, at),
+  };
+}
+
+function waitsForItsTime({ id, runAt }: Job, at: Date): Finding[] {
+  const lateMs = at.getTime() - runAt.getTime();
+  if (lateMs > soonMs) {
+    return [
+      blocks(
+        `It was due ${formatMs(lateMs)} ago and nobody has made it ready. Any worker does that, whatever it serves.`,
+        "Start a worker, or look at the logs of those that run (`stint workers`).",
+      ),
+    ];
+  }
+  if (lateMs >= 0) return [blocks("It is due and becomes ready at any moment.")];
+  return [
+    blocks(`Its time is ${formatMs(-lateMs)} away.`, `To run it at once: \`stint jobs run-now ${id}\`.`),
+  ];
+}
+
+function whyRunning(facts: Facts): Explanation {
+  const { job, at } = facts;
+  const runningMs = job.claimedAt === null ? 0 : at.getTime() - job.claimedAt.getTime();
+  const findings = [...leaseFindings(facts), ...cancelFindings(facts), ...slowFindings(facts, runningMs)];
+  const leftMs = (job.leaseUntil?.getTime() ?? 0) - at.getTime();
+  if (findings.length === 0) {
+    findings.push(
+      notes(
+        `Its worker is alive and holds the lease for another ${formatMs(leftMs)}, renewed while it runs.`,
+      ),
+    );
+  }
+  return {
+    summary: `It runs on ${job.worker ?? "a worker"} since ${formatMs(runningMs)}, as attempt ${job.attempts}.`,
+    findings,
+  };
+}
+
+function leaseFindings({ job, at, around }: Facts): Finding[] {
+  const worker = around.workers.find(({ id }) => id === job.worker);
+  const overMs = at.getTime() - (job.leaseUntil?.getTime() ?? Number.POSITIVE_INFINITY);
+  if (overMs > 0) {
+    return [
+      blocks(
+        `Its lease ran out ${formatMs(overMs)} ago: its worker died or lost the database. The next worker that looks rescues it.`,
+        overMs > soonMs
+          ? "Nobody has rescued it yet: start a worker, or look at the logs of those that run."
+          : null,
+      ),
+    ];
+  }
+  const until = `when the lease runs out, in ${formatMs(-overMs)}, it is rescued`;
+  if (worker === undefined) return [notes(`Its worker is no longer registered; ${until}.`)];
+  if (isSilent(worker)) {
+    return [
+      notes(`Its worker has been silent for ${formatMs(worker.silentMs)}; ${until} unless it is renewed.`),
+    ];
+  }
+  return worker.draining
+    ? [notes("Its worker is draining: the job may end, or be handed back unspent.")]
+    : [];
+}
+
+function cancelFindings({ job, audit, at }: Facts): Finding[] {
+  if (!job.cancelRequested) return [];
+  const asked = audit.findLast(({ action }) => action === "cancel");
+  return [
+    notes(
+      asked === undefined
+        ? "It was asked to stop."
+        : `${asked.actor} asked it to stop ${ago(asked.at, at)}${because(asked.reason)}.`,
+      "A handler stops when it heeds its signal; no further attempt starts either way.",
+    ),
+  ];
+}
+
+function slowFindings({ usualMs, timeoutMs, job }: Facts, runningMs: number): Finding[] {
+  const findings: Finding[] = [];
+  if (usualMs !== null && runningMs > Math.max(1_000, slowTimes * usualMs)) {
+    findings.push(
+      notes(
+        `It is slow: 95 of 100 runs of ${job.kind} end within ${formatMs(usualMs)}.`,
+        "Look at what the handler waits for: a lock, a call without a timeout.",
+      ),
+    );
+  }
+  if (timeoutMs !== null && runningMs > 0.7 * timeoutMs) {
+    findings.push(notes(`It nears its timeout of ${formatMs(timeoutMs)}; then the attempt fails.`));
+  }
+  return findings;
+}
+
+const parked: Record<Exclude<ParkReason, "quarantine">, string> = {
+  blocked: "It waits for other work.",
+  breaker: "The breaker of what it depends on is open.",
+  budget: "The budget for retries is spent for now.",
+  limit: "It waits for a place within a limit.",
+  version: "No worker that runs now can read its payload.",
+  review: "It waits for a person to look at it.",
+};
+
+function whyParked({ job, maxCrashes, around }: Facts): Explanation {
+  const { reason, id, crashes, queue, kind } = job;
+  if (reason !== "quarantine") {
+    const known = parked[reason as keyof typeof parked] as string | undefined;
+    return {
+      summary: `It is parked${because(reason)}.`,
+      findings: [
+        blocks(
+          known ?? "It is held back until somebody lets it go.",
+          `To run it at once: \`stint jobs run-now ${id}\`.`,
+        ),
+      ],
+    };
+  }
+  const may = maxCrashes === null ? "" : ` (at most ${maxCrashes} are allowed)`;
+  const able = around.workers.filter(
+    (worker) => worker.slots !== null && worker.servesKind && !isSilent(worker),
+  );
+  return {
+    summary: `It is in quarantine: its worker died ${times(crashes)} while running it${may}.`,
+    findings: [
+      blocks("It runs next when a worker is idle, alone on it, so that another crash harms no neighbour."),
+      ...(able.length === 0
+        ? [blocks(`No worker that lives serves queue ${queue} and kind ${kind}.`, "Start one.")]
+        : []),
+      ...(around.suspects > 0 ? [blocks(`${some(around.suspects, 100)} in quarantine before it.`)] : []),
+      notes(
+        "If the worker dies again, the job is dead.",
+        `If the crash is understood and mended: \`stint jobs run-now ${id}\`.`,
+      ),
+    ],
+  };
+}
+
+function whyDead({ job, at }: Facts): Explanation {
+  const error = lastError(job);
+  const reason = job.reason ?? "no reason was kept";
+  const spent = `It spent ${job.attempts === 1 ? "1 attempt" : `${job.attempts} attempts`}${job.crashes > 0 ? ` and its worker died ${times(job.crashes)}` : ""}.`;
+  return {
+    summary: `It died ${ago(job.finishedAt, at)}: ${reason}`,
+    findings: [
+      ...(error === null || reason.includes(error) ? [] : [notes(`Its last error was ${error}.`)]),
+      blocks(
+        `${spent} It is not tried again by itself.`,
+        `When the cause is mended: \`stint jobs replay ${job.id} --reason "…"\`.`,
+      ),
+    ],
+  };
+}
+
+function whyCancelled({ job, audit, at }: Facts): Explanation {
+  const deed = audit.findLast(({ action }) => action === "cancel");
+  const by = deed === undefined ? "by its handler" : `by ${deed.actor}`;
+  return {
+    summary: `It was cancelled ${by} ${ago(job.finishedAt, at)}${because(deed?.reason ?? job.reason)}.`,
+    findings: [
+      blocks(
+        "It is not tried again by itself.",
+        `To send it round again: \`stint jobs replay ${job.id} --reason "…"\`.`,
+      ),
+    ],
+  };
+}
+
+function whySucceeded({ job, at }: Facts): Explanation {
+  const { claimedAt, finishedAt, worker, attempts } = job;
+  const took =
+    claimedAt === null || finishedAt === null
+      ? ""
+      : ` in ${formatMs(finishedAt.getTime() - claimedAt.getTime())}`;
+  const on = worker === null ? "" : ` on ${worker}`;
+  return {
+    summary: `It succeeded ${ago(finishedAt, at)}${on}${took}, at attempt ${attempts}.`,
+    findings: [],
+  };
+}
+
+/** The last error, in one line of bearable length. */
+function lastError({ log }: Job): string | null {
+  const error = log.findLast((attempt) => attempt.error !== undefined)?.error;
+  if (error === undefined) return null;
+  const text = `${error.class}: ${error.message}`;
+  return text.length > 300 ? `${text.slice(0, 299)}…` : text;
+}
+
+function when(date: Date, at: Date): string {
+  const ms = date.getTime() - at.getTime();
+  return `${date.toISOString()} (${ms >= 0 ? `in ${formatMs(ms)}` : `${formatMs(-ms)} ago`})`;
+}
+
+function ago(date: Date | null, at: Date): string {
+  return date === null ? "" : `${formatMs(Math.max(0, at.getTime() - date.getTime()))} ago`;
+}
+
+function because(reason: string | null): string {
+  return reason === null ? "" : `: ${reason}`;
+}
+
+function times(count: number): string {
+  return count === 1 ? "once" : count === 2 ? "twice" : `${count} times`;
+}

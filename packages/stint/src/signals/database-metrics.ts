@@ -1,0 +1,77 @@
+import type { Depth, Health, Inspector, QueueHealth, Stats } from "../inspect/types.ts";
+import { renderReadings } from "./prometheus.ts";
+import type { Reading, Sample } from "./reading.ts";
+import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts";
+
+const states = [
+  "scheduled",
+  "ready",
+  "running",
+  "retrying",
+  "parked",
+  "dead",
+] as const satisfies (keyof Depth)[];
+
+/**
+ * The metrics of the whole installation, as Prometheus reads them. Serve them in one place only: every replica that told
+ * them would be added to the others, and the depth would be multiplied.
+ */
+export async function renderMetrics(inspector: Pick<Inspector, "health" | "stats">): Promise<string> {
+  const [health, stats] = await Promise.all([inspector.health(), inspector.stats()]);
+  return renderReadings(databaseReadings(health, stats));
+}
+
+export function databaseReadings(health: Health, stats: Stats): Reading[] {
+  const { queues } = health;
+  const seconds = (definition: MetricDefinition, of: (queue: QueueHealth) => number | null): Reading => ({
+    metric: definition,
+    samples: queues.flatMap((queue) => inSeconds({ queue: queue.queue }, of(queue))),
+  });
+  return [
+    { metric: metric.jobs, samples: depths(stats) },
+    seconds(metric.oldestReady, ({ oldestReadyMs }) => oldestReadyMs ?? 0),
+    seconds(metric.target, ({ targetMs }) => targetMs),
+    seconds(metric.oldestDead, ({ oldestDeadMs }) => oldestDeadMs ?? 0),
+    seconds(metric.queueDrain, ({ drainMs }) => drainMs),
+    {
+      metric: metric.retries,
+      samples: queues.flatMap(({ queue, retryShare }) =>
+        retryShare === null ? [] : [{ labels: { queue }, value: retryShare }],
+      ),
+    },
+    { metric: metric.queueSlots, samples: queues.flatMap(slotSamples) },
+    {
+      metric: metric.queueWorkers,
+      samples: queues.map(({ queue, workers }) => ({ labels: { queue }, value: workers })),
+    },
+    { metric: metric.workers, samples: [{ labels: {}, value: health.workers }] },
+    { metric: metric.slow, samples: [{ labels: {}, value: health.slow }] },
+    {
+      metric: metric.unserved,
+      samples: health.unserved.flatMap(({ queue, kind, oldestReadyMs }) =>
+        inSeconds({ queue, kind }, oldestReadyMs),
+      ),
+    },
+  ];
+}
+
+/** The largest first: what is folded into `other` is what there is least of. */
+function depths({ byKind }: Stats): Sample[] {
+  const size = (depth: Depth): number => states.reduce((total, state) => total + depth[state], 0);
+  return byKind
+    .toSorted((a, b) => size(b.depth) - size(a.depth))
+    .flatMap(({ queue, kind, depth }) =>
+      states.map((state) => ({ labels: { queue, kind, state }, value: depth[state] })),
+    );
+}
+
+function slotSamples({ queue, slots: { busy, total } }: QueueHealth): Sample[] {
+  return [
+    { labels: { queue, state: "busy" }, value: busy },
+    { labels: { queue, state: "free" }, value: Math.max(0, total - busy) },
+  ];
+}
+
+function inSeconds(labels: Sample["labels"], ms: number | null): Sample[] {
+  return ms === null ? [] : [{ labels, value: ms / 1_000 }];
+}

@@ -1,0 +1,248 @@
+import { maxBy, quantile, rate, select, sumBy } from "./promql.ts";
+import { databaseMetrics as database, processMetrics as own, type MetricDefinition } from "./registry.ts";
+
+type Target = { readonly expr: string; readonly legend: string };
+
+type Chart = {
+  readonly title: string;
+  readonly unit: "s" | "short" | "ops" | "percentunit";
+  readonly targets: readonly Target[];
+  readonly stacked?: true;
+};
+
+type Row = { readonly title: string; readonly charts: readonly Chart[] };
+
+const datasource = { type: "prometheus", uid: "${datasource}" };
+const ofQueue = { queue: '=~"$queue"' };
+const ofKind = { ...ofQueue, kind: '=~"$kind"' };
+const byQueue = ["queue"];
+const byKind = ["queue", "kind"];
+
+/** What the database tells of a queue. */
+function perQueue(metric: MetricDefinition, legend = "{{queue}}"): Target {
+  return { expr: maxBy(byQueue, select(metric, ofQueue)), legend };
+}
+
+/** What processes count, per second. */
+function perSecond(metric: MetricDefinition): Target {
+  return { expr: sumBy(byKind, rate(metric, ofKind)), legend: "{{queue}} {{kind}}" };
+}
+
+function percentiles(metric: MetricDefinition): Target[] {
+  return [0.5, 0.95, 0.99].map((share) => ({
+    expr: quantile(share, metric, byQueue, ofKind),
+    legend: `{{queue}} p${share * 100}`,
+  }));
+}
+
+const rows: readonly Row[] = [
+  {
+    title: "Is anything late?",
+    charts: [
+      {
+        title: "Age of the oldest ready job",
+        unit: "s",
+        targets: [perQueue(database.oldestReady), perQueue(database.target, "{{queue}} target")],
+      },
+      { title: "Time to drain", unit: "s", targets: [perQueue(database.queueDrain)] },
+      {
+        title: "Jobs by state",
+        unit: "short",
+        stacked: true,
+        targets: [
+          {
+            expr: sumBy(["state"], maxBy([...byKind, "state"], select(database.jobs, ofKind))),
+            legend: "{{state}}",
+          },
+        ],
+      },
+      {
+        title: "Dead",
+        unit: "short",
+        targets: [
+          {
+            expr: maxBy(byKind, select(database.jobs, { ...ofKind, state: '="dead"' })),
+            legend: "{{queue}} {{kind}}",
+          },
+        ],
+      },
+      { title: "Age of the oldest dead job", unit: "s", targets: [perQueue(database.oldestDead)] },
+      {
+        title: "Waiting for a worker that knows them",
+        unit: "s",
+        targets: [{ expr: maxBy(byKind, select(database.unserved, ofKind)), legend: "{{queue}} {{kind}}" }],
+      },
+    ],
+  },
+  {
+    title: "What is done",
+    charts: [
+      { title: "Claimed", unit: "ops", targets: [perSecond(own.claimed)] },
+      { title: "Succeeded", unit: "ops", targets: [perSecond(own.completed)] },
+      { title: "Failed attempts", unit: "ops", targets: [perSecond(own.failed), perSecond(own.timedOut)] },
+      { title: "Retried", unit: "ops", targets: [perSecond(own.retried)] },
+      { title: "Died", unit: "ops", targets: [perSecond(own.dead)] },
+      {
+        title: "Attempts per success",
+        unit: "short",
+        targets: [
+          {
+            expr: `${sumBy(byKind, rate(own.attemptsOfCompleted, ofKind))} / ${sumBy(byKind, rate(own.completed, ofKind))}`,
+            legend: "{{queue}} {{kind}}",
+          },
+        ],
+      },
+      { title: "Share of retries", unit: "percentunit", targets: [perQueue(database.retries)] },
+      {
+        title: "Cancelled, snoozed, handed back",
+        unit: "ops",
+        targets: [perSecond(own.cancelled), perSecond(own.snoozed), perSecond(own.released)],
+      },
+    ],
+  },
+  {
+    title: "How long it takes",
+    charts: [
+      { title: "Wait until claimed", unit: "s", targets: percentiles(own.wait) },
+      { title: "Run", unit: "s", targets: percentiles(own.run) },
+      {
+        title: "Slow against their own normal",
+        unit: "short",
+        targets: [{ expr: maxBy([], select(database.slow)), legend: "running now" }],
+      },
+      { title: "Became slow", unit: "ops", targets: [perSecond(own.slow)] },
+    ],
+  },
+  {
+    title: "Workers",
+    charts: [
+      {
+        title: "Slots by pool",
+        unit: "short",
+        stacked: true,
+        targets: [{ expr: sumBy(["pool", "state"], select(own.slots)), legend: "{{pool}} {{state}}" }],
+      },
+      {
+        title: "Slots by queue",
+        unit: "short",
+        targets: [
+          {
+            expr: maxBy(["queue", "state"], select(database.queueSlots, ofQueue)),
+            legend: "{{queue}} {{state}}",
+          },
+        ],
+      },
+      {
+        title: "Claimed, waiting for a slot",
+        unit: "short",
+        targets: [{ expr: sumBy(["pool"], select(own.waiting)), legend: "{{pool}}" }],
+      },
+      {
+        title: "Workers",
+        unit: "short",
+        targets: [
+          { expr: maxBy([], select(database.workers)), legend: "all" },
+          perQueue(database.queueWorkers),
+          { expr: sumBy([], select(own.draining)), legend: "draining" },
+        ],
+      },
+      {
+        title: "Leases that ran out, outcomes refused",
+        unit: "ops",
+        targets: [perSecond(own.leaseExpired), perSecond(own.leaseLost)],
+      },
+    ],
+  },
+];
+
+/** A dashboard for Grafana, to be imported as it is. */
+export function grafanaDashboard(): object {
+  return {
+    title: "Stint",
+    uid: "stint",
+    tags: ["stint"],
+    schemaVersion: 39,
+    editable: true,
+    refresh: "30s",
+    time: { from: "now-6h", to: "now" },
+    templating: { list: [datasourceVariable, variable("queue", {}), variable("kind", ofQueue)] },
+    annotations: { list: [deploys] },
+    panels: placed(rows),
+  };
+}
+
+const datasourceVariable = {
+  name: "datasource",
+  label: "Data source",
+  type: "datasource",
+  query: "prometheus",
+};
+
+function variable(label: string, match: Record<string, string>): object {
+  return {
+    name: label,
+    type: "query",
+    datasource,
+    query: `label_values(${select(database.jobs, match)}, ${label})`,
+    includeAll: true,
+    multi: true,
+    allValue: ".*",
+    refresh: 2,
+    sort: 1,
+    current: { text: "All", value: "$__all" },
+  };
+}
+
+/** A version that was not there five minutes before. */
+const versions = sumBy(["version"], select(own.build));
+const deploys = {
+  name: "Deploys",
+  datasource,
+  enable: true,
+  iconColor: "blue",
+  expr: `${versions} unless ${sumBy(["version"], `${select(own.build)} offset 5m`)}`,
+  titleFormat: "stint {{version}}",
+};
+
+/** Three charts beside each other, each row under its title. */
+function placed(all: readonly Row[]): object[] {
+  const panels: object[] = [];
+  let y = 0;
+  for (const { title, charts } of all) {
+    panels.push({ id: panels.length + 1, type: "row", title, gridPos: { x: 0, y, w: 24, h: 1 } });
+    y += 1;
+    for (const [index, chart] of charts.entries()) {
+      panels.push(panel(chart, panels.length + 1, { x: (index % 3) * 8, y: y + Math.floor(index / 3) * 8 }));
+    }
+    y += Math.ceil(charts.length / 3) * 8;
+  }
+  return panels;
+}
+
+function panel({ title, unit, targets, stacked }: Chart, id: number, at: { x: number; y: number }): object {
+  return {
+    id,
+    type: "timeseries",
+    title,
+    datasource,
+    gridPos: { ...at, w: 8, h: 8 },
+    fieldConfig: {
+      defaults: {
+        unit,
+        min: 0,
+        custom: stacked === undefined ? {} : { fillOpacity: 30, stacking: { mode: "normal" } },
+      },
+      overrides: [],
+    },
+    options: {
+      legend: { displayMode: "list", placement: "bottom" },
+      tooltip: { mode: "multi", sort: "desc" },
+    },
+    targets: targets.map(({ expr, legend }, index) => ({
+      refId: String.fromCodePoint(65 + index),
+      datasource,
+      expr,
+      legendFormat: legend,
+    })),
+  };
+}

@@ -1,0 +1,84 @@
+import { version } from "../version.ts";
+import type { Histogram } from "./histogram.ts";
+import type { KindMeter, Meter } from "./meter.ts";
+import { renderReadings } from "./prometheus.ts";
+import type { HistogramSample, Labels, Reading, Sample } from "./reading.ts";
+import { processMetrics as metric, type MetricDefinition } from "./registry.ts";
+
+/** One pool of a worker as it stands. */
+export type PoolView = {
+  readonly pool: string;
+  readonly slots: number;
+  /** Slots in which a handler runs. */
+  readonly busy: number;
+  /** Claimed, and waiting for a slot. */
+  readonly waiting: number;
+};
+
+/** What is asked of a worker. */
+export type Metered = {
+  readonly meter: Meter;
+  readonly pools: readonly PoolView[];
+  readonly state: string;
+};
+
+/** Of this process only: whoever scrapes it scrapes every other process, too, and adds them up. */
+export function renderProcessMetrics(workers: readonly Metered[]): string {
+  return renderReadings(processReadings(workers));
+}
+
+export function processReadings(workers: readonly Metered[]): Reading[] {
+  const kinds = workers.flatMap(({ meter }) => meter.kinds());
+  const pools = workers.flatMap(({ pools: own }) => own);
+  const count = (definition: MetricDefinition, of: (kind: KindMeter) => number): Reading => ({
+    metric: definition,
+    samples: kinds.map((kind) => ({ labels: labelsOf(kind), value: of(kind) })),
+  });
+  const spread = (definition: MetricDefinition, of: (kind: KindMeter) => Histogram): Reading => ({
+    metric: definition,
+    histograms: kinds.map((kind) => histogramOf(labelsOf(kind), of(kind))),
+  });
+  return [
+    count(metric.claimed, ({ claimed }) => claimed),
+    count(metric.completed, ({ succeeded }) => succeeded),
+    count(metric.attemptsOfCompleted, ({ attemptsOfSucceeded }) => attemptsOfSucceeded),
+    count(metric.failed, ({ failed }) => failed),
+    count(metric.timedOut, ({ timedOut }) => timedOut),
+    count(metric.retried, ({ retried }) => retried),
+    count(metric.dead, ({ dead }) => dead),
+    count(metric.cancelled, ({ cancelled }) => cancelled),
+    count(metric.snoozed, ({ snoozed }) => snoozed),
+    count(metric.released, ({ released }) => released),
+    count(metric.leaseExpired, ({ rescued }) => rescued),
+    count(metric.leaseLost, ({ leaseLost }) => leaseLost),
+    count(metric.slow, ({ slow }) => slow),
+    spread(metric.wait, ({ wait }) => wait),
+    spread(metric.run, ({ run }) => run),
+    { metric: metric.slots, samples: pools.flatMap(slotSamples) },
+    {
+      metric: metric.waiting,
+      samples: pools.map(({ pool, waiting }) => ({ labels: { pool }, value: waiting })),
+    },
+    { metric: metric.draining, samples: [{ labels: {}, value: drainingOf(workers) }] },
+    { metric: metric.build, samples: [{ labels: { version, node: process.versions.node }, value: 1 }] },
+  ];
+}
+
+function labelsOf({ queue, kind }: KindMeter): Labels {
+  return { queue, kind };
+}
+
+function histogramOf(labels: Labels, { counts, sumMs }: Histogram): HistogramSample {
+  return { labels, counts, sum: sumMs / 1_000 };
+}
+
+function slotSamples({ pool, slots, busy }: PoolView): Sample[] {
+  return [
+    { labels: { pool, state: "busy" }, value: busy },
+    { labels: { pool, state: "free" }, value: slots - busy },
+  ];
+}
+
+function drainingOf(workers: readonly Metered[]): number {
+  return workers.filter(({ state }) => state === "stopping").length;
+}

@@ -1,0 +1,63 @@
+import { bounds } from "./histogram.ts";
+import { bounded, type HistogramSample, type Labels, type Reading } from "./reading.ts";
+
+/** The text format, version 0.0.4, which everything that scrapes can read. */
+export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+/** Write readings as Prometheus reads them. A metric that has nothing to say is left out. */
+export function renderReadings(readings: readonly Reading[]): string {
+  return readings.map((reading) => renderOne(bounded(reading))).join("");
+}
+
+function renderOne(reading: Reading): string {
+  const { metric } = reading;
+  const lines =
+    "histograms" in reading
+      ? reading.histograms.flatMap((sample) => histogramLines(metric.name, sample))
+      : reading.samples.map(({ labels, value }) => line(metric.name, labels, value));
+  if (lines.length === 0) return "";
+  const help = metric.help.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`);
+  return [`# HELP ${metric.name} ${help}`, `# TYPE ${metric.name} ${metric.type}`, ...lines, ""].join("\n");
+}
+
+/** The same for every histogram, so they are written once. */
+const edges = [...bounds, Infinity].map(number);
+
+function histogramLines(name: string, { labels, counts, sum }: HistogramSample): string[] {
+  const pairs = pairsOf(labels);
+  const open = `${name}_bucket{${pairs}${pairs === "" ? "" : ","}le="`;
+  let total = 0;
+  const lines = edges.map((edge, index) => {
+    total += counts[index] ?? 0;
+    return `${open}${edge}"} ${total}`;
+  });
+  lines.push(`${named(`${name}_sum`, pairs)} ${number(sum)}`, `${named(`${name}_count`, pairs)} ${total}`);
+  return lines;
+}
+
+function line(name: string, labels: Labels, value: number): string {
+  return `${named(name, pairsOf(labels))} ${number(value)}`;
+}
+
+function named(name: string, pairs: string): string {
+  return pairs === "" ? name : `${name}{${pairs}}`;
+}
+
+function pairsOf(labels: Labels): string {
+  let pairs = "";
+  for (const label of Object.keys(labels)) {
+    pairs += `${pairs === "" ? "" : ","}${label}="${escaped(labels[label] ?? "")}"`;
+  }
+  return pairs;
+}
+
+function escaped(text: string): string {
+  return /["\\\n]/.test(text)
+    ? text.replaceAll(/["\\\n]/g, (one) => (one === "\n" ? String.raw`\n` : `\\${one}`))
+    : text;
+}
+
+function number(value: number): string {
+  if (value === Infinity) return "+Inf";
+  return value === -Infinity ? "-Inf" : String(value);
+}

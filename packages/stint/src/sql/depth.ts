@@ -1,0 +1,81 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+/** How many jobs of one queue, kind and priority are in which state. */
+export type DepthRow = {
+  readonly queue: string;
+  readonly kind: string;
+  readonly priority: number;
+  readonly scheduled: number;
+  readonly ready: number;
+  readonly running: number;
+  readonly retrying: number;
+  readonly parked: number;
+  readonly dead: number;
+};
+
+const columns = ["scheduled", "ready", "running", "retrying", "parked", "dead"] as const;
+
+const selectDepth = statement(
+  "depth",
+  `
+  select queue, kind, priority, ${columns.map((column) => `${column}::float8 as ${column}`).join(", ")}
+  from stint.depth
+  where live <> 0 or dead <> 0`,
+);
+
+/** Exact, and found without counting: the tallies, what has been said to them since, and what runs. */
+export async function depths(db: Run): Promise<DepthRow[]> {
+  return (await db.run(selectDepth, [])) as DepthRow[];
+}
+
+/** What the Health screen is made of besides what happened: in one statement, so that it is of one moment. */
+export type Standing = {
+  readonly at: Date;
+  readonly depth: readonly DepthRow[];
+  readonly ages: readonly {
+    readonly queue: string;
+    readonly oldestReadyMs: number | null;
+    readonly oldestDeadMs: number | null;
+  }[];
+};
+
+export const standingNow = `
+  with depth as materialized (
+    select queue, kind, priority, live, ${columns.map((column) => `${column}::float8 as ${column}`).join(", ")}
+    from stint.depth
+    where live <> 0 or dead <> 0
+  ), ages as (
+    select
+      q.queue,
+      (
+        select extract(epoch from clock_timestamp() - min(head.run_at)) * 1000
+        from (select p.priority from depth p where p.queue = q.queue and p.ready > 0 group by p.priority) p
+        cross join lateral (
+          select r.run_at
+          from stint.job r
+          where r.state = 'ready' and r.queue = stint.by_index(q.queue) and r.priority = p.priority
+          order by r.run_at
+          limit 1
+        ) head
+      )::float8 as "oldestReadyMs",
+      (
+        select extract(epoch from clock_timestamp() - h.finished_at) * 1000
+        from stint.history h
+        where h.state = 'dead' and h.queue = stint.by_index(q.queue) and q.dead > 0
+        order by h.finished_at
+        limit 1
+      )::float8 as "oldestDeadMs"
+    from (select queue, sum(dead) as dead from depth group by queue) q
+  )
+  select
+    clock_timestamp() as at,
+    (select coalesce(jsonb_agg(to_jsonb(d) - 'live'), '[]') from depth d) as depth,
+    (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from ages a) as ages`;
+
+const selectStanding = statement("standing", standingNow);
+
+export async function standing(db: Run): Promise<Standing> {
+  const [row] = await db.run(selectStanding, []);
+  return row as Standing;
+}

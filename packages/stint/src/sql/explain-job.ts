@@ -1,0 +1,133 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { Job } from "../model/job.ts";
+import { jobColumns, toJob } from "./rows.ts";
+
+/** A job and what only those who look closely want to know. */
+export type CloseJob = {
+  readonly job: Job;
+  readonly leaseId: string | null;
+  /** The lease of each ended attempt that has left an entry, by its epoch. */
+  readonly leases: ReadonlyMap<number, string>;
+  readonly timeoutMs: number | null;
+  /** How many crashes it may have, as far as the database was told. */
+  readonly maxCrashes: number | null;
+  /** By the database's clock: every "ago" is reckoned from this. */
+  readonly at: Date;
+};
+
+const lookClosely = statement(
+  "look-closely",
+  `
+  select
+    ${jobColumns}, lease_id, timeout_ms,
+    coalesce(max_crashes, (select k.max_crashes from stint.kind k where k.name = jobs.kind)) as all_crashes,
+    clock_timestamp() as at
+  from stint.jobs
+  where id = $1`,
+);
+
+export async function closeJob(db: Run, id: string): Promise<CloseJob | undefined> {
+  const [row] = await db.run(lookClosely, [id]);
+  if (row === undefined) return undefined;
+  const { timeout_ms: timeoutMs } = row;
+  return {
+    job: toJob(row),
+    leaseId: row["lease_id"] as string | null,
+    leases: leasesOf(row),
+    timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
+    maxCrashes: row["all_crashes"] as number | null,
+    at: row["at"] as Date,
+  };
+}
+
+function leasesOf(row: Row): ReadonlyMap<number, string> {
+  const entries = (row["log"] as { epoch: number; lease?: string | null }[] | null) ?? [];
+  const leases = new Map<number, string>();
+  for (const { epoch, lease } of entries) if (typeof lease === "string") leases.set(epoch, lease);
+  return leases;
+}
+
+/** A worker, as far as it matters to one job. */
+export type NearWorker = {
+  readonly id: string;
+  /** Slots for the job's queue; null when it does not serve that queue. */
+  readonly slots: number | null;
+  /** Jobs of the queue that it holds, whether they run or wait for a slot. */
+  readonly held: number;
+  readonly servesKind: boolean;
+  readonly draining: boolean;
+  readonly asleep: boolean;
+  readonly silentMs: number;
+};
+
+export type Surroundings = {
+  readonly workers: readonly NearWorker[];
+  /** Ready jobs of its queue that are claimed before it, counted up to 1,001. */
+  readonly ahead: number;
+  /** Jobs that run or wait in quarantine before it, counted up to 101. */
+  readonly suspects: number;
+};
+
+const lookAround = statement(
+  "surroundings",
+  `
+  with running as materialized (
+    select worker, queue from stint.job
+    where state = 'running' and lease_until >= stint.by_index((select '-infinity'::timestamptz))
+    order by lease_until
+    limit 10000
+  )
+  select
+    (
+      select coalesce(jsonb_agg(near), '[]')
+      from (
+        select
+          w.id,
+          (w.pools ->> $2::text)::integer as slots,
+          (select count(*) from running r where r.worker = w.id and r.queue = $2::text) as held,
+          $3::text = any (w.kinds) as "servesKind",
+          w.draining, w.asleep,
+          extract(epoch from clock_timestamp() - w.seen_at) * 1000 as "silentMs"
+        from stint.worker w
+        where w.pools ? $2::text or $3::text = any (w.kinds) or w.id = $4::text
+        order by w.seen_at desc
+        limit 500
+      ) near
+    ) as workers,
+    (
+      select count(*)
+      from (
+        select from stint.job r
+        where r.state = 'ready' and r.queue = stint.by_index((select $2::text))
+          and (r.priority, r.run_at, r.id) < (
+            select j.priority, j.run_at, j.id from stint.job j where j.id = $1::uuid and j.state = 'ready')
+        order by r.priority, r.run_at, r.id
+        limit 1001
+      ) before
+    )::integer as ahead,
+    (
+      select count(*)
+      from (
+        select from stint.job p
+        where p.state = 'parked' and p.reason = stint.by_index((select 'quarantine'))
+          and p.queue = $2::text
+          and p.run_at < (select j.run_at from stint.job j where j.id = $1::uuid and j.state = 'parked')
+        order by p.reason, p.run_at
+        limit 101
+      ) before
+    )::integer as suspects`,
+);
+
+/** What stands around a live job: who could run it, and what comes before it. */
+export async function surroundings(
+  db: Run,
+  job: Pick<Job, "id" | "queue" | "kind" | "worker">,
+): Promise<Surroundings> {
+  const [row] = await db.run(lookAround, [job.id, job.queue, job.kind, job.worker]);
+  return {
+    workers: row?.["workers"] as NearWorker[],
+    ahead: row?.["ahead"] as number,
+    suspects: row?.["suspects"] as number,
+  };
+}

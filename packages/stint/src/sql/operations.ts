@@ -1,0 +1,149 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+export type OperationState = "running" | "finished" | "aborted" | "abandoned";
+
+/** A row of `stint.operation`. */
+export type StoredOperation = {
+  readonly id: string;
+  readonly action: "cancel" | "run-now" | "replay";
+  readonly filter: Readonly<Record<string, unknown>>;
+  readonly reason: string;
+  readonly actor: string;
+  readonly state: OperationState;
+  readonly matched: number;
+  readonly matchedCapped: boolean;
+  readonly done: number;
+  readonly skipped: number;
+  readonly error: string | null;
+  readonly createdAt: Date;
+  readonly endedAt: Date | null;
+  /** With all its digits, to compare by. */
+  readonly until: string;
+};
+
+// A process that died cannot say so. By the database's clock, as everything.
+const columns = `
+  id, action, filter, reason, actor,
+  case when state = 'running' and progressed_at < clock_timestamp() - interval '60 seconds' then 'abandoned' else state end as state,
+  matched, matched_capped, done, skipped, error, created_at, ended_at, created_at::text as until`;
+
+const putOperation = statement(
+  "begin-operation",
+  `
+  with old as (
+    delete from stint.operation where created_at < clock_timestamp() - interval '90 days'
+  )
+  insert into stint.operation (id, action, filter, reason, actor, matched, matched_capped, cursor)
+  values ($1, $2, $3::text::jsonb, $4, $5, $6, $7, $8)
+  -- Asked again because the answer was lost: it is the same operation.
+  on conflict (id) do update set progressed_at = clock_timestamp()
+  returning ${columns}`,
+);
+
+export type NewOperation = Pick<
+  StoredOperation,
+  "id" | "action" | "filter" | "reason" | "actor" | "matched" | "matchedCapped"
+> & { cursor: string };
+
+/** Note a new operation. Those of a quarter ago are forgotten; what they did is in the audit. */
+export async function beginOperation(db: Run, operation: NewOperation): Promise<StoredOperation> {
+  const { id, action, filter, reason, actor, matched, matchedCapped, cursor } = operation;
+  const rows = await db.run(putOperation, [
+    id,
+    action,
+    JSON.stringify(filter),
+    reason,
+    actor,
+    matched,
+    matchedCapped,
+    cursor,
+  ]);
+  return rows.map(toOperation)[0] as StoredOperation;
+}
+
+const noteProgress = statement(
+  "operation-progress",
+  `
+  update stint.operation
+  set done = done + $2, skipped = skipped + $3, cursor = coalesce($4::uuid, cursor), progressed_at = clock_timestamp()
+  where id = $1 and state = 'running'
+  returning abort_requested`,
+);
+
+/** Say how far it came. False: somebody asked for its end, or it is over. */
+export async function progressOperation(
+  db: Run,
+  id: string,
+  step: { done: number; skipped: number; cursor: string | null },
+): Promise<boolean> {
+  const [row] = await db.run(noteProgress, [id, step.done, step.skipped, step.cursor]);
+  return row?.["abort_requested"] === false;
+}
+
+const endOne = statement(
+  "end-operation",
+  `
+  update stint.operation
+  set state = $2, error = $3, ended_at = clock_timestamp(), progressed_at = clock_timestamp()
+  where id = $1 and state = 'running'`,
+);
+
+export async function endOperation(
+  db: Run,
+  id: string,
+  state: Exclude<OperationState, "running">,
+  error: string | null = null,
+): Promise<void> {
+  await db.run(endOne, [id, state, error]);
+}
+
+// Where its process is gone nobody would ever heed the request.
+const askForEnd = statement(
+  "abort-operation",
+  `
+  update stint.operation
+  set abort_requested = true,
+      state = case when progressed_at < clock_timestamp() - interval '60 seconds' then 'aborted' else state end,
+      ended_at = case when progressed_at < clock_timestamp() - interval '60 seconds' then clock_timestamp() end
+  where id = $1 and state = 'running'`,
+);
+
+export async function abortOperation(db: Run, id: string): Promise<void> {
+  await db.run(askForEnd, [id]);
+}
+
+const selectOperation = statement("operation", `select ${columns} from stint.operation where id = $1`);
+
+export async function findOperation(db: Run, id: string): Promise<StoredOperation | undefined> {
+  return (await db.run(selectOperation, [id])).map(toOperation)[0];
+}
+
+const selectOperations = statement(
+  "operations",
+  `select ${columns} from stint.operation order by operation.created_at desc, operation.id desc limit 100`,
+);
+
+/** The latest hundred, newest first. */
+export async function latestOperations(db: Run): Promise<StoredOperation[]> {
+  return (await db.run(selectOperations, [])).map(toOperation);
+}
+
+function toOperation(row: Row): StoredOperation {
+  return {
+    id: row["id"] as string,
+    action: row["action"] as StoredOperation["action"],
+    filter: row["filter"] as Record<string, unknown>,
+    reason: row["reason"] as string,
+    actor: row["actor"] as string,
+    state: row["state"] as OperationState,
+    matched: row["matched"] as number,
+    matchedCapped: row["matched_capped"] as boolean,
+    done: row["done"] as number,
+    skipped: row["skipped"] as number,
+    error: row["error"] as string | null,
+    createdAt: row["created_at"] as Date,
+    endedAt: row["ended_at"] as Date | null,
+    until: row["until"] as string,
+  };
+}

@@ -1,0 +1,264 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { JobState } from "../model/state.ts";
+
+/**
+ * Which jobs are looked for. Ids of jobs are in the order of their time, so a span of time is a span of ids: all that
+ * follows reads the newest first, by the primary keys, and needs no index of its own.
+ */
+export type Search = {
+  readonly states: readonly JobState[];
+  readonly kind: string | null;
+  readonly queue: string | null;
+  readonly tenant: string | null;
+  readonly key: string | null;
+  readonly tag: string | null;
+  readonly error: string | null;
+  /** Ids below this, and from this on. */
+  readonly before: string;
+  readonly from: string;
+};
+
+/** A job as lists show it. */
+export type FoundJob = {
+  id: string;
+  kind: string;
+  queue: string;
+  state: JobState;
+  priority: number;
+  runAt: Date;
+  createdAt: Date;
+  finishedAt: Date | null;
+  attempts: number;
+  maxAttempts: number | null;
+  crashes: number;
+  run: number;
+  worker: string | null;
+  claimedAt: Date | null;
+  key: string | null;
+  tenant: string | null;
+  tags: readonly string[];
+  reason: string | null;
+  error: { name: string; message: string } | null;
+};
+
+// Neither payload nor result: both may be megabytes, kept apart from the row and read only by whoever names them.
+const light = `id, kind, queue, state, priority, run_at, created_at, attempts, max_attempts, crashes, run, worker, claimed_at,
+      key, tenant, tags, reason, log`;
+const live = `${light}, null::timestamptz as finished_at`;
+const ended = `${light}, finished_at`;
+
+/** The error of the last attempt that had one. */
+const lastError = `(jsonb_path_query_array(w.log, '$[*].error') -> -1)`;
+
+const shown = `
+    w.id, w.kind, w.queue, w.state, w.priority, w.run_at, w.created_at, w.finished_at, w.attempts, w.max_attempts, w.crashes,
+    w.run, w.worker, w.claimed_at, w.key, w.tenant, w.tags, left(w.reason, 1000) as reason,
+    left(${lastError} ->> 'class', 200) as error_name, left(${lastError} ->> 'message', 500) as error_message`;
+
+const matching = `
+    w.id >= $9::uuid
+    and w.state = any ($1::stint.job_state[])
+    and ($2::text is null or w.kind = $2)
+    and ($3::text is null or w.queue = $3)
+    and ($4::text is null or w.tenant = $4)
+    and ($5::text is null or w.key = $5)
+    and ($6::text is null or $6 = any (w.tags))
+    and ($7::text is null
+      or strpos(lower(w.reason), lower($7)) > 0
+      or strpos(lower(${lastError} ->> 'message'), lower($7)) > 0)`;
+
+/**
+ * A window: so many of the newest jobs below an id, whatever they are. What does not match is thrown away afterwards, so
+ * that the price of a window is known before. `$10` to `$12` say whether live jobs are
+ * wanted, those that are done, and the dead.
+ */
+const window = `
+  with walked as materialized (
+    select *
+    from stint.newest_between($8::uuid, $9::uuid, $10::boolean, $11::boolean, $12::boolean, $13::integer)
+  ), reached as (
+    -- The last of a full window. None: everything in between was looked at.
+    select last.id
+    from (select id from walked order by id limit 1) last
+    where (select count(*) from walked) = $13::integer
+  )`;
+
+const walkJobs = statement(
+  "walk",
+  `${window}, found as (
+    select ${shown}
+    from walked w
+    where ${matching}
+    order by w.id desc
+    limit $14::integer
+  )
+  select (select id from reached) as reached, (select count(*) from walked)::integer as examined, found.*
+  from (select) one
+  left join found on true
+  order by found.id desc`,
+);
+
+const countWalked = statement(
+  "count-walk",
+  `${window}
+  select
+    (select id from reached) as reached,
+    (select count(*) from walked)::integer as examined,
+    (select count(*) from walked w where ${matching})::integer as count`,
+);
+
+/** One window of a walk. `reached`: go on below this id; null when there is nothing left in it. */
+export type Walked<T> = { readonly found: T; readonly examined: number; readonly reached: string | null };
+
+/** Look through the newest `rows` jobs of the search for at most `limit` that match. */
+export async function walk(
+  db: Run,
+  search: Search,
+  window: { rows: number; limit: number },
+): Promise<Walked<FoundJob[]>> {
+  const rows = await db.run(walkJobs, [...windowValues(search, window.rows), window.limit]);
+  return toWalked(rows, rows.filter((row) => row["id"] !== null).map(toFound));
+}
+
+/** How many of the newest `rows` jobs match. */
+export async function countWalk(db: Run, search: Search, window: { rows: number }): Promise<Walked<number>> {
+  const rows = await db.run(countWalked, windowValues(search, window.rows));
+  return toWalked(rows, rows[0]?.["count"] as number);
+}
+
+function toWalked<T>(rows: readonly Row[], found: T): Walked<T> {
+  return {
+    found,
+    examined: rows[0]?.["examined"] as number,
+    reached: (rows[0]?.["reached"] as string | null | undefined) ?? null,
+  };
+}
+
+function values(search: Search): unknown[] {
+  const { states, kind, queue, tenant, key, tag, error, before, from } = search;
+  return [states, kind, queue, tenant, key, tag, error, before, from];
+}
+
+function windowValues(search: Search, rows: number): unknown[] {
+  const has = (...states: JobState[]): boolean => states.some((state) => search.states.includes(state));
+  return [
+    ...values(search),
+    has("scheduled", "ready", "running", "retrying", "parked"),
+    has("succeeded", "cancelled"),
+    has("dead"),
+    rows,
+  ];
+}
+
+/** Where few jobs lie in an index they are better gathered from there than looked for among all. */
+export type Few = { key: boolean; running: boolean; parked: boolean; due: boolean; ready: boolean };
+
+// In the order of the index and above the least there is, so that none but the index can be the cheapest way to the first
+// few. Each is read up to one more than the limit: then there are too many to gather.
+const least = `stint.by_index((select '-infinity'::timestamptz))`;
+const few = `
+  with gathered as materialized (
+    (select ${live} from stint.job where $10::boolean and key = stint.by_index((select $5::text)) limit $15::integer)
+    union all
+    (select ${ended} from stint.history where $10::boolean and key = stint.by_index((select $5::text)) limit $15::integer)
+    union all
+    (
+      select ${live} from stint.job
+      where $11::boolean and state = 'running' and lease_until >= ${least}
+      order by lease_until
+      limit $15::integer
+    )
+    union all
+    (
+      select ${live} from stint.job
+      where $12::boolean and state = 'parked' and reason >= stint.by_index((select ''))
+      order by reason, run_at
+      limit $15::integer
+    )
+    union all
+    (
+      select ${live} from stint.job
+      where $13::boolean and state in ('scheduled', 'retrying') and run_at >= ${least}
+      order by run_at
+      limit $15::integer
+    )
+    union all
+    (
+      select ${live} from stint.job
+      where $14::boolean and state = 'ready' and queue = stint.by_index((select $3::text))
+      order by priority, run_at, id
+      limit $15::integer
+    )
+  ), matched as (
+    select * from gathered w where ${matching} and w.id < $8::uuid
+  )`;
+
+const gatherJobs = statement(
+  "gather",
+  `${few}, found as (
+    select ${shown} from matched w order by w.id desc limit $16::integer
+  )
+  select (select count(*) from gathered)::integer as examined, found.*
+  from (select) one
+  left join found on true
+  order by found.id desc`,
+);
+
+const countGathered = statement(
+  "count-gather",
+  `${few}
+  select (select count(*) from gathered)::integer as examined, (select count(*) from matched)::integer as count`,
+);
+
+/** All that match, by indexes that hold few jobs. Undefined: one of them holds more than `most`, so walk. */
+export async function gather(
+  db: Run,
+  search: Search,
+  by: Few,
+  { most, limit }: { most: number; limit: number },
+): Promise<FoundJob[] | undefined> {
+  const rows = await db.run(gatherJobs, [...fewValues(search, by, most), limit]);
+  if ((rows[0]?.["examined"] as number) > most) return undefined;
+  return rows.filter((row) => row["id"] !== null).map(toFound);
+}
+
+/** How many match, by the same indexes. */
+export async function countGather(
+  db: Run,
+  search: Search,
+  by: Few,
+  { most }: { most: number },
+): Promise<number | undefined> {
+  const [row] = await db.run(countGathered, fewValues(search, by, most));
+  return (row?.["examined"] as number) > most ? undefined : (row?.["count"] as number);
+}
+
+function fewValues(search: Search, by: Few, most: number): unknown[] {
+  return [...values(search), by.key, by.running, by.parked, by.due, by.ready, most + 1];
+}
+
+function toFound(row: Row): FoundJob {
+  const name = row["error_name"] as string | null;
+  return {
+    id: row["id"] as string,
+    kind: row["kind"] as string,
+    queue: row["queue"] as string,
+    state: row["state"] as JobState,
+    priority: row["priority"] as number,
+    runAt: row["run_at"] as Date,
+    createdAt: row["created_at"] as Date,
+    finishedAt: row["finished_at"] as Date | null,
+    attempts: row["attempts"] as number,
+    maxAttempts: row["max_attempts"] as number | null,
+    crashes: row["crashes"] as number,
+    run: row["run"] as number,
+    worker: row["worker"] as string | null,
+    claimedAt: row["claimed_at"] as Date | null,
+    key: row["key"] as string | null,
+    tenant: row["tenant"] as string | null,
+    tags: (row["tags"] as string[] | null) ?? [],
+    reason: row["reason"] as string | null,
+    error: name === null ? null : { name, message: (row["error_message"] as string | null) ?? "" },
+  };
+}

@@ -1,0 +1,53 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+/** A job that runs, and what it may take. */
+export type RunningJob = {
+  readonly id: string;
+  readonly kind: string;
+  readonly queue: string;
+  readonly worker: string | null;
+  readonly attempt: number;
+  readonly runningMs: number;
+  /** Until its lease runs out; negative if it has. */
+  readonly leaseLeftMs: number;
+  /** Its own or its kind's, as far as a worker has said. */
+  readonly leaseMs: number | null;
+  readonly timeoutMs: number | null;
+};
+
+/** More than this are not looked at; those whose lease runs out first are. */
+const most = 1_000;
+
+export const running = `
+  select
+    j.id, j.kind, j.queue, j.worker, j.attempts,
+    (extract(epoch from clock_timestamp() - j.claimed_at) * 1000)::float8 as running_ms,
+    (extract(epoch from j.lease_until - clock_timestamp()) * 1000)::float8 as lease_left_ms,
+    coalesce(j.lease_ms, k.lease_ms)::float8 as lease_ms,
+    coalesce(j.timeout_ms, k.timeout_ms)::float8 as timeout_ms
+  from (
+    select * from stint.job where state = 'running' order by lease_until limit ${most}
+  ) j
+  left join stint.kind k on k.name = j.kind`;
+
+const selectRunning = statement("running", running);
+
+/** Jobs that run, up to a thousand. */
+export async function runningJobs(db: Run): Promise<RunningJob[]> {
+  return (await db.run(selectRunning, [])).map(toRunning);
+}
+
+export function toRunning(row: Row): RunningJob {
+  return {
+    id: row["id"] as string,
+    kind: row["kind"] as string,
+    queue: row["queue"] as string,
+    worker: row["worker"] as string | null,
+    attempt: row["attempts"] as number,
+    runningMs: (row["running_ms"] as number | null) ?? 0,
+    leaseLeftMs: row["lease_left_ms"] as number,
+    leaseMs: row["lease_ms"] as number | null,
+    timeoutMs: row["timeout_ms"] as number | null,
+  };
+}

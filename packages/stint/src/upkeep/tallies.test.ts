@@ -1,0 +1,66 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { Db, Row } from "../db/db.ts";
+import { silentLogger } from "../runtime/logger.ts";
+import { Meter } from "../signals/meter.ts";
+import { talliesService, type Tallies } from "./tallies.ts";
+
+type Sent = { readonly name: string; readonly values: readonly unknown[] };
+
+function tallies(answer: (sent: Sent) => Promise<Row[]>): { made: Tallies; meter: Meter } {
+  const meter = new Meter();
+  const db: Db = {
+    schema: "stint",
+    run: async ({ name }, values) => await answer({ name, values }),
+    transaction: () => Promise.reject(new Error("not asked for")),
+    close: async () => undefined,
+  };
+  const made = talliesService(db, {
+    worker: "w",
+    meter,
+    kinds: ["mail"],
+    vitals: () => ({ busy: 0, slots: 1, waiting: 0, lagMs: 0, rssBytes: 0 }),
+    onUsual: () => undefined,
+    logger: silentLogger,
+  });
+  return { made, meter };
+}
+
+test("what is on its way is not told again by a worker that stops meanwhile", async () => {
+  const told: unknown[] = [];
+  let release = (): void => undefined;
+  const { made, meter } = tallies(async ({ values }) => {
+    told.push(...(JSON.parse(values[2] as string) as { claimed: number }[]).map(({ claimed }) => claimed));
+    await new Promise<void>((resolve) => (release = resolve));
+    return [];
+  });
+  meter.of("main", "mail").claimed = 5;
+  const slow = made.flush();
+  const last = made.flush();
+  release();
+  await Promise.all([slow, last]);
+
+  expect(told).toEqual([5]);
+});
+
+test("a fold that failed is tried again without the sample that may have taken too long", async () => {
+  const samples: unknown[] = [];
+  let done = (): void => undefined;
+  const second = new Promise<void>((resolve) => (done = resolve));
+  const { made } = tallies(async ({ name, values }) => {
+    if (name !== "fold") return [];
+    samples.push(values[1]);
+    if (samples.length > 1) {
+      done();
+      return [{ folded: 1 }];
+    }
+    // Longer than samples may take at once.
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    throw new Error("canceling statement due to statement timeout");
+  });
+  made.toFold();
+  made.service.start();
+  onTestFinished(async () => await made.service.stop());
+  await second;
+
+  expect(samples).toEqual([true, false]);
+});

@@ -1,0 +1,93 @@
+import { ConnectionLost, type Db } from "../db/db.ts";
+import { Turnstile } from "../db/turnstile.ts";
+import { about } from "../runtime/sleep.ts";
+import { Sweeps } from "../runtime/sweeps.ts";
+import { Increments } from "../signals/increments.ts";
+import type { Meter } from "../signals/meter.ts";
+import { usualMsByKind } from "../signals/usual.ts";
+import { flush, type Vitals } from "../sql/series.ts";
+import { fold } from "../sql/tallies.ts";
+import { Service, type ServiceOptions } from "./service.ts";
+
+const everyMs = 10_000;
+/** Of many workers only one folds in this time. */
+const foldRestMs = 5_000;
+
+export type TalliesOptions = {
+  readonly worker: string;
+  readonly meter: Meter;
+  readonly kinds: readonly string[];
+  readonly vitals: () => Vitals;
+  /** What is usual for the kinds of this worker, as of now. */
+  readonly onUsual: (usualMs: ReadonlyMap<string, number>) => void;
+} & Pick<ServiceOptions, "logger">;
+
+export type Tallies = {
+  readonly service: Service;
+  /** Somebody said something to the tallies: there is something to fold. */
+  readonly toFold: () => void;
+  /** Whether all that was counted here has been told. */
+  readonly isDone: () => boolean;
+  /** Tell what was counted, now. */
+  readonly flush: () => Promise<void>;
+};
+
+/**
+ * Tells the database what this worker counted, and folds what everybody said to the tallies. Sends nothing while nothing
+ * happens.
+ */
+export function talliesService(db: Db, options: TalliesOptions): Tallies {
+  const { worker, meter, kinds, vitals, onUsual, logger } = options;
+  const increments = new Increments(meter);
+  // A sample reads the heads of the queues, which may be far from their first entries.
+  const samples = new Sweeps();
+  let unfolded = false;
+
+  // One after the other: what is on its way is not told a second time by a worker that stops meanwhile.
+  const flushes = new Turnstile(1);
+
+  const flushNow = async (): Promise<void> => await flushes.pass(tellAll);
+
+  const tellAll = async (): Promise<void> => {
+    const { increment, told } = increments.take();
+    if (increment.rows.length === 0 && increment.tenants.length === 0) return;
+    unfolded = true;
+    try {
+      const runs = await flush(db, { worker, vitals: vitals(), kinds, ...increment });
+      told();
+      onUsual(usualMsByKind(runs));
+    } catch (error) {
+      // It may have arrived. Told again it would count twice, so it counts as told.
+      if (error instanceof ConnectionLost) told();
+      throw error;
+    }
+  };
+
+  const tick = async (): Promise<number> => {
+    await flushNow();
+    if (unfolded) {
+      // Before it: what is said meanwhile is for the next time.
+      unfolded = false;
+      const sentAt = performance.now();
+      const sample = samples.inMs(sentAt) === 0;
+      try {
+        await fold(db, foldRestMs, sample);
+      } catch (error) {
+        // Still to be done. Without the sample, if that was what took too long.
+        unfolded = true;
+        throw error;
+      } finally {
+        if (sample) samples.done(sentAt, performance.now());
+      }
+    }
+    return about(everyMs);
+  };
+
+  const service = new Service({ name: "tallies", logger, tick });
+  return {
+    service,
+    toFold: () => (unfolded = true),
+    isDone: () => !increments.any,
+    flush: flushNow,
+  };
+}

@@ -1,0 +1,20 @@
+import type { Connection } from "../db/connection.ts";
+import type { Db } from "../db/db.ts";
+import type { Telemetry } from "../model/telemetry.ts";
+import type { Logger } from "../runtime/logger.ts";
+
+/** What a worker needs of the client it was made from. */
+export type WorkerHome = {
+  readonly db: Db;
+  readonly connection: Connection;
+  readonly prepare: boolean;
+  readonly wake: "notify" | "none";
+  readonly maxResultBytes: number;
+  readonly version: string;
+  readonly logger: Logger;
+  readonly telemetry: Telemetry | undefined;
+  /** Hints from this very process. Answers how to stop listening. */
+  readonly listen: (listener: (hint: string) => void) => () => void;
+  /** Wake whoever listens, here and elsewhere. */
+  readonly tell: (hints: readonly string[]) => void;
+};

@@ -1,0 +1,79 @@
+import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
+import { DatabaseClock } from "../signals/clock.ts";
+import type { KindMeter, Meter } from "../signals/meter.ts";
+import type { Rescued } from "../sql/rescue.ts";
+
+/** Counts what a worker does with its jobs. Thousands a second pass here: each costs a look-up and a few additions. */
+export class Metering {
+  readonly clock = new DatabaseClock();
+  readonly #meter: Meter;
+  /** Of each kind the one for the queue it was last met in, which is nearly always the same. */
+  readonly #kinds = new Map<string, KindMeter>();
+
+  constructor(meter: Meter) {
+    this.#meter = meter;
+  }
+
+  /** The wait is up to now, by what is known of the database's clock: a claim does not answer with the time. */
+  claimed(jobs: readonly ClaimedJob[]): void {
+    const now = this.clock.now();
+    for (const job of jobs) {
+      const kind = this.#of(job);
+      kind.claimed += 1;
+      kind.wait.add(Math.max(0, now - Date.parse(job.runAt)));
+    }
+  }
+
+  /** The handler is over, after so long. */
+  over(job: ClaimedJob, ms: number): void {
+    this.#of(job).run.add(ms);
+    if (job.tenant !== null) this.#meter.tenants.add(job.tenant, ms);
+  }
+
+  /** The outcome is on record, and the job is in this state now. */
+  recorded(job: ClaimedJob, outcome: AttemptOutcome, state: string): void {
+    const kind = this.#of(job);
+    if (outcome === "succeeded") {
+      kind.succeeded += 1;
+      kind.attemptsOfSucceeded += job.attempt;
+      return;
+    }
+    if (outcome === "failed") kind.failed += 1;
+    else if (outcome === "timed-out") kind.timedOut += 1;
+    else if (outcome === "snoozed") kind.snoozed += 1;
+    else if (outcome === "released") kind.released += 1;
+    if (state === "dead") kind.dead += 1;
+    else if (state === "cancelled") kind.cancelled += 1;
+    else if (outcome === "failed" || outcome === "timed-out") kind.retried += 1;
+  }
+
+  released(jobs: readonly ClaimedJob[]): void {
+    for (const job of jobs) this.#of(job).released += 1;
+  }
+
+  leaseLost(job: ClaimedJob): void {
+    this.#of(job).leaseLost += 1;
+  }
+
+  slow(job: ClaimedJob): void {
+    this.#of(job).slow += 1;
+  }
+
+  /** Jobs of others, of whatever kind, were taken back. */
+  rescued(jobs: readonly Rescued[]): void {
+    for (const { queue, kind, state } of jobs) {
+      const meter = this.#meter.of(queue, kind);
+      meter.rescued += 1;
+      if (state === "dead") meter.dead += 1;
+      else if (state === "cancelled") meter.cancelled += 1;
+    }
+  }
+
+  #of({ queue, kind }: ClaimedJob): KindMeter {
+    const known = this.#kinds.get(kind);
+    if (known?.queue === queue) return known;
+    const found = this.#meter.of(queue, kind);
+    this.#kinds.set(kind, found);
+    return found;
+  }
+}

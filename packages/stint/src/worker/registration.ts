@@ -1,0 +1,36 @@
+import { hostname } from "node:os";
+import type { KindInfo } from "../sql/kinds.ts";
+import type { WorkerInfo } from "../sql/workers.ts";
+import type { Handler } from "./handler.ts";
+import type { ResolvedWorkerOptions } from "./options.ts";
+
+/** What the database is told of the kinds a worker serves. */
+export function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOptions): KindInfo[] {
+  return [...handlers.values()].map(({ definition: { kind, queue, priority }, policy }) => ({
+    name: kind,
+    queue,
+    priority: priority ?? null,
+    maxCrashes: policy.maxCrashes ?? maxCrashes,
+    leaseMs: policy.leaseMs ?? leaseMs,
+    timeoutMs: policy.timeoutMs ?? timeoutMs,
+  }));
+}
+
+/** What it is told of the worker itself. */
+export function infoOf(id: string, version: string, { pools, handlers }: ResolvedWorkerOptions): WorkerInfo {
+  return {
+    id,
+    host: hostname(),
+    pid: process.pid,
+    version,
+    pools: Object.fromEntries(pools.flatMap((pool) => pool.queues.map((queue) => [queue, pool.slots]))),
+    kinds: [...handlers.keys()],
+  };
+}
+
+export function leaseByKind(handlers: ReadonlyMap<string, Handler>): Record<string, number> {
+  // A kind may be called as anything an ordinary object has already.
+  const leases = Object.create(null) as Record<string, number>;
+  for (const [kind, { policy }] of handlers) if (policy.leaseMs !== undefined) leases[kind] = policy.leaseMs;
+  return leases;
+}

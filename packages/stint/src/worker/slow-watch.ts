@@ -1,0 +1,49 @@
+import type { ClaimedJob } from "../model/job.ts";
+import { slowness, type Slowness } from "../model/slow.ts";
+
+/** What is asked of an attempt. */
+export type Watchable = { readonly job: ClaimedJob; readonly startedAt: number; readonly over: boolean };
+
+export type SlowAttempt = {
+  readonly job: ClaimedJob;
+  readonly ms: number;
+  readonly usualMs: number | null;
+  readonly because: Slowness;
+};
+
+/** Notices attempts that take longer than is usual for their kind, or nearly all of their time. Each is told of once. */
+export class SlowWatch<Item extends Watchable> {
+  readonly #attempts: () => Iterable<Item>;
+  readonly #timeoutOf: (job: ClaimedJob) => number;
+  readonly #onSlow: (slow: SlowAttempt) => void;
+  readonly #told = new WeakSet<Item>();
+  #usualMs: ReadonlyMap<string, number> = new Map();
+
+  constructor(options: {
+    attempts: () => Iterable<Item>;
+    timeoutOf: (job: ClaimedJob) => number;
+    onSlow: (slow: SlowAttempt) => void;
+  }) {
+    this.#attempts = options.attempts;
+    this.#timeoutOf = options.timeoutOf;
+    this.#onSlow = options.onSlow;
+  }
+
+  /** What is usual for each kind, as far as it is known. */
+  learn(usualMs: ReadonlyMap<string, number>): void {
+    this.#usualMs = usualMs;
+  }
+
+  look(at = performance.now()): void {
+    for (const attempt of this.#attempts()) {
+      const { job, startedAt, over } = attempt;
+      if (over || this.#told.has(attempt)) continue;
+      const ms = at - startedAt;
+      const usualMs = this.#usualMs.get(job.kind) ?? null;
+      const because = slowness({ runningMs: ms, usualMs, timeoutMs: this.#timeoutOf(job) });
+      if (because === null) continue;
+      this.#told.add(attempt);
+      this.#onSlow({ job, ms, usualMs, because });
+    }
+  }
+}

@@ -1,0 +1,179 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { defineJob, handle, serveHealth, typed, type HealthServer } from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { ownServer, type OwnServer } from "../support/own-server.ts";
+import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
+
+const note = defineJob("note", { payload: typed<object>() });
+const options = { pools: { default: 2 }, signals: false, handlers: [handle(note, () => undefined)] };
+
+type Worker = Parameters<typeof serveHealth>[0];
+
+async function serving(worker: Worker): Promise<HealthServer> {
+  const server = await serveHealth(worker, { port: 0 });
+  onTestFinished(async () => await server.close());
+  return server;
+}
+
+async function ask({ url }: HealthServer, path: string): Promise<{ status: number; reason?: string }> {
+  const response = await fetch(`${url}${path}`);
+  const body = (await response.json()) as { status: string; reason?: string };
+  expect(body.status).toBe(response.ok ? "ok" : "unavailable");
+  return { status: response.status, ...(body.reason === undefined ? {} : { reason: body.reason }) };
+}
+
+test("before its start a worker is live, and neither started nor ready; afterwards it is all of them", async () => {
+  const fresh = await freshSchema();
+  const worker = fresh.client().worker(options);
+  const server = await serving(worker);
+
+  expect(server.url).toBe(`http://127.0.0.1:${server.port}`);
+  expect(await ask(server, "/livez")).toEqual({ status: 200 });
+  expect(await ask(server, "/startupz")).toEqual({ status: 503, reason: "not started" });
+  expect(await ask(server, "/readyz")).toEqual({ status: 503, reason: "not started" });
+  await worker.start();
+  await until(async () => (await ask(server, "/startupz")).status === 200);
+  expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+  await worker.stop();
+  expect(await ask(server, "/livez")).toEqual({ status: 200 });
+  expect(await ask(server, "/readyz")).toEqual({ status: 503, reason: "draining" });
+});
+
+test("a worker that drains is live and not ready", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const held = gate();
+  const { worker, seen } = await startWorker(stint, { handlers: [handle(note, () => held.opened)] });
+  const server = await serving(worker);
+  await stint.enqueue(note, {});
+  await seen("began");
+  expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+
+  const stopped = worker.stop({ drain: "20s" });
+  expect(await ask(server, "/livez")).toEqual({ status: 200 });
+  expect(await ask(server, "/readyz")).toEqual({ status: 503, reason: "draining" });
+  expect(await metric(server, "stint_worker_draining")).toBe("1");
+  expect(await metric(server, 'stint_worker_slots{pool="default",state="busy"}')).toBe("1");
+  held.open();
+  expect(await stopped).toMatchObject({ drained: 1 });
+});
+
+test("a schema that does not fit makes it not ready", async () => {
+  const fresh = await freshSchema();
+  const { worker } = await startWorker(fresh.client(), options);
+  const server = await serving(worker);
+  expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+
+  await fresh.sql("update stint.migration set oldest_code = 1000");
+  await until(async () => (await ask(server, "/readyz")).reason === "schema");
+  expect(await ask(server, "/livez")).toEqual({ status: 200 });
+});
+
+describe("without a database", () => {
+  let postgres: OwnServer;
+  let fresh: Fresh;
+  beforeAll(async () => {
+    postgres = await ownServer();
+  });
+  afterAll(async () => {
+    await postgres.remove();
+  });
+
+  test("that stops: live, not ready, and ready again when it is back", async () => {
+    fresh = await freshSchema(postgres.url);
+    const { worker } = await startWorker(fresh.client(), options);
+    const server = await serving(worker);
+    expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+
+    await postgres.stop("immediate");
+    await until(async () => (await ask(server, "/readyz")).reason === "database");
+    expect(await ask(server, "/livez")).toEqual({ status: 200 });
+    await postgres.start();
+    await until(async () => (await ask(server, "/readyz")).status === 200);
+  });
+
+  test("that is paused and answers nothing: live, and not ready within the time of a probe", async () => {
+    fresh = await freshSchema(postgres.url);
+    const { worker } = await startWorker(fresh.client(), options);
+    const server = await serving(worker);
+    const backends = await fresh.sql<{ pid: number }>(
+      "select pid from pg_stat_activity where application_name = 'stint' and datname = current_database()",
+    );
+    expect(backends.length).toBeGreaterThan(0);
+    const all = [postgres.pid(), ...backends.map(({ pid }) => pid)];
+    for (const pid of all) process.kill(pid, "SIGSTOP");
+    try {
+      expect(await ask(server, "/livez")).toEqual({ status: 200 });
+      await until(async () => (await ask(server, "/readyz")).reason === "database");
+      expect(await ask(server, "/livez")).toEqual({ status: 200 });
+    } finally {
+      for (const pid of all) process.kill(pid, "SIGCONT");
+    }
+    await until(async () => (await ask(server, "/readyz")).status === 200);
+  });
+});
+
+test("/metrics tells of the workers of this process, and of nothing in the database", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const one = await startWorker(stint, { pools: { default: 3 }, handlers: [handle(note, () => undefined)] });
+  const two = await startWorker(stint, { pools: { default: 4 }, handlers: [handle(note, () => undefined)] });
+  const server = await serving([one.worker, two.worker]);
+  const response = await fetch(`${server.url}/metrics`);
+
+  expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+  const text = await response.text();
+  expect(text).toContain('stint_worker_slots{pool="default",state="free"} 7\n');
+  expect(text).not.toMatch(/^stint_jobs\{/m);
+});
+
+describe("whoever is no probe is sent away", () => {
+  async function server(): Promise<HealthServer> {
+    return await serving((await freshSchema()).client().worker(options));
+  }
+
+  test.each([
+    ["/", { method: "GET" }, 404],
+    ["/livez/../../etc/passwd", { method: "GET" }, 404],
+    ["/livez", { method: "POST" }, 405],
+    ["/readyz", { method: "DELETE" }, 405],
+  ] as const)("%s %o: %i", async (path, init, status) => {
+    expect((await fetch(`${(await server()).url}${path}`, init)).status).toBe(status);
+  });
+
+  test.each([
+    ["a body", `GET /livez HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello`, "413"],
+    ["headers without end", `GET /livez HTTP/1.1\r\nhost: x\r\nx: ${"x".repeat(9_000)}\r\n\r\n`, "431"],
+    ["half a request", `GET /livez HTTP/1.1\r\nhost: x\r\n`, "408"],
+  ])("%s", async (_what, request, status) => {
+    const { port } = await server();
+    const socket = connect(port, "127.0.0.1");
+    let answer = "";
+    socket.setEncoding("utf8").on("data", (text: string) => (answer += text));
+    socket.write(request);
+    await once(socket, "close");
+
+    expect(answer.split("\r\n")[0]).toContain(` ${status} `);
+  });
+
+  test("many connections that say nothing do not keep the probes out", async () => {
+    const silent = await server();
+    const sockets = Array.from({ length: 100 }, () => connect(silent.port, "127.0.0.1"));
+    for (const socket of sockets) socket.on("error", () => undefined);
+    onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
+    await Promise.all(sockets.map(async (socket) => await once(socket, "connect")));
+
+    expect(await ask(silent, "/livez")).toEqual({ status: 200 });
+    // The others had to go for it.
+    await until(() => sockets.filter((socket) => socket.closed).length >= 36);
+  });
+});
+
+async function metric({ url }: HealthServer, series: string): Promise<string | undefined> {
+  const lines = (await (await fetch(`${url}/metrics`)).text()).split("\n");
+  return lines.find((line) => line.startsWith(`${series} `))?.slice(series.length + 1);
+}

@@ -1,0 +1,206 @@
+import type { Client } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { migrate } from "#stint/db/migrate.js";
+import type { Run } from "#stint/db/db.js";
+import { forSchema, type Statement } from "#stint/db/statement.js";
+import { toSearch } from "#stint/inspect/filter.js";
+import { countUpTo, findPage } from "#stint/inspect/walk.js";
+import type { JobFilter } from "#stint/index.js";
+import { surroundings } from "#stint/sql/explain-job.js";
+import { adminClient, freshSchemaName, query, testDatabaseUrl } from "../support/database.ts";
+import { flatten, type PlanNode } from "../sql/explain.ts";
+import { fill, idOf } from "./filled.ts";
+
+// 350,000 jobs, filled once. What the searches cost is counted in rows and pages: time would say more about the machine.
+const schema = freshSchemaName();
+let client: Client;
+
+beforeAll(async () => {
+  await migrate({ connection: testDatabaseUrl(), schema });
+  client = await adminClient();
+  await fill(async (text) => await client.query(forSchema(text, schema)));
+}, 120_000);
+
+afterAll(async () => {
+  await client.end();
+  await query(`drop schema "${schema}" cascade`);
+});
+
+type Cost = { rows: number; whole: number; sent: number };
+
+/** What a question reads: rows by index, and rows by reading tables whole, of all tables of jobs. */
+async function costOf<T>(ask: (db: Run) => Promise<T>): Promise<{ answer: T; cost: Cost }> {
+  let sent = 0;
+  const db: Run = {
+    async run(statement, values) {
+      sent += 1;
+      return (await client.query(forSchema(statement.text, schema), [...values])).rows as never;
+    },
+  };
+  await client.query("begin");
+  const before = await counters();
+  const answer = await ask(db);
+  const after = await counters();
+  await client.query("rollback");
+  return {
+    answer,
+    cost: { rows: after.rows - before.rows, whole: after.whole - before.whole, sent },
+  };
+}
+
+async function counters(): Promise<{ rows: number; whole: number }> {
+  const { rows } = await client.query<{ rows: string; whole: string }>(
+    `select coalesce(sum(idx_tup_fetch), 0) as rows, coalesce(sum(seq_tup_read), 0) as whole
+     from pg_stat_xact_user_tables
+     where schemaname = $1 and (relname = 'job' or relname like 'history%')`,
+    [schema],
+  );
+  return { rows: Number(rows[0]?.rows), whole: Number(rows[0]?.whole) };
+}
+
+const patient = { rows: 200_000, ms: 600_000 };
+const page =
+  (filter: JobFilter, limit = 50) =>
+  (db: Run) =>
+    findPage(db, toSearch("jobs", filter), limit, patient);
+
+for (const analysed of [false, true]) {
+  const when = analysed ? "with fresh statistics" : "with the statistics of an empty table";
+
+  test(`a page without a filter reads one window, ${when}`, async () => {
+    if (analysed) await client.query(`analyze "${schema}".job, "${schema}".history`);
+    const { answer, cost } = await costOf(page({}));
+
+    expect(answer.jobs.map((job) => job.id)).toEqual(
+      Array.from({ length: 50 }, (_, n) => idOf(200_000 - n, 1)),
+    );
+    // The jobs are months old: it takes some empty spans of time to come to them.
+    expect(cost.sent).toBeLessThan(10);
+    expect(cost.whole).toBe(0);
+    // A window of each of the three: what lives, what is done, what is dead; and one more of each day.
+    expect(cost.rows).toBeLessThan(3 * 1_000 + 20);
+  });
+
+  test(`dead jobs by a rare error are looked for among the dead only, ${when}`, async () => {
+    const { answer, cost } = await costOf(page({ state: "dead", error: "enospc" }));
+
+    expect(answer).toMatchObject({
+      jobs: [{ id: idOf(49_000, 2) }, { id: idOf(100, 2) }],
+      next: null,
+      partial: false,
+    });
+    expect(cost.whole).toBe(0);
+    expect(cost.rows).toBeLessThanOrEqual(50_000 + 100);
+  });
+
+  test(`what runs, is parked or lies in a small queue is gathered by its index, ${when}`, async () => {
+    const held = await costOf(page({ state: ["running", "parked"], kind: "work" }));
+    const small = await costOf(page({ state: "ready", queue: "b" }, 200));
+
+    expect(held.answer.jobs).toHaveLength(40);
+    expect(held.cost).toEqual({ rows: 40, whole: 0, sent: 1 });
+    expect(small.answer.jobs).toHaveLength(100);
+    expect(small.cost).toEqual({ rows: 100, whole: 0, sent: 1 });
+  });
+
+  test(`more than can be gathered is walked, ${when}`, async () => {
+    const { answer, cost } = await costOf(page({ state: "scheduled" }));
+
+    expect(answer.jobs).toHaveLength(50);
+    expect(answer.jobs.every((job) => job.state === "scheduled")).toBe(true);
+    expect(cost.sent).toBeLessThan(11);
+    expect(cost.whole).toBe(0);
+    expect(cost.rows).toBeLessThanOrEqual(10_001 + 1_000);
+  });
+
+  test(`a search for what does not exist reads its budget and no more, ${when}`, async () => {
+    const some = { rows: 20_000, ms: 600_000 };
+    const found = await costOf((db) => findPage(db, toSearch("jobs", { tenant: "nobody" }), 50, some));
+    const counted = await costOf((db) => countUpTo(db, toSearch("jobs", { tenant: "nobody" }), some));
+
+    expect(found.answer).toMatchObject({ jobs: [], partial: true, next: expect.any(String) as string });
+    expect(counted.answer).toEqual({ count: 0, capped: true });
+    for (const { cost } of [found, counted]) {
+      expect(cost.whole).toBe(0);
+      expect(cost.rows).toBeLessThan(3 * 20_000 + 200);
+    }
+  });
+
+  test(`a span of time reads what lies in it, ${when}`, async () => {
+    const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 1_000);
+    const { answer, cost } = await costOf(page({ since: at(1_000), until: at(1_010), state: "dead" }));
+
+    expect(answer.jobs.map((job) => job.id)).toEqual(
+      Array.from({ length: 10 }, (_, n) => idOf(1_009 - n, 2)),
+    );
+    expect(answer.next).toBeNull();
+    expect(cost.whole).toBe(0);
+    expect(cost.rows).toBeLessThanOrEqual(1_020);
+  });
+
+  test(`counting ends at ten thousand, ${when}`, async () => {
+    const { answer, cost } = await costOf((db) =>
+      countUpTo(db, toSearch("count", { kind: "work" }), patient),
+    );
+
+    expect(answer).toEqual({ count: 10_000, capped: true });
+    expect(cost.whole).toBe(0);
+    expect(cost.rows).toBeLessThan(3 * 25_000);
+  });
+
+  test(`what stands around a job costs next to nothing, ${when}`, async () => {
+    const job = { id: idOf(50_000, 3), queue: "a", kind: "work", worker: null };
+    const around = await costOf((db) => surroundings(db, job));
+
+    expect(around.answer.ahead).toBe(1_001);
+    expect(around.cost.whole).toBe(0);
+    expect(around.cost.rows).toBeLessThan(1_100);
+  });
+}
+
+test("no plan sorts or reads a table of jobs beyond its window, generic or custom", async () => {
+  const faults: string[] = [];
+  const buffers: number[] = [];
+  for (const mode of ["force_generic_plan", "force_custom_plan"]) {
+    await client.query(`set plan_cache_mode = ${mode}`);
+    for (const filter of [{}, { state: "dead" }, { state: "parked" }, { key: "k" }] as JobFilter[]) {
+      const explain: Run = {
+        async run(statement, values) {
+          const nodes = await plan(statement, values);
+          buffers.push(
+            Math.max(
+              ...nodes.map((node) => (node["Shared Hit Blocks"] ?? 0) + (node["Shared Read Blocks"] ?? 0)),
+            ),
+          );
+          faults.push(...faultsIn(nodes).map((fault) => `${mode} ${JSON.stringify(filter)}: ${fault}`));
+          return [{ id: null, examined: 0, reached: null }];
+        },
+      };
+      await page(filter)(explain);
+    }
+  }
+  await client.query("reset plan_cache_mode");
+
+  expect(faults).toEqual([]);
+  expect(buffers.length).toBeGreaterThanOrEqual(8);
+  expect(Math.max(...buffers)).toBeLessThan(2_000);
+});
+
+async function plan(statement: Statement, values: readonly unknown[]): Promise<PlanNode[]> {
+  type Answer = { "QUERY PLAN": { Plan: PlanNode }[] };
+  const text = forSchema(statement.text, schema);
+  const { rows } = await client.query<Answer>(`explain (analyze, buffers, format json) ${text}`, [...values]);
+  const root = rows[0]?.["QUERY PLAN"][0]?.Plan;
+  return root === undefined ? [] : flatten(root);
+}
+
+/** Sorts of more than a window, and whole tables. */
+function faultsIn(nodes: readonly PlanNode[]): string[] {
+  return nodes
+    .filter(
+      (node) =>
+        (node["Node Type"] === "Seq Scan" && (node["Actual Rows"] ?? 0) > 0) ||
+        (node["Node Type"].includes("Sort") && (node["Actual Rows"] ?? 0) > 10_000),
+    )
+    .map((node) => `${node["Node Type"]} ${node["Relation Name"] ?? ""}`);
+}

@@ -1,0 +1,144 @@
+import { describe, expect, test } from "vitest";
+import { alertRules } from "#stint/signals/alerts.js";
+import { grafanaDashboard } from "#stint/signals/grafana.js";
+import { deployment } from "#stint/signals/kubernetes.js";
+import { metrics, type MetricDefinition } from "#stint/signals/registry.js";
+import { answer, project, stint } from "../cli/support.ts";
+
+const byName = new Map(metrics().map((metric) => [metric.name, metric]));
+
+/** Every text under these keys, however deep. */
+function textsIn(value: unknown, keys: readonly string[]): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, item]) =>
+    typeof item === "string" && keys.includes(key) ? [item] : textsIn(item, keys),
+  );
+}
+
+/** The metrics that an expression names, each with the labels asked of it; a histogram by the name of its series, too. */
+function faultsIn(expression: string): string[] {
+  const faults: string[] = [];
+  const labelsOf = (name: string): readonly string[] | undefined => {
+    const series = /^(.*)_(?:bucket|sum|count)$/.exec(name);
+    const base = byName.get(series?.[1] ?? "");
+    if (base?.type === "histogram") return name.endsWith("_bucket") ? [...base.labels, "le"] : base.labels;
+    const metric: MetricDefinition | undefined = byName.get(name);
+    return metric === undefined || metric.type === "histogram" ? undefined : metric.labels;
+  };
+  const require = (name: string, labels: readonly string[]): void => {
+    const known = labelsOf(name);
+    if (known === undefined) faults.push(`${name} is not a series`);
+    for (const label of labels) if (known?.includes(label) === false) faults.push(`${name} has no ${label}`);
+  };
+  for (const [, name = "", inside = ""] of expression.matchAll(/\b(stint_\w+)(?:\{([^}]*)\})?/g)) {
+    require(name, [...inside.matchAll(/(\w+)\s*(?:=~|!~|!=|=)"[^"]*"/g)].map(([, label = ""]) => label));
+  }
+  for (const { labels, body } of aggregations(expression)) {
+    for (const [name] of body.matchAll(/\bstint_\w+/g)) require(name, labels);
+  }
+  for (const [, label = ""] of expression.matchAll(/^label_values\(.*, (\w+)\)$/g)) {
+    for (const [name] of expression.matchAll(/\bstint_\w+/g)) require(name, [label]);
+  }
+  for (const [, inside = ""] of expression.matchAll(/\bon \(([^)]*)\)/g)) {
+    for (const [name] of expression.matchAll(/\bstint_\w+/g)) require(name, inside.split(", "));
+  }
+  if (!/\bstint_\w+/.test(expression)) faults.push("names no metric");
+  return faults;
+}
+
+function aggregations(expression: string): { labels: string[]; body: string }[] {
+  return [...expression.matchAll(/\bby \(([^)]*)\) \(/g)].map((match) => {
+    const start = match.index + match[0].length;
+    let depth = 1;
+    let end = start;
+    for (; depth > 0 && end < expression.length; end += 1) {
+      depth += expression[end] === "(" ? 1 : expression[end] === ")" ? -1 : 0;
+    }
+    return { labels: match[1]!.split(", "), body: expression.slice(start, end) };
+  });
+}
+
+test("the walk finds a name or a label that does not exist", () => {
+  for (const wrong of [
+    "stint_job",
+    "rate(stint_job_run_seconds[5m])",
+    'stint_jobs{tenant="x"}',
+    "sum by (pool) (rate(stint_jobs_claimed_total[5m]))",
+    "sum by (le) (stint_workers)",
+    "label_values(stint_jobs, pool)",
+    "stint_workers > on (queue) stint_slow_jobs",
+    "up == 0",
+  ]) {
+    expect({ wrong, faults: faultsIn(wrong).length > 0 }).toEqual({ wrong, faults: true });
+  }
+});
+
+describe("every metric in every expression is registered with those labels", () => {
+  const dashboard = textsIn(grafanaDashboard(), ["expr", "query"]).filter((text) => text !== "prometheus");
+  const rules = textsIn(alertRules(), ["expr"]);
+
+  test.each([...new Set([...dashboard, ...rules])])("%s", (expression) => {
+    expect(faultsIn(expression)).toEqual([]);
+    const count = (one: string): number => expression.split(one).length;
+    expect([count("("), count("{")]).toEqual([count(")"), count("}")]);
+  });
+
+  test("and every metric is shown by the dashboard", () => {
+    const shown = dashboard.join("\n");
+    expect(metrics().filter(({ name }) => !shown.includes(name))).toEqual([]);
+  });
+
+  test("labels in legends and messages are those that the expression leaves", () => {
+    for (const { expr, annotations } of alertRules().groups[0]!.rules) {
+      const named = [...annotations.summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
+      const kept = aggregations(expr).flatMap(({ labels }) => labels);
+      expect(kept).toEqual(expect.arrayContaining(named));
+    }
+  });
+});
+
+test("a dashboard has its data source, queue and kind as variables, and panels that do not overlap", () => {
+  const { templating, panels } = grafanaDashboard() as {
+    templating: { list: { name: string }[] };
+    panels: { id: number; gridPos: { x: number; y: number; w: number; h: number } }[];
+  };
+  expect(templating.list.map(({ name }) => name)).toEqual(["datasource", "queue", "kind"]);
+  expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  for (const { id, gridPos: a } of panels) {
+    expect(a.x + a.w).toBeLessThanOrEqual(24);
+    for (const { id: other, gridPos: b } of panels) {
+      const apart = a.x + a.w <= b.x || b.x + b.w <= a.x || a.y + a.h <= b.y || b.y + b.h <= a.y;
+      expect(id === other || apart).toBe(true);
+    }
+  }
+});
+
+test("the grace period of the Deployment is longer than a stop may take", () => {
+  const options = { name: "w", image: "i", port: 1, drainMs: 60_000, abortMs: 1_500 };
+  expect(JSON.stringify(deployment(options))).toContain('"terminationGracePeriodSeconds":66');
+});
+
+describe("stint export", () => {
+  test("grafana and alerts print what can be imported, without a config or a database", async () => {
+    expect(answer(await stint(["export", "grafana"]))).toEqual(grafanaDashboard());
+    expect(answer(await stint(["export", "alerts", "--json"]))).toEqual(alertRules());
+    const { code, stdout } = await stint(["export", "alerts"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^groups:\n {2}- name: stint\n {4}rules:\n {6}- alert: StintOldestReadyTooOld\n/);
+  });
+
+  test("k8s takes the time to stop from the config", async () => {
+    const config = `export default { worker: { pools: { default: 1 }, handlers: [], drain: "2m", abort: "10s" } };`;
+    const cwd = await project({ "stint.config.ts": config });
+    const { stdout } = await stint(["export", "k8s", "--name", "jobs", "--health-port", "9000"], { cwd });
+
+    expect(stdout).toContain("terminationGracePeriodSeconds: 134\n");
+    expect(stdout).toContain("path: /livez\n");
+    expect(stdout).toContain('value: "9000"\n');
+  });
+
+  test("anything else is wrong usage", async () => {
+    expect(await stint(["export", "helm"])).toMatchObject({ code: 2 });
+    expect(await stint(["export", "k8s", "--health-port", "0"])).toMatchObject({ code: 2 });
+  });
+});

@@ -1,0 +1,340 @@
+import { expect, onTestFinished, test } from "vitest";
+import {
+  defineJob,
+  handle,
+  PermanentError,
+  snooze,
+  typed,
+  type Inspector,
+  type Stint,
+} from "#stint/index.js";
+import { fold } from "#stint/sql/tallies.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
+import { expire } from "../sql/jobs.ts";
+
+const mail = defineJob("mail", { queue: "notes", payload: typed<{ does?: string }>() });
+const report = defineJob("report", { queue: "slow", payload: typed<object>(), timeout: "1h" });
+
+function inspect(stint: Stint): Inspector {
+  const inspector = stint.inspector();
+  onTestFinished(() => inspector.close());
+  return inspector;
+}
+
+/** Eight jobs that end in every way there is, two that wait, one for later; the worker has stopped and told all. */
+async function someLife(): Promise<{ fresh: Fresh; stint: Stint; inspector: Inspector }> {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { worker, all } = await startWorker(stint, {
+    pools: { notes: 4 },
+    attempts: 2,
+    backoff: () => 0,
+    handlers: [
+      handle(mail, ({ payload: { does }, attempt }) => {
+        if (does === "fail once" && attempt === 1) throw new Error("once");
+        if (does === "fail twice") throw new Error("twice");
+        if (does === "die") throw new PermanentError("for good");
+        if (does === "snooze") return snooze("1h");
+        return undefined;
+      }),
+    ],
+  });
+  const deeds = ["succeed", "succeed", "succeed", "fail once", "fail twice", "die", "snooze", "succeed"];
+  await Promise.all(
+    deeds.map(async (does, n) => await stint.enqueue(mail, { does }, { tenant: n < 5 ? "big" : "small" })),
+  );
+  await until(() => all("settled").length === 10, { message: "every attempt has ended" });
+  await worker.stop();
+  await stint.enqueue(report, {});
+  await stint.enqueue(report, {}, { priority: 5 });
+  await stint.enqueue(mail, {}, { delay: "1h" });
+  await fold(fresh.db, 0);
+  return { fresh, stint, inspector: inspect(stint) };
+}
+
+test("stats: what there is, what happened, whose it was", async () => {
+  const { inspector } = await someLife();
+  const stats = await inspector.stats();
+
+  expect(stats.total).toEqual({ scheduled: 2, ready: 2, running: 0, retrying: 0, parked: 0, dead: 2 });
+  expect(stats.lastHour).toMatchObject({
+    arrived: 11,
+    claimed: 10,
+    succeeded: 5,
+    failed: 4,
+    retried: 2,
+    dead: 2,
+    cancelled: 0,
+    rescued: 0,
+  });
+  expect(stats.lastHour.run.p50).toBeGreaterThan(0);
+  expect(stats.lastHour.wait.p95).toBeGreaterThan(0);
+  expect(stats.rates.succeeded).toBeGreaterThan(5 / 71);
+  expect(stats.rates.succeeded).toBeLessThanOrEqual(5 / 60);
+  expect(stats.byQueue.map(({ queue, depth }) => [queue, depth.ready, depth.dead])).toEqual([
+    ["notes", 0, 2],
+    ["slow", 2, 0],
+  ]);
+  expect(stats.byKind).toMatchObject([
+    { queue: "notes", kind: "mail", depth: { scheduled: 2, dead: 2 } },
+    { queue: "slow", kind: "report", depth: { ready: 2 } },
+  ]);
+  expect(stats.byPriority).toMatchObject([
+    { queue: "notes", priority: 0 },
+    { queue: "slow", priority: 0, depth: { ready: 1 } },
+    { queue: "slow", priority: 5, depth: { ready: 1 } },
+  ]);
+  expect(stats.topTenants.map(({ tenant, ended }) => [tenant, ended])).toEqual([
+    ["big", 7],
+    ["small", 3],
+  ]);
+});
+
+test("health: a row for each queue, the one in most trouble first, and the kinds nobody serves", async () => {
+  const { fresh, inspector } = await someLife();
+  await fresh.sql(
+    `update stint.job set run_at = now() - interval '4 min' where queue = 'slow' and priority = 5`,
+  );
+  const { queues, total, workers, slow, unserved } = await inspector.health();
+  const [first, second] = queues;
+
+  expect(queues.map(({ queue }) => queue)).toEqual(["slow", "notes"]);
+  expect(first).toMatchObject({
+    targetMs: 300_000,
+    workers: 0,
+    drainMs: null,
+    retryShare: null,
+    oldestDeadMs: null,
+  });
+  expect(first!.oldestReadyMs).toBeGreaterThanOrEqual(240_000);
+  expect(first!.oldestReadyMs).toBeLessThan(300_000);
+  // Nobody claims: it grows older by a second each second.
+  expect(Math.abs(first!.breachInMs! - (300_000 - first!.oldestReadyMs!))).toBeLessThan(10_000);
+  expect(second).toMatchObject({ oldestReadyMs: null, breachInMs: null, drainMs: 0, retryShare: 0.2 });
+  expect(second!.oldestDeadMs).toBeGreaterThan(0);
+  expect(second!.run.p95).toBeGreaterThan(0);
+  expect(second!.rates.failed).toBeGreaterThan(0);
+  expect(second!.recent).toHaveLength(30);
+  const sum = (of: (minute: { arrived: number; ended: number }) => number): number =>
+    second!.recent.reduce((count, minute) => count + of(minute), 0);
+  expect([sum(({ arrived }) => arrived), sum(({ ended }) => ended)]).toEqual([9, 7]);
+  expect(total).toMatchObject({ ready: 2, dead: 2 });
+  expect([workers, slow]).toEqual([0, 0]);
+  expect(unserved).toMatchObject([{ kind: "report", queue: "slow" }]);
+  expect(unserved[0]!.oldestReadyMs).toBeGreaterThanOrEqual(240_000);
+});
+
+test("health: what is retried or snoozed has not left the queue", async () => {
+  const { inspector } = await someLife();
+  const notes = (await inspector.health()).queues.find(({ queue }) => queue === "notes");
+  // Five succeeded and two died, of ten attempts of which two were retried and one snoozed.
+  expect(notes!.recent.reduce((sum, { ended }) => sum + ended, 0)).toBe(7);
+  expect(notes!.rates.ended).toBeLessThanOrEqual(7 / 60);
+  expect(notes!.retryShare).toBeCloseTo(2 / 10);
+});
+
+test("health: a kind nobody serves makes its queue late, however well the others go", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { all } = await startWorker(stint, {
+    pools: { notes: 2 },
+    handlers: [handle(mail, () => undefined)],
+  });
+  const orphan = defineJob("orphan", { queue: "notes", payload: typed<object>() });
+  const { id } = await stint.enqueue(orphan, {});
+  await fresh.sql("update stint.job set run_at = run_at - interval '1 minute' where id = $1", [id]);
+  await stint.enqueue(mail, {});
+  await until(() => all("settled").length === 1, { message: "its neighbour ran" });
+
+  const [notes] = (await inspect(stint).health()).queues;
+  expect(notes).toMatchObject({ queue: "notes", drainMs: null });
+  expect(notes!.breachInMs).toBeGreaterThan(200_000);
+  expect(notes!.breachInMs).toBeLessThanOrEqual(240_000);
+});
+
+test("health: a queue has its own target if it was given one", async () => {
+  const { fresh, stint } = await someLife();
+  await fresh.sql(`update stint.job set run_at = now() - interval '4 min' where queue = 'slow'`);
+  const inspector = stint.inspector({ target: "1h", targets: { slow: "3m" } });
+  onTestFinished(() => inspector.close());
+  const { queues } = await inspector.health();
+
+  expect(queues).toMatchObject([
+    { queue: "slow", targetMs: 180_000, breachInMs: 0 },
+    { queue: "notes", targetMs: 3_600_000 },
+  ]);
+});
+
+test("kinds: what is normal for each", async () => {
+  const { inspector } = await someLife();
+  const kinds = await inspector.kinds();
+
+  expect(kinds).toMatchObject([
+    { kind: "mail", queue: "notes", depth: { dead: 2 }, workers: 0, leaseAdvice: null },
+    { kind: "report", queue: "slow", depth: { ready: 2 }, attemptsPerSuccess: null, run: { p50: null } },
+  ]);
+  // Four at the first attempt, one at the second.
+  expect(kinds[0]!.attemptsPerSuccess).toBeCloseTo(6 / 5);
+});
+
+test("series: a point for every step, and what is asked for only", async () => {
+  const { inspector } = await someLife();
+  const all = await inspector.series({});
+  const notes = await inspector.series({ queue: "notes", range: "24h" });
+  const none = await inspector.series({ kind: "unheard-of", range: "30d" });
+  const sum = (points: typeof all.points): number =>
+    points.reduce((count, point) => count + point.claimed, 0);
+
+  expect(all).toMatchObject({ queue: null, kind: null, range: "1h", stepMs: 10_000 });
+  expect(all.points).toHaveLength(360);
+  const steps = all.points.map(({ at }, n) => at.getTime() - (all.points[n - 1]?.at.getTime() ?? 0)).slice(1);
+  expect(new Set(steps)).toEqual(new Set([10_000]));
+  expect([sum(all.points), sum(notes.points), sum(none.points)]).toEqual([10, 10, 0]);
+  expect(all.points.findLast(({ ready }) => ready !== null)?.ready).toBe(2);
+  expect(notes.points).toHaveLength(144);
+  expect(none.points).toHaveLength(240);
+  expect(none.points.every(({ ready, run }) => ready === null && run.p50 === null)).toBe(true);
+  await expect(inspector.series({ range: "2h" as never })).rejects.toThrow(/series\.range/);
+});
+
+test("workers: how each is, as it says itself", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { opened, open } = gate();
+  const { worker } = await startWorker(stint, {
+    pools: { notes: 3 },
+    handlers: [handle(mail, async () => await opened)],
+  });
+  await stint.enqueueMany([1, 2].map(() => ({ job: mail, payload: {} })));
+  await until(() => worker.running === 2, { message: "both run" });
+  const inspector = inspect(stint);
+  await fresh.sql(`update stint.worker set vitals = null`);
+  await fresh.sql(
+    `insert into stint.worker (id, host, pid, version, pools, kinds) values ('newer', 'h', 1, '99.0.1', '{"notes": 5}', '{mail}')`,
+  );
+  const silent = await inspector.workers();
+  open();
+
+  expect(silent).toMatchObject([
+    { id: worker.id, busy: 0, slots: 3, waiting: 0, lagMs: null, rssBytes: null, behind: true },
+    { id: "newer", slots: 5, behind: false },
+  ]);
+  expect(silent[0]!.silentMs).toBeGreaterThanOrEqual(0);
+});
+
+test("a worker says how full it is with every beat, and before it stops what it counted", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { opened, open } = gate();
+  const { worker } = await startWorker(stint, {
+    pools: { notes: 3 },
+    handlers: [handle(mail, async () => await opened)],
+  });
+  await stint.enqueue(mail, {});
+  const inspector = inspect(stint);
+  // The second beat comes after ten seconds.
+  const [view] = (await until(
+    async () => {
+      const views = await inspector.workers();
+      return views[0]?.busy === 1 && views;
+    },
+    { message: "the worker has said that a slot is busy" },
+  )) as Awaited<ReturnType<Inspector["workers"]>>;
+  expect(view).toMatchObject({ slots: 3, waiting: 0 });
+  expect(view!.rssBytes).toBeGreaterThan(1_000_000);
+  expect(view!.lagMs).toBeGreaterThanOrEqual(0);
+  open();
+  await worker.stop();
+
+  expect((await inspector.stats()).lastHour).toMatchObject({ claimed: 1, succeeded: 1 });
+});
+
+test("slow: a job beyond what is normal for its kind is told of by its worker, counted and listed", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  await fresh.sql(`select stint.record_series($1)`, [
+    JSON.stringify([{ queue: "notes", kind: "mail", run: [100], run_ms: 50 }]),
+  ]);
+  const { opened, open } = gate();
+  const { worker, seen, all } = await startWorker(stint, {
+    pools: { notes: 2, slow: 2 },
+    handlers: [handle(mail, async () => await opened), handle(report, async () => await opened)],
+  });
+  const { id } = await stint.enqueue(mail, {});
+  await stint.enqueue(report, {});
+  const told = await seen("slow");
+  const listed = await inspect(stint).slow();
+  open();
+  await worker.stop();
+
+  expect(told).toMatchObject({ id, kind: "mail", queue: "notes", because: "beyond-normal" });
+  expect(told.usualMs).toBeLessThanOrEqual(1);
+  expect(told.ms).toBeGreaterThanOrEqual(1_000);
+  expect(all("slow")).toHaveLength(1);
+  expect(worker.meter.of("notes", "mail").slow).toBe(1);
+  expect(listed).toMatchObject([
+    { id, kind: "mail", worker: worker.id, attempt: 1, because: "beyond-normal" },
+  ]);
+  expect(listed[0]!.text).toMatch(/^It has been running for .*; 95 of 100 of its kind are over in 1ms\.$/);
+});
+
+test("slow: one whose lease ran out is listed, and so is one that has taken most of its time", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { opened, open } = gate();
+  const { worker } = await startWorker(stint, {
+    pools: { slow: 4 },
+    rescueEvery: "1h",
+    handlers: [handle(report, async () => await opened)],
+  });
+  const lost = await stint.enqueue(report, {});
+  const late = await stint.enqueue(report, {});
+  await stint.enqueue(report, {});
+  await until(() => worker.running === 3, { message: "all run" });
+  await fresh.sql(`update stint.job set claimed_at = now() - interval '50 min' where id = $1`, [late.id]);
+  const inspector = inspect(stint);
+  await expire(fresh, lost.id);
+  const listed = await inspector.slow();
+  const { slow } = await inspector.health();
+  open();
+
+  expect(listed.map(({ id, because }) => [id, because])).toEqual([
+    [late.id, "near-timeout"],
+    [lost.id, "near-lease"],
+  ]);
+  expect(listed.map(({ text }) => text)).toEqual([
+    "It has been running for 50m of the 1h it may take.",
+    expect.stringMatching(/its lease ran out 1h.* ago: its worker is silent\.$/),
+  ]);
+  expect(slow).toBe(2);
+});
+
+test("a worker that falls asleep has told what it counted before", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { worker } = await startWorker(stint, {
+    pools: { notes: 1 },
+    sleep: "200ms",
+    handlers: [handle(mail, () => undefined)],
+  });
+  await stint.waitFor(await stint.enqueue(mail, {}), { timeout: "20s" });
+  await until(async () => (await stint.workers())[0]?.asleep === true, { message: "it sleeps" });
+
+  expect((await inspect(stint).stats()).lastHour).toMatchObject({ claimed: 1, succeeded: 1 });
+  await worker.stop();
+  expect((await inspect(stint).stats()).lastHour).toMatchObject({ claimed: 1, succeeded: 1 });
+});
+
+test("an inspector ends with the client it was made from, and may be closed again", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const inspector = stint.inspector();
+  await inspector.health();
+  await stint.close();
+
+  await inspector.close();
+  await expect(inspector.health()).rejects.toThrow();
+});

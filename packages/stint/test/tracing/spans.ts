@@ -1,0 +1,55 @@
+import { context, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-node";
+import type { ReadableSpan } from "@opentelemetry/sdk-trace-node";
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+  type MetricData,
+} from "@opentelemetry/sdk-metrics";
+import { openTelemetry } from "#stint/opentelemetry.js";
+import { until } from "../support/until.ts";
+
+// The context manager is one for the process; the providers are each test's own.
+context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+
+/** Telemetry whose spans and metrics a test can look at. */
+export function telemetry() {
+  const exporter = new InMemorySpanExporter();
+  const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+  const metricExporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+  const reader = new PeriodicExportingMetricReader({
+    exporter: metricExporter,
+    exportIntervalMillis: 3_600_000,
+  });
+  const meterProvider = new MeterProvider({ readers: [reader] });
+  const tracer = provider.getTracer("test");
+  return {
+    telemetry: openTelemetry({ tracerProvider: provider, meterProvider }),
+    spans: (): ReadableSpan[] => exporter.getFinishedSpans(),
+    /** Waits for so many spans of this name. */
+    async ended(name: string, count = 1): Promise<ReadableSpan[]> {
+      const named = (): ReadableSpan[] => exporter.getFinishedSpans().filter((span) => span.name === name);
+      await until(() => named().length >= count, { message: `${count} spans "${name}" ended` });
+      return named();
+    },
+    /** Do something in a span of the test's own. */
+    async within<T>(name: string, work: () => Promise<T>): Promise<T> {
+      const span = tracer.startSpan(name);
+      try {
+        return await context.with(trace.setSpan(context.active(), span), work);
+      } finally {
+        span.end();
+      }
+    },
+    tracer,
+    async metrics(): Promise<Map<string, MetricData>> {
+      await reader.forceFlush();
+      const [last] = metricExporter.getMetrics().slice(-1);
+      const all = (last?.scopeMetrics ?? []).flatMap((scope) => scope.metrics);
+      return new Map(all.map((metric) => [metric.descriptor.name, metric]));
+    },
+  };
+}
