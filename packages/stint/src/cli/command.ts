@@ -17,7 +17,7 @@ export function runs<Options extends object>(command: Command, run: Run<Options>
       const code = await run(context, { options: command.opts<Options>(), args: command.args });
       process.exitCode = code ?? exitCodes.ok;
     } catch (caught) {
-      const { error, hints } = await context.explain(caught);
+      const { error, hints } = await context.explain(asFlag(caught, command));
       process.exitCode = reportError(error, {
         out: context.out,
         verbose: context.verbose,
@@ -28,6 +28,14 @@ export function runs<Options extends object>(command: Command, run: Run<Options>
       await context.close().catch(() => undefined);
     }
   });
+}
+
+/** What the client calls `list.maxAge` was given here as --max-age, and is to be corrected there. */
+function asFlag(error: unknown, command: Command): unknown {
+  if (!(error instanceof InvalidOptionError)) return error;
+  const name = /^\w+\.(\w+)$/.exec(error.option)?.[1];
+  const flag = command.options.find((option) => option.attributeName() === name)?.long;
+  return flag === undefined ? error : new InvalidOptionError(flag, error.rule, { cause: error });
 }
 
 /** Where to read on when the command line itself is wrong. */

@@ -171,7 +171,7 @@ export function devUrlFile(folder: string): string {
 }
 
 /** Who acts, for the audit. */
-function actor(): string {
+export function actor(): string {
   try {
     return `cli:${userInfo().username}`;
   } catch {

@@ -26,7 +26,7 @@ export function age(date: Date | null, now = Date.now()): string {
 }
 
 /** Attempts that were spent, of how many. */
-export function attemptsText({ attempts, maxAttempts }: Job): string {
+export function attemptsText({ attempts, maxAttempts }: Pick<Job, "attempts" | "maxAttempts">): string {
   return maxAttempts === null ? `${attempts}` : `${attempts}/${maxAttempts}`;
 }
 

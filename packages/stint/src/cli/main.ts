@@ -1,13 +1,19 @@
 import { Command, CommanderError } from "commander";
 import { version } from "../version.ts";
 import { seeHelp } from "./command.ts";
+import { addCompletion } from "./commands/completion.ts";
+import { addDashboard } from "./commands/dashboard.ts";
 import { addDead } from "./commands/dead.ts";
 import { addDev } from "./commands/dev.ts";
+import { addDoctor } from "./commands/doctor.ts";
 import { addEnqueue } from "./commands/enqueue.ts";
+import { addExport } from "./commands/export.ts";
 import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addQueues } from "./commands/queues.ts";
+import { addStats } from "./commands/stats.ts";
+import { addTop } from "./commands/top.ts";
 import { addWorker } from "./commands/worker.ts";
 import { addWorkers } from "./commands/workers.ts";
 import { Output } from "./output.ts";
@@ -40,7 +46,7 @@ function program(): Command {
     .option("--database-url <url>", "the database to work on")
     .option("--schema <name>", 'the schema of the installation (default "stint")')
     .option("--config <path>", "the config file (default stint.config.ts, .js or .mjs in this folder)")
-    .option("--json", "answer in JSON: one document, or a line per event from worker and dev")
+    .option("--json", "answer in JSON: one document, or a line per event from worker, dev and jobs tail")
     .option("--no-color", "no colours (NO_COLOR does the same)")
     .option("--verbose", "print stacks of errors (STINT_DEBUG=1 does the same)")
     .addHelpText("after", helpAfter)
@@ -54,9 +60,15 @@ function program(): Command {
     addEnqueue,
     addJobs,
     addDead,
+    addTop,
+    addStats,
     addQueues,
     addWorkers,
+    addDashboard,
     addGrants,
+    addExport,
+    addDoctor,
+    addCompletion,
   ]) {
     add(program);
   }
@@ -67,9 +79,15 @@ function program(): Command {
 /** Commander's errors do not say which command they are about. */
 function tellWhichFailed(command: Command): void {
   command.exitOverride((error) => {
-    throw Object.assign(error, { hint: seeHelp(command) });
+    throw Object.assign(error, { hints: [...usageOf(error, command), seeHelp(command)] });
   });
   for (const child of command.commands) tellWhichFailed(child);
+}
+
+/** How many arguments there are, and in which order, is quicker seen than told. */
+function usageOf({ code }: CommanderError, command: Command): string[] {
+  const isAboutArguments = /^commander\.(?:missing|excess|invalid)Argument/.test(code);
+  return isAboutArguments ? [`Usage: ${command.createHelp().commandUsage(command)}`] : [];
 }
 
 /** Commander ends by throwing: for help and the version, which are no errors, too. */
@@ -80,9 +98,11 @@ function endOf(error: unknown, args: readonly string[]): number {
   if (error.exitCode === 0) return exitCodes.ok;
   // A group without its command: the help is already on standard error.
   if (error.code === "commander.help") return exitCodes.usage;
-  const message = error.message.replace(/^error: /, "");
-  const { hint } = error as CommanderError & { hint?: string };
-  return reportError(new UsageError(message), { out, verbose, hints: hint === undefined ? [] : [hint] });
+  const message = error.message
+    .replace(/^error: /, "")
+    .replace(/^command-argument value ('.*') is invalid for argument '(.*?)'\./s, "$1 is no <$2>.");
+  const { hints = [] } = error as CommanderError & { hints?: readonly string[] };
+  return reportError(new UsageError(message), { out, verbose, hints });
 }
 
 async function written(stream: NodeJS.WriteStream): Promise<void> {

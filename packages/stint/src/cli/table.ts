@@ -11,8 +11,16 @@ export type Column<Row> = {
 const gap = "  ";
 const least = 16;
 
+/** What a table is written for: how wide it may be, and how colours are put on. */
+export type Paper = Pick<Output, "width" | "dye">;
+
 /** Print rows in aligned columns, no wider than the terminal as far as that can be had. */
 export function table<Row>(out: Output, columns: readonly Column<Row>[], rows: readonly Row[]): void {
+  for (const line of tableLines(out, columns, rows)) out.shown([line], "");
+}
+
+/** The same as lines, for who writes them in a place of their own. */
+export function tableLines<Row>(out: Paper, columns: readonly Column<Row>[], rows: readonly Row[]): string[] {
   const lines = [
     columns.map((column) => toCell(paint("dim", column.title))),
     ...rows.map((row) => columns.map((column) => toCell(column.cell(row), column.most))),
@@ -25,14 +33,14 @@ export function table<Row>(out: Output, columns: readonly Column<Row>[], rows: r
   });
   if (out.width !== undefined) narrow(widths, out.width);
 
-  for (const line of lines) {
+  return lines.map((line) => {
     const parts = widths.flatMap(({ width, column }, index) => {
       if (width === 0) return [];
       const { text = "", style } = line[index] ?? {};
       return [out.dye(pad(cut(text, width), width, column.align), style)];
     });
-    out.shown(parts, gap);
-  }
+    return parts.join(gap).trimEnd();
+  });
 }
 
 type Width = { width: number; readonly column: { readonly most?: number } };

@@ -127,9 +127,9 @@ test("jobs list shows aligned rows and its pages follow one another", async () =
   expect(rows[0]).toContain(second.id);
   for (const row of rows) expect(row.indexOf("add")).toBe(head!.indexOf("KIND"));
   expect(rows[0]).toMatch(/scheduled .* due in (59m|1h)/);
-  expect(rows[1]).toMatch(/ready .* ago .*one.*\{"a":1\}/);
+  expect(rows[1]).toMatch(/ready .* ago .*one/);
   expect(page.jobs.map((job) => job.id)).toEqual([second.id]);
-  expect(rest).toMatchObject({ jobs: [{ id: first.id, payload: { a: 1 } }], next: null });
+  expect(rest).toMatchObject({ jobs: [{ id: first.id, key: "one" }], next: null });
 
   const filters = [
     "--state",

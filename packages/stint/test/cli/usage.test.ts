@@ -12,7 +12,9 @@ test("help names every command, the exit codes and where the database comes from
   const help = await stint(["--help"]);
 
   expect(help.code).toBe(0);
-  for (const name of "dev worker migrate enqueue jobs dead queues workers grants".split(" ")) {
+  for (const name of "dev worker migrate enqueue jobs dead top stats queues workers doctor completion grants".split(
+    " ",
+  )) {
     expect(help.stdout).toMatch(new RegExp(`^  ${name}\\b`, "m"));
   }
   expect(help.stdout).toContain("Exit codes: 0 done, 1 failed, 2 wrong usage");
@@ -50,6 +52,29 @@ test.each([
     stderr: expect.stringContaining(hint),
   });
 });
+
+test.each([
+  [["jobs", "list", "--state", "redy"], '--state: must be "scheduled" or', 'did you mean "ready"?'],
+  [
+    ["jobs", "list", "--limit", "5000"],
+    "--limit: must be an integer from 1 to 1000",
+    "See `stint jobs list --help`.",
+  ],
+  [["top", "--every", "5"], "--every: must be a duration", 'did you mean "5s"?'],
+  [["jobs", "show"], "missing required argument 'id'", "Usage: stint jobs show [options] <id>"],
+  [["completion", "bsh"], "'bsh' is no <shell>.", "bash, zsh, fish"],
+  [["doctor", "now"], "too many arguments", "Usage: stint doctor [options]"],
+  [["doctor", "--database-url", "mysql://h/d"], "--database-url: must be", "Stint works on Postgres only."],
+])(
+  "wrong usage of %j says what is wrong in words of the command line, and what to do",
+  async (args, what, next) => {
+    const ended = await stint(args, { env: nowhere });
+
+    expect(ended).toMatchObject({ code: 2, stdout: "" });
+    expect(ended.stderr).toContain(what);
+    expect(ended.stderr).toContain(next);
+  },
+);
 
 test("a group without its command prints its help and is wrong usage", async () => {
   expect(await stint(["dead"])).toMatchObject({

@@ -1,9 +1,10 @@
 import { basename, dirname } from "node:path";
 import type { Command } from "commander";
 import { version } from "../../version.ts";
-import { examples, runs } from "../command.ts";
+import { examples, integer, runs } from "../command.ts";
 import { findConfig } from "../config-file.ts";
 import { missingConfig } from "../context.ts";
+import { dashboardPort } from "../load-dashboard.ts";
 import { say, paint } from "../output.ts";
 import { exitCodes } from "../report-error.ts";
 import { onStopSignals } from "../stop-signals.ts";
@@ -14,11 +15,19 @@ export function addDev(program: Command): void {
     "Start a Postgres of its own in .stint/ (or use DATABASE_URL), migrate, and run the worker of the config;\n" +
       "at every change of code beside the config, drain it and run it anew. Ctrl-C drains, a second one hurries.",
   );
+  command
+    .option(
+      "--port <number>",
+      `the dashboard's port (default ${dashboardPort}, or any that is free)`,
+      integer,
+    )
+    .option("--no-dashboard", "serve no dashboard");
   examples(command, "stint dev", "DATABASE_URL=postgres://localhost/app stint dev");
-  runs(command, async ({ out, globals }) => {
+  runs<{ port?: number; dashboard: boolean }>(command, async ({ out, globals }, { options }) => {
     // The config is loaded by the worker's process, never here: this one could not load it again.
     const config = (await findConfig(globals.config)) ?? missingConfig();
     const folder = dirname(config);
+    const { devDashboard } = await import("../dev/dashboard.ts");
     const { openDevDatabase } = await import("../dev/database.ts");
     const { runChild } = await import("../dev/run-child.ts");
     const { Supervisor } = await import("../dev/supervisor.ts");
@@ -30,6 +39,7 @@ export function addDev(program: Command): void {
     };
     const forget = onStopSignals(() => stop());
     const database = await openDevDatabase(globals, folder, out);
+    const dashboard = options.dashboard ? devDashboard(database.url, options.port, out) : undefined;
     try {
       if (stopped) return exitCodes.ok;
       if (out.json) out.event({ event: "database", where: database.where });
@@ -40,7 +50,8 @@ export function addDev(program: Command): void {
       const { databaseUrl: _, ...rest } = globals;
       const supervisor = new Supervisor({
         out,
-        start: () => runChild({ type: "run", globals: rest, config }, database.url),
+        start: () =>
+          runChild({ type: "run", globals: rest, config }, database.url, (schema) => dashboard?.show(schema)),
       });
       stop = () => {
         if (!stopped) out.note(say`Stopping: running attempts may finish. Ctrl-C again to hurry.`);
@@ -54,6 +65,7 @@ export function addDev(program: Command): void {
         unwatch();
       }
     } finally {
+      await dashboard?.close();
       await database.stop();
       forget();
     }

@@ -1,49 +1,63 @@
 import type { Command } from "commander";
-import type { ListOptions, Page } from "../../client/jobs.ts";
 import { JobNotFoundError } from "../../errors.ts";
-import type { Job } from "../../model/job.ts";
-import { states, type JobState } from "../../model/state.ts";
-import { examples, integer, listed, runs } from "../command.ts";
-import { age, attemptsText, detail, payloadText, stateText } from "../job-text.ts";
-import { showJob } from "../show-job.ts";
-import { table, type Column } from "../table.ts";
+import { statesFor } from "../../inspect/filter.ts";
+import type { BulkAction } from "../../inspect/types.ts";
+import { actInBulk, type BulkFlags } from "../bulk.ts";
+import { examples, integer, runs } from "../command.ts";
+import type { Context } from "../context.ts";
+import { inspecting } from "../inspecting.ts";
+import { addFilter, toFilter, type FilterFlags } from "../job-filter.ts";
+import { jobRowColumns } from "../job-row.ts";
 import { say } from "../output.ts";
+import { UsageError } from "../report-error.ts";
+import { showJob } from "../show-job.ts";
+import { table } from "../table.ts";
+import { addTail } from "./jobs-tail.ts";
+import { addWhy } from "./jobs-why.ts";
 
 export function addJobs(program: Command): void {
   const jobs = program
     .command("jobs")
-    .summary("look at jobs, and act on single ones")
-    .description("Look at jobs, and act on single ones.");
+    .summary("look at jobs, and act on one or on many")
+    .description("Look at jobs, and act on one or on many.");
   addList(jobs);
   addShow(jobs);
+  addWhy(jobs);
+  addTail(jobs);
   addCancel(jobs);
   addRunNow(jobs);
+  addReplay(jobs);
 }
 
-type ListFlags = Omit<ListOptions, "state"> & { state?: JobState[] };
+type ListFlags = FilterFlags & { limit?: number; after?: string };
 
 function addList(jobs: Command): void {
   const command = jobs.command("list").description("Jobs, newest first, a page at a time.");
-  command
-    .option("--state <states>", `only these, separated by commas: ${states.join(", ")}`, listed)
-    .option("--kind <kind>", "only this kind")
-    .option("--queue <queue>", "only this queue")
-    .option("--key <key>", "only this business key")
-    .option("--tenant <tenant>", "only this tenant")
-    .option("--tag <tag>", "only jobs with this tag")
+  addFilter(command)
     .option("--limit <n>", "jobs per page, at most 1000 (default 50)", integer)
-    .option("--after <id>", "the page after this job");
+    .option("--after <next>", "the page after the one that named this");
   examples(
     command,
     "stint jobs list --state ready,running --queue mail",
+    'stint jobs list --state dead --error "ECONNREFUSED" --since 2h',
     "stint jobs list --json | jq -r '.jobs[].id'",
   );
   runs<ListFlags>(command, async (context, { options }) => {
-    const page = await (await context.client()).list(options);
-    if (context.out.json) return context.out.document({ jobs: page.jobs, next: page.next ?? null });
-    if (page.jobs.length === 0) return context.out.note(say`No such job.`);
-    table(context.out, columns, page.jobs);
-    if (page.next !== undefined) context.out.note(say`There are more: add --after ${page.next}`);
+    const { limit, after } = options;
+    const page = await inspecting(context, (inspector) =>
+      inspector.jobs({
+        ...toFilter(options),
+        ...(limit === undefined ? {} : { limit }),
+        ...(after === undefined ? {} : { after }),
+      }),
+    );
+    const { out } = context;
+    if (out.json) return out.document(page);
+    if (page.jobs.length > 0) table(out, jobRowColumns, page.jobs);
+    else if (!page.partial) return out.note(say`No such job.`);
+    if (page.next === null) return;
+    if (page.partial) out.note(say`The search stopped at its limit. To go on: add --after ${page.next}`);
+    else out.note(say`There may be more: add --after ${page.next}`);
   });
 }
 
@@ -63,12 +77,17 @@ function addShow(jobs: Command): void {
 
 function addCancel(jobs: Command): void {
   const command = jobs
-    .command("cancel <id>")
-    .description("End a job that waits, or ask the worker that runs it to stop.");
-  command.option("--reason <text>", "why, for the audit");
-  examples(command, 'stint jobs cancel 019a8a2c-1f00-7000-8000-0123456789ab --reason "order withdrawn"');
-  runs<{ reason?: string }>(command, async (context, { options, args: [id = ""] }) => {
-    const outcome = await (await context.client()).cancel(id, options);
+    .command("cancel [id]")
+    .description(
+      "End jobs that wait, and ask the workers of those that run to stop: one by its id, or many.",
+    );
+  examples(
+    command,
+    'stint jobs cancel 019a8a2c-1f00-7000-8000-0123456789ab --reason "order withdrawn"',
+    'stint jobs cancel --tenant acme --state scheduled --reason "left us"',
+  );
+  oneOrMany(command, "cancel", async (context, id, reason) => {
+    const outcome = await (await context.client()).cancel(id, reason);
     if (context.out.json) return context.out.document({ id, outcome });
     if (outcome === "cancelled") context.out.line(say`Cancelled ${id}.`);
     else context.out.line(say`Asked the worker that runs ${id} to stop. No further attempt starts.`);
@@ -77,25 +96,59 @@ function addCancel(jobs: Command): void {
 
 function addRunNow(jobs: Command): void {
   const command = jobs
-    .command("run-now <id>")
-    .description("Make a job that waits for its time or its retry ready at once.");
-  command.option("--reason <text>", "why, for the audit");
-  examples(command, "stint jobs run-now 019a8a2c-1f00-7000-8000-0123456789ab");
-  runs<{ reason?: string }>(command, async (context, { options, args: [id = ""] }) => {
-    await (await context.client()).runNow(id, options);
+    .command("run-now [id]")
+    .description("Make jobs that wait for their time or their retry ready at once: one by its id, or many.");
+  examples(
+    command,
+    "stint jobs run-now 019a8a2c-1f00-7000-8000-0123456789ab",
+    'stint jobs run-now --state retrying --kind send-receipt --reason "mail server is back"',
+  );
+  oneOrMany(command, "run-now", async (context, id, reason) => {
+    await (await context.client()).runNow(id, reason);
     if (context.out.json) return context.out.document({ id, state: "ready" });
     context.out.line(say`${id} is ready.`);
   });
 }
 
-const columns: readonly Column<Page["jobs"][number]>[] = [
-  { title: "ID", cell: (job: Job) => job.id },
-  { title: "KIND", cell: (job) => job.kind },
-  { title: "QUEUE", cell: (job) => job.queue, most: 32 },
-  { title: "STATE", cell: (job) => stateText(job.state) },
-  { title: "ATTEMPTS", cell: attemptsText, align: "right" },
-  { title: "CREATED", cell: (job) => age(job.createdAt) },
-  { title: "KEY", cell: (job) => job.key ?? "", most: 32 },
-  { title: "DETAIL", cell: detail, most: 60 },
-  { title: "PAYLOAD", cell: (job) => payloadText(job.payload), most: 60 },
-];
+function addReplay(jobs: Command): void {
+  const command = jobs
+    .command("replay [id]")
+    .description("Send dead or cancelled jobs round again, with fresh attempts: one by its id, or many.");
+  examples(
+    command,
+    'stint jobs replay 019a8a2c-1f00-7000-8000-0123456789ab --reason "payment was imported late"',
+    'stint jobs replay --error ECONNREFUSED --since 6h --reason "mail server is back" --dry-run',
+  );
+  oneOrMany(command, "replay", async (context, id, { reason }) => {
+    await (await context.client()).replay(id, reason === undefined ? ({} as { reason: string }) : { reason });
+    if (context.out.json) return context.out.document({ id, state: "ready" });
+    context.out.line(say`Replayed ${id}.`);
+  });
+}
+
+type ActFlags = FilterFlags & BulkFlags;
+type ActOnOne = (context: Context, id: string, reason: { reason?: string }) => Promise<void>;
+
+/** With an id it acts on that job; without one on all that the filter names. */
+function oneOrMany(command: Command, action: BulkAction, actOnOne: ActOnOne): void {
+  addFilter(command, statesFor[action])
+    .option("--all", "every job that this can be done to, without any filter")
+    .option("--reason <text>", "why, for the audit (needed for many)")
+    .option("--dry-run", "only show what it would be")
+    .option("--yes", "do not ask (needed for many without a terminal)");
+  runs<ActFlags>(command, async (context, { options, args: [id] }) => {
+    const { all = false, reason, dryRun = false } = options;
+    const filter = toFilter(options);
+    const filtered = Object.keys(filter).length > 0;
+    if (id !== undefined) {
+      if (filtered || all || dryRun)
+        throw new UsageError("Give an id, or say which jobs by options; not both.");
+      return await actOnOne(context, id, reason === undefined ? {} : { reason });
+    }
+    if (all && filtered) throw new UsageError("--all goes without any filter.");
+    if (!all && !filtered) {
+      throw new UsageError("Give the id of a job; or say which jobs, as with --kind and --queue; or --all.");
+    }
+    return await actInBulk(context, action, filter, options);
+  });
+}

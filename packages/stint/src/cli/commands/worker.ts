@@ -1,13 +1,26 @@
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
+import { InvalidOptionError } from "../../errors.ts";
+import { askHealth } from "../../health/ask.ts";
+import { serveHealth, type HealthServer } from "../../health/server.ts";
 import { formatMs, toMs } from "../../model/duration.ts";
+import { requireOneOf } from "../../model/options.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
 import type { StopReport } from "../../worker/events.ts";
 import type { Worker } from "../../worker/worker.ts";
-import { examples, listed, runs } from "../command.ts";
+import { examples, integer, listed, runs } from "../command.ts";
+import type { Context } from "../context.ts";
 import { deferred } from "../deferred.ts";
 import { say, type Output } from "../output.ts";
 import { requireWorker, selectPools, served, servedText } from "../serving.ts";
 import { onStopSignals } from "../stop-signals.ts";
+
+type WorkerFlags = {
+  pool?: string[];
+  drain?: string;
+  healthPort?: number;
+  healthHost: string;
+  healthcheck?: true | string;
+};
 
 export function addWorker(program: Command): void {
   const command = program.command("worker").summary("run the worker of the config");
@@ -17,23 +30,89 @@ export function addWorker(program: Command): void {
         "A second signal cuts the draining short. The schema must have been migrated.",
     )
     .option("--pool <names>", "serve only these pools of the config, separated by commas", listed)
-    .option("--drain <duration>", 'how long running attempts may finish after a signal, as "20s"');
-  examples(command, "stint worker", "stint worker --pool ocr,embedding --drain 1m");
-  runs<{ pool?: string[]; drain?: string }>(command, async (context, { options: { pool, drain } }) => {
+    .option("--drain <duration>", 'how long running attempts may finish after a signal, as "20s"')
+    .addOption(
+      new Option("--health-port <port>", "answer /livez, /readyz, /startupz and /metrics on this port")
+        .env("STINT_HEALTH_PORT")
+        .argParser(integer),
+    )
+    .addOption(
+      new Option("--health-host <host>", "the address for it; 0.0.0.0 where probes come from outside")
+        .env("STINT_HEALTH_HOST")
+        .default("127.0.0.1"),
+    )
+    .option(
+      "--healthcheck [what]",
+      "run no worker: ask the one that runs here whether it is live, or ready; exit 0 or 1",
+    );
+  examples(
+    command,
+    "stint worker",
+    "stint worker --pool ocr,embedding --drain 1m",
+    "stint worker --health-port 8080 --health-host 0.0.0.0",
+    "stint worker --healthcheck --health-port 8080",
+  );
+  runs<WorkerFlags>(command, async (context, { options }) => {
+    const { pool, drain, healthPort, healthHost, healthcheck } = options;
+    if (healthcheck !== undefined) return await check(context, options);
     if (drain !== undefined) toMs(drain, "--drain");
     const config = await context.requireConfig();
     const selected = selectPools(requireWorker(config), pool);
     const client = await context.client({ logger: config.options.logger ?? jsonLogger() });
     const worker = client.worker({ ...selected, ...(drain === undefined ? {} : { drain }), signals: false });
 
+    // Before the start: a probe that comes meanwhile hears that it has not started, and not that nobody is there.
+    const health =
+      healthPort === undefined
+        ? undefined
+        : await listening(healthPort, serveHealth(worker, { port: healthPort, host: healthHost }));
     const report = await untilStopped(worker, async () => {
+      if (health !== undefined && !context.out.json) context.out.line(say`Health at ${health.url}`);
       const pools = served(selected);
       const schema = await context.schema();
-      if (context.out.json) context.out.event({ event: "serving", worker: worker.id, schema, pools });
+      if (context.out.json)
+        context.out.event({
+          event: "serving",
+          worker: worker.id,
+          schema,
+          pools,
+          ...(health && { health: health.url }),
+        });
       else context.out.line(say`Serving ${servedText(pools)} in schema ${schema} as ${worker.id}`);
     });
     sayStopped(context.out, report);
+    await health?.close();
+    return undefined;
   });
+}
+
+async function listening(port: number, server: Promise<HealthServer>): Promise<HealthServer> {
+  return await server.catch((error: unknown) => {
+    const { code } = error as { code?: string };
+    if (code === undefined || error instanceof InvalidOptionError) throw error;
+    throw new InvalidOptionError("--health-port", `${port} cannot be had (${code}). Choose another`, {
+      cause: error,
+    });
+  });
+}
+
+/** Exit 0 or 1, as the health checks of containers want it. */
+async function check(
+  { out }: Context,
+  { healthcheck, healthPort, healthHost }: WorkerFlags,
+): Promise<number> {
+  const what = requireOneOf("--healthcheck", healthcheck === true ? "live" : healthcheck, ["live", "ready"]);
+  if (healthPort === undefined)
+    throw new InvalidOptionError(
+      "--health-port",
+      "is needed to ask a running worker: the port that it was started with, or STINT_HEALTH_PORT",
+    );
+  // What listens on every address of this machine is asked on its own.
+  const host = ["0.0.0.0", "::"].includes(healthHost) ? "127.0.0.1" : healthHost;
+  const { ok, text } = await askHealth(what === "live" ? "/livez" : "/readyz", host, healthPort);
+  if (out.json) out.document({ check: what, ok, answer: text });
+  else out.line(say`${what}: ${ok ? "ok" : `no (${text})`}`);
+  return ok ? 0 : 1;
 }
 
 /** Start the worker, and stop it at the first signal; at the second, hurry. */

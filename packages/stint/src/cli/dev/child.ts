@@ -63,7 +63,7 @@ async function serve(context: Context): Promise<void> {
   await worker.start();
   if (out.json) out.event({ event: "serving", worker: worker.id, schema, pools: served(options) });
   else out.line(say`Serving ${servedText(served(options))} in schema ${schema}`);
-  send({ type: "serving" });
+  send({ type: "serving", schema });
 
   await stopRequested.promise;
   hurry = () => void worker.stop();

@@ -5,4 +5,4 @@ import type { GlobalOptions } from "../context.ts";
 export type ToChild = { type: "run"; globals: GlobalOptions; config: string } | { type: "stop" };
 
 /** And back. */
-export type FromChild = { type: "serving" } | { type: "stopped"; report: StopReport };
+export type FromChild = { type: "serving"; schema: string } | { type: "stopped"; report: StopReport };

@@ -21,7 +21,11 @@ export type Child = {
 const program = fileURLToPath(new URL("./child.js", import.meta.url));
 
 /** Run the worker in a process of its own, whose modules are loaded anew. */
-export function runChild(run: ToChild & { type: "run" }, databaseUrl: string): Child {
+export function runChild(
+  run: ToChild & { type: "run" },
+  databaseUrl: string,
+  onServing: (schema: string) => void,
+): Child {
   const child = fork(program, [], {
     env: { ...process.env, DATABASE_URL: databaseUrl },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
@@ -32,8 +36,10 @@ export function runChild(run: ToChild & { type: "run" }, databaseUrl: string): C
   let alive = true;
 
   child.on("message", (message: FromChild) => {
-    if (message.type === "serving") serving.resolve(true);
-    else report = message.report;
+    if (message.type === "serving") {
+      serving.resolve(true);
+      onServing(message.schema);
+    } else report = message.report;
   });
   child.on("exit", (code, signal) => {
     alive = false;

@@ -1,0 +1,101 @@
+import type { BulkAction, Count, Inspector, JobFilter, Operation } from "../inspect/types.ts";
+import { InvalidOptionError } from "../errors.ts";
+import { sleep } from "../runtime/sleep.ts";
+import { confirmByTyping } from "./confirm.ts";
+import { actor, type Context } from "./context.ts";
+import { inspecting } from "./inspecting.ts";
+import { jobRowColumns } from "./job-row.ts";
+import { say } from "./output.ts";
+import { exitCodes } from "./report-error.ts";
+import { onStopSignals } from "./stop-signals.ts";
+import { table } from "./table.ts";
+
+export type BulkFlags = { all?: boolean; reason?: string; yes?: boolean; dryRun?: boolean };
+
+const everyMs = 200;
+const doing: Record<BulkAction, string> = { cancel: "Cancel", "run-now": "Make ready", replay: "Replay" };
+const did: Record<BulkAction, string> = { cancel: "Cancelled", "run-now": "Made ready", replay: "Replayed" };
+
+/** Act on every job of a filter: show what it would be, ask, begin, follow it to its end. */
+export async function actInBulk(
+  context: Context,
+  action: BulkAction,
+  filter: JobFilter,
+  { reason, yes = false, dryRun = false }: BulkFlags,
+): Promise<number> {
+  const { out } = context;
+  if (!dryRun && reason === undefined) {
+    throw new InvalidOptionError("--reason", "is needed: say why, for the people who will ask later");
+  }
+  return await inspecting(context, async (inspector) => {
+    const preview = await inspector.preview(action, filter);
+    const { matched, sample } = preview;
+    if (dryRun) {
+      if (out.json) out.document({ action, matched, sample });
+      else {
+        if (sample.length > 0) table(out, jobRowColumns, sample);
+        out.line(say`Would ${action} ${countText(matched)}.`);
+      }
+      return exitCodes.ok;
+    }
+    if (matched.count === 0 && !matched.capped) {
+      if (out.json) out.document({ action, matched, operation: null });
+      else out.note(say`No such job: nothing to ${action}.`);
+      return exitCodes.ok;
+    }
+    if (!out.json && !yes) table(out, jobRowColumns, sample);
+    const question = `${doing[action]} ${countText(matched)}?`;
+    if (!(await confirmByTyping(question, action, { yes, json: out.json }))) {
+      out.note(say`Nothing was changed.`);
+      return exitCodes.failed;
+    }
+    const begun = await inspector.begin(action, filter, { reason: reason ?? "", actor: actor() });
+    const ended = await follow(context, inspector, begun);
+    return report(context, ended);
+  });
+}
+
+/** Until it is over. A stop signal aborts it, between two batches. */
+async function follow({ out }: Context, inspector: Inspector, begun: Operation): Promise<Operation> {
+  let asked: Promise<unknown> = Promise.resolve();
+  const stopListening = onStopSignals(() => {
+    out.note(say`Aborting. What was done stays done.`);
+    asked = inspector.abort(begun.id);
+  });
+  try {
+    let now = begun;
+    let told = 0;
+    while (now.state === "running") {
+      await sleep(everyMs);
+      await asked;
+      now = (await inspector.operation(begun.id)) ?? now;
+      if (now.state !== "running" || now.done + now.skipped < told + 1_000) continue;
+      told = now.done + now.skipped;
+      out.note(say`${told} of ${countText(now.matched)} …`);
+    }
+    return now;
+  } finally {
+    stopListening();
+  }
+}
+
+function report({ out }: Context, operation: Operation): number {
+  const { action, state, done, skipped, error } = operation;
+  if (out.json) out.document(operation);
+  else {
+    out.line(say`${did[action]} ${countText({ count: done, capped: false })}.`);
+    if (skipped > 0)
+      out.note(say`${skipped} were skipped: they had gone on meanwhile, or somebody held them.`);
+    if (state !== "finished") {
+      out.note(
+        say`It was ${state}${error === undefined ? "" : `: ${error}`}. To go on with what is left, run it again.`,
+      );
+    }
+  }
+  return state === "finished" ? exitCodes.ok : exitCodes.failed;
+}
+
+function countText({ count, capped }: Count): string {
+  if (capped) return `more than ${count} jobs`;
+  return count === 1 ? "1 job" : `${count} jobs`;
+}

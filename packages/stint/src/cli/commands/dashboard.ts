@@ -1,0 +1,96 @@
+import { readFile } from "node:fs/promises";
+import type { Command } from "commander";
+import { InvalidOptionError } from "../../errors.ts";
+import { jsonLogger } from "../../runtime/logger.ts";
+import { examples, integer, runs } from "../command.ts";
+import { deferred } from "../deferred.ts";
+import { dashboardPort, installHint, loadDashboard, type DashboardModule } from "../load-dashboard.ts";
+import { say } from "../output.ts";
+import { UsageError } from "../report-error.ts";
+import { onStopSignals } from "../stop-signals.ts";
+
+type Options = {
+  port: number;
+  host: string;
+  tokenFile?: string;
+  environment?: string;
+  production?: boolean;
+};
+
+const tokenVariable = "STINT_DASHBOARD_TOKEN";
+
+export function addDashboard(program: Command): void {
+  const command = program.command("dashboard").summary("serve the dashboard");
+  command
+    .description(
+      "Serve the dashboard until SIGTERM or SIGINT. Without a token it serves this machine only. With one, browsers\n" +
+        "ask for a password: it is the token, under any name, which stands in the audit. Programs send it as a bearer token.",
+    )
+    .option("--port <number>", "the port to listen on; 0 takes any that is free", integer, dashboardPort)
+    .option("--host <address>", "the address to listen on", "127.0.0.1")
+    .option("--token-file <path>", `read the token from this file (else ${tokenVariable}, if it is set)`)
+    .option("--environment <name>", "shown as a badge, so that nobody mistakes one for another")
+    .option("--production", "bulk operations must be confirmed by typing the environment's name");
+  examples(
+    command,
+    "stint dashboard",
+    "stint dashboard --host 0.0.0.0 --token-file /run/secrets/stint --environment live --production",
+  );
+  runs<Options>(command, async (context, { options }) => {
+    const { port, host, production = false } = options;
+    if (port < 0 || port > 65_535) throw new InvalidOptionError("--port", "must be from 0 to 65535");
+    if (production && options.environment === undefined)
+      throw new InvalidOptionError("--production", "needs --environment, whose name is typed to confirm");
+    const token = await tokenOf(options);
+    if (token === undefined && !isLoopback(host)) {
+      throw new InvalidOptionError(
+        "--host",
+        `is open to other machines, so a token is needed: set ${tokenVariable} or pass --token-file`,
+      );
+    }
+    const module = await loadDashboard();
+    if (module === undefined)
+      throw new UsageError(`The dashboard is not installed. Install it with \`${installHint}\`.`);
+
+    const dashboard = module.createDashboard({
+      stint: await context.client(),
+      logger: jsonLogger(),
+      ...(token === undefined ? {} : { authorize: withToken(module, token) }),
+      ...(options.environment === undefined
+        ? {}
+        : { environment: { name: options.environment, production } }),
+    });
+    const stop = deferred();
+    const forget = onStopSignals(() => stop.resolve());
+    try {
+      const server = await module.serveDashboard(dashboard, { port, host });
+      if (context.out.json) context.out.event({ event: "dashboard", url: server.url });
+      else context.out.line(say`The dashboard is at ${server.url}`);
+      await stop.promise;
+      await server.close();
+    } finally {
+      await dashboard.close();
+      forget();
+    }
+  });
+}
+
+async function tokenOf({ tokenFile }: Options): Promise<string | undefined> {
+  if (tokenFile === undefined) {
+    const token = process.env[tokenVariable];
+    return token === undefined || token === "" ? undefined : token;
+  }
+  const token = await readFile(tokenFile, "utf8").catch((error: unknown) => {
+    throw new InvalidOptionError("--token-file", "cannot be read", { cause: error });
+  });
+  if (token.trim() === "") throw new InvalidOptionError("--token-file", "is empty");
+  return token.trim();
+}
+
+function withToken({ anyOf, bearer, basic }: DashboardModule, token: string): ReturnType<typeof anyOf> {
+  return anyOf(basic({ password: token }), bearer(token));
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
+}

@@ -1,0 +1,103 @@
+import type { Command } from "commander";
+import type { Depth, Stats } from "../../inspect/types.ts";
+import { examples, runs } from "../command.ts";
+import { count, duration, rate } from "../figures.ts";
+import { inspecting } from "../inspecting.ts";
+import { paint, say, type Output } from "../output.ts";
+import { pairs, table, type Column } from "../table.ts";
+
+export function addStats(program: Command): void {
+  const command = program.command("stats").summary("totals, rates and the last hour");
+  command.description(
+    "Totals, rates of the last minute, the last hour, and depths by queue, kind and priority.\n" +
+      "It reads tallies and counts nothing, so a monitor may call it.",
+  );
+  examples(command, "stint stats", "stint stats --json | jq .total.ready");
+  runs(command, async (context) => {
+    const stats = await inspecting(context, (inspector) => inspector.stats());
+    if (context.out.json) return context.out.document(stats);
+    showStats(context.out, stats);
+  });
+}
+
+export function showStats(out: Output, stats: Stats): void {
+  const { total, rates, lastHour } = stats;
+  pairs(out, [
+    ["Now", depthText(total)],
+    ["Per second", `${rate(rates.arrived)} in, ${rate(rates.claimed)} claimed, ${rate(rates.ended)} out`],
+    [
+      "Last hour",
+      `${lastHour.arrived} in, ${lastHour.succeeded} succeeded, ${lastHour.failed} failed, ${lastHour.retried} retried`,
+    ],
+    ["", `${lastHour.dead} dead, ${lastHour.cancelled} cancelled, ${lastHour.rescued} rescued`],
+    ["Waited", percentilesText(lastHour.wait)],
+    ["Ran", percentilesText(lastHour.run)],
+  ]);
+  section(out, "BY QUEUE", [{ title: "QUEUE", cell: (row) => row.queue }, ...depthColumns], stats.byQueue);
+  section(
+    out,
+    "BY KIND",
+    [
+      { title: "KIND", cell: (row) => row.kind },
+      { title: "QUEUE", cell: (row) => row.queue, most: 32 },
+      ...depthColumns,
+    ],
+    stats.byKind,
+  );
+  // One priority says nothing that the queue does not.
+  const several = stats.byPriority.filter(
+    ({ queue }) => stats.byPriority.filter((other) => other.queue === queue).length > 1,
+  );
+  section(
+    out,
+    "BY PRIORITY",
+    [
+      { title: "QUEUE", cell: (row) => row.queue },
+      { title: "PRIORITY", cell: (row) => row.priority, align: "right" },
+      ...depthColumns,
+    ],
+    several,
+  );
+  section(
+    out,
+    "TENANTS, LAST HOUR",
+    [
+      { title: "TENANT", cell: (row) => row.tenant, most: 60 },
+      { title: "ATTEMPTS ENDED", cell: (row) => row.ended, align: "right" },
+      { title: "RAN", cell: (row) => duration(row.runMs), align: "right" },
+    ],
+    stats.topTenants,
+  );
+}
+
+function section<Row>(
+  out: Output,
+  title: string,
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+): void {
+  if (rows.length === 0) return;
+  out.line(say``);
+  out.line(say`${paint("bold", title)}`);
+  table(out, columns, rows);
+}
+
+const depthColumns: readonly Column<{ readonly depth: Depth }>[] = [
+  { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right" },
+  { title: "RUNNING", cell: ({ depth }) => count(depth.running, "yellow"), align: "right" },
+  { title: "RETRYING", cell: ({ depth }) => count(depth.retrying, "magenta"), align: "right" },
+  { title: "SCHEDULED", cell: ({ depth }) => count(depth.scheduled, "cyan"), align: "right" },
+  { title: "PARKED", cell: ({ depth }) => count(depth.parked, "gray"), align: "right" },
+  { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right" },
+];
+
+function depthText(depth: Depth): string {
+  return (["ready", "running", "retrying", "scheduled", "parked", "dead"] as const)
+    .map((state) => `${depth[state]} ${state}`)
+    .join(", ");
+}
+
+function percentilesText({ p50, p95, p99 }: Stats["lastHour"]["run"]): string {
+  if (p50 === null) return "nothing ended";
+  return `half within ${duration(p50)}, 95 % within ${duration(p95)}, 99 % within ${duration(p99)}`;
+}

@@ -1,0 +1,64 @@
+import { jsonLogger, silentLogger } from "../../runtime/logger.ts";
+import { createStint } from "../../stint.ts";
+import { dashboardPort, installHint, loadDashboard } from "../load-dashboard.ts";
+import { say, type Output } from "../output.ts";
+import { lineLogger } from "./line-logger.ts";
+
+export type DevDashboard = {
+  /** The worker serves this schema now; called again after each reload. */
+  show(schema: string): void;
+  close(): Promise<void>;
+};
+
+/** The dashboard of `stint dev`. It lives in the process that stays, so a reload does not take it away. */
+export function devDashboard(url: string, port: number | undefined, out: Output): DevDashboard {
+  let current: { schema: string; close: () => Promise<void> } | undefined;
+  // One after another: a reload must not open a second one while the first still opens.
+  let opening = Promise.resolve();
+
+  async function open(schema: string): Promise<void> {
+    if (current?.schema === schema) return;
+    const module = await loadDashboard();
+    if (module === undefined) {
+      current = { schema, close: async () => undefined };
+      out.note(say`For the dashboard: ${installHint}`);
+      return;
+    }
+    await current?.close();
+    current = undefined;
+    const client = createStint({ database: url, schema, logger: silentLogger, actor: "dashboard" });
+    const logger = out.json ? jsonLogger() : lineLogger(out);
+    const dashboard = module.createDashboard({ stint: client, logger });
+    const close = async (): Promise<void> => {
+      await dashboard.close();
+      await client.close();
+    };
+    try {
+      const server = await module.serveDashboard(dashboard, {
+        port: port ?? dashboardPort,
+        orAnyPort: port === undefined,
+      });
+      current = { schema, close: async () => await server.close().then(close) };
+      if (out.json) out.event({ event: "dashboard", url: server.url });
+      else out.line(say`The dashboard is at ${server.url}`);
+    } catch (error) {
+      await close();
+      throw error;
+    }
+  }
+
+  return {
+    show(schema) {
+      opening = opening
+        .then(() => open(schema))
+        .catch((error: unknown) => {
+          // Work goes on without it.
+          out.warn(say`No dashboard: ${error instanceof Error ? error.message : String(error)}`);
+        });
+    },
+    async close() {
+      await opening;
+      await current?.close();
+    },
+  };
+}

@@ -1,0 +1,255 @@
+import type { KindView, QueueHealth, SlowJob } from "../../inspect/types.ts";
+import { breach, count, duration, percent, rate, sparkline } from "../figures.ts";
+import { age } from "../job-text.ts";
+import { paint, safe, type Painted, type Piece } from "../output.ts";
+import { cut, tableLines, type Column, type Paper } from "../table.ts";
+import { workerColumns } from "../worker-text.ts";
+import { deadLookedAt, type DeadGroup, type Snapshot } from "./snapshot.ts";
+import type { View } from "./view.ts";
+
+export type Size = { readonly columns: number; readonly rows: number };
+
+export type Frame = {
+  readonly lines: readonly string[];
+  /** The names of the rows that may be chosen, in their order. */
+  readonly rows: readonly string[];
+};
+
+/** What stands beside the figures. */
+export type Surroundings = {
+  readonly schema: string;
+  /** Why the figures are not fresh. */
+  readonly trouble: string | undefined;
+};
+
+/** The whole screen as lines, never more than it has. */
+export function draw(paper: Paper, snapshot: Snapshot, view: View, size: Size, about: Surroundings): Frame {
+  const show = (line: readonly Piece[]): string => lineOf(paper, line, size.columns);
+  const head = [show(headline(snapshot, view, about)), ""];
+  const foot = ["", ...footer(view, about).map(show)];
+  const room = Math.max(1, size.rows - head.length - foot.length);
+  const { lines, rows } = body(paper, snapshot, view, room);
+  const filled = [...lines, ...Array.from({ length: Math.max(0, room - lines.length) }, () => "")];
+  return { lines: [...head, ...filled.slice(0, room), ...foot].slice(0, size.rows), rows };
+}
+
+/** The queues and what else is worth a word, for a terminal that is none. */
+export function drawOnce(paper: Paper, { health }: Snapshot): string[] {
+  const lines = health.queues.length === 0 ? [] : tableLines(paper, queueColumns(paper.width), health.queues);
+  return [lineOf(paper, totals(health), Number.POSITIVE_INFINITY), "", ...lines];
+}
+
+type Body = { lines: string[]; rows: readonly string[] };
+
+function body(paper: Paper, snapshot: Snapshot, view: View, room: number): Body {
+  const { health, slow, workers, dead } = snapshot;
+  switch (view.screen) {
+    case "queues":
+      return health.queues.length === 0
+        ? { lines: ["No queue holds a job, and no worker serves one."], rows: [] }
+        : list(paper, view, room, {
+            columns: queueColumns(paper.width),
+            rows: health.queues,
+            name: (one) => one.queue,
+          });
+    case "queue":
+      return queueBody(paper, snapshot, view, room);
+    case "dead":
+      return dead.length === 0
+        ? { lines: ["No job is dead."], rows: [] }
+        : list(paper, view, room, {
+            columns: deadColumns,
+            rows: dead,
+            name: (one) => `${one.kind} ${one.error}`,
+          });
+    case "workers":
+      return workers.length === 0
+        ? { lines: ["No worker lives. Start one with npx stint worker."], rows: [] }
+        : list(paper, view, room, { columns: workerColumns, rows: workers, name: (one) => one.id });
+    case "slow":
+      return slow.length === 0
+        ? { lines: ["Every running job is within what is normal for its kind."], rows: [] }
+        : list(paper, view, room, {
+            columns: slowColumns,
+            rows: slow,
+            name: (one) => `${one.kind} ${one.id}`,
+          });
+    case "help":
+      return {
+        lines: help.map(([key, text]) => `  ${key.padEnd(14)}${text}`),
+        rows: [],
+      };
+    default:
+      return view.screen satisfies never;
+  }
+}
+
+function queueBody(paper: Paper, { health, kinds, slow }: Snapshot, view: View, room: number): Body {
+  const queue = health.queues.filter((one) => one.queue === view.queue);
+  const own = kinds.filter((one) => one.queue === view.queue);
+  const late = slow.filter((one) => one.queue === view.queue);
+  const below =
+    late.length === 0 ? [] : ["", "Slow jobs", ...tableLines(paper, slowColumns, late.slice(0, 5))];
+  const above = [...tableLines(paper, queueColumns(paper.width), queue), ""];
+  const left = Math.max(3, room - above.length - below.length);
+  const middle = list(paper, view, left, { columns: kindColumns, rows: own, name: (one) => one.kind });
+  return { lines: [...above, ...middle.lines, ...below], rows: middle.rows };
+}
+
+type Listed<Row> = { columns: readonly Column<Row>[]; rows: readonly Row[]; name: (row: Row) => string };
+
+/** A table with one row chosen, moved so that this row can be seen. */
+function list<Row>(paper: Paper, view: View, room: number, { columns, rows, name }: Listed<Row>): Body {
+  const wanted = view.filter.toLowerCase();
+  const kept = rows.filter((row) => name(row).toLowerCase().includes(wanted));
+  const chosen = Math.min(view.cursor, Math.max(0, kept.length - 1));
+  const height = Math.max(1, room - 1);
+  const from = Math.max(0, Math.min(chosen - height + 1, kept.length - height));
+  const first = Math.max(0, Math.min(from, kept.length));
+  const seen = kept.slice(first, first + height);
+  // A mark and not only a colour.
+  const marker: Column<Row> = {
+    title: " ",
+    cell: (row) => (row === kept[chosen] ? paint("bold", ">") : " "),
+  };
+  const lines =
+    kept.length === 0 ? ["Nothing fits the filter."] : tableLines(paper, [marker, ...columns], seen);
+  return { lines, rows: kept.map(name) };
+}
+
+function headline({ health }: Snapshot, view: View, { schema }: Surroundings): Piece[] {
+  const title = view.screen === "queue" ? `queue ${view.queue ?? ""}` : view.screen;
+  return [
+    paint("bold", "stint top"),
+    ` ${schema} · ${title} · ${health.at.toISOString().slice(11, 19)}Z`,
+    ...(view.paused ? [" ", paint("inverse", " paused ")] : []),
+    "  ",
+    ...totals(health),
+  ];
+}
+
+function totals({ total, queues, workers, slow, unserved }: Snapshot["health"]): Piece[] {
+  const busy = queues.reduce((sum, one) => sum + one.slots.busy, 0);
+  const slots = queues.reduce((sum, one) => sum + one.slots.total, 0);
+  const parts: Piece[] = [
+    `${workers} ${workers === 1 ? "worker" : "workers"}, ${busy}/${slots} slots busy, ${total.ready} ready, ${total.running} running`,
+  ];
+  if (total.dead > 0) parts.push(", ", paint("red", `${total.dead} dead`));
+  if (slow > 0) parts.push(", ", paint("yellow", `${slow} slow`));
+  if (unserved.length > 0)
+    parts.push(", ", paint(["red", "bold"], `unserved: ${unserved.map((one) => one.kind).join(", ")}`));
+  return parts;
+}
+
+function footer(view: View, { trouble }: Surroundings): Piece[][] {
+  const lines: Piece[][] = [];
+  if (trouble !== undefined) lines.push([paint(["red", "bold"], `Not fresh: ${trouble}`)]);
+  if (view.typing) lines.push([`Filter: ${view.filter}_`]);
+  else if (view.filter !== "") lines.push([`Filter: ${view.filter} (Esc clears it)`]);
+  if (view.screen === "dead")
+    lines.push([
+      paint(
+        "dim",
+        `Of the newest ${deadLookedAt}. Look: stint jobs show ID. Again: stint dead replay ID --reason …`,
+      ),
+    ]);
+  lines.push([
+    paint("dim", "q quit  ? help  Enter open  Esc back  d dead  w workers  s slow  / filter  p pause"),
+  ]);
+  return lines;
+}
+
+const help: readonly (readonly [string, string])[] = [
+  ["j k ↑ ↓", "choose a row"],
+  ["Enter", "open the queue: its kinds and its slow jobs"],
+  ["Esc", "clear the filter, or go back to the queues"],
+  ["d", "dead jobs, by what they died of"],
+  ["w", "workers"],
+  ["s", "running jobs that are slow for their kind"],
+  ["/", "show only rows that contain a text"],
+  ["p", "pause and go on"],
+  ["q Ctrl-C", "quit"],
+];
+
+/** Half as many bars where there is little room; cut, they would lose the latest. */
+function queueColumns(width = Number.POSITIVE_INFINITY): readonly Column<QueueHealth>[] {
+  const minutes = width < 160 ? 15 : 30;
+  return [
+    { title: "QUEUE", cell: (row) => row.queue, most: 30 },
+    { title: "BREACH IN", cell: (row) => breach(row.breachInMs), align: "right", most: 9 },
+    { title: "OLDEST", cell: oldest, align: "right", most: 20 },
+    { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right", most: 9 },
+    { title: "RUNNING", cell: ({ depth }) => count(depth.running, "yellow"), align: "right", most: 9 },
+    { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right", most: 9 },
+    { title: "SLOTS", cell: ({ slots }) => `${slots.busy}/${slots.total}`, align: "right", most: 9 },
+    { title: "IN/S", cell: ({ rates }) => rate(rates.arrived), align: "right", most: 9 },
+    { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right", most: 9 },
+    {
+      title: `OUT, ${minutes} MIN`,
+      cell: ({ recent }) =>
+        sparkline(
+          recent.map((one) => one.ended),
+          minutes,
+        ),
+      most: minutes,
+    },
+    {
+      title: "EMPTY IN",
+      cell: (row) => (row.depth.ready === 0 ? "" : duration(row.drainMs)),
+      align: "right",
+      most: 9,
+    },
+    { title: "RETRIED", cell: (row) => percent(row.retryShare), align: "right", most: 9 },
+    { title: "RETRYING", cell: ({ depth }) => count(depth.retrying, "magenta"), align: "right", most: 9 },
+    { title: "SCHEDULED", cell: ({ depth }) => count(depth.scheduled, "cyan"), align: "right", most: 9 },
+  ];
+}
+
+function oldest({ oldestReadyMs, targetMs }: QueueHealth): Painted {
+  const text = oldestReadyMs === null ? "-" : `${duration(oldestReadyMs)} of ${duration(targetMs)}`;
+  return paint(oldestReadyMs !== null && oldestReadyMs >= targetMs ? "red" : "dim", text);
+}
+
+const kindColumns: readonly Column<KindView>[] = [
+  { title: "KIND", cell: (row) => row.kind, most: 40 },
+  { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right" },
+  { title: "RUNNING", cell: ({ depth }) => count(depth.running, "yellow"), align: "right" },
+  { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right", most: 9 },
+  { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right", most: 9 },
+  { title: "RUN P50", cell: ({ run }) => duration(run.p50), align: "right", most: 9 },
+  { title: "P99", cell: ({ run }) => duration(run.p99), align: "right", most: 9 },
+  { title: "WAIT P99", cell: ({ wait }) => duration(wait.p99), align: "right", most: 9 },
+  { title: "WORKERS", cell: (row) => count(row.workers, "green"), align: "right", most: 9 },
+  { title: "ADVICE", cell: (row) => row.leaseAdvice ?? "", most: 80 },
+];
+
+const slowColumns: readonly Column<SlowJob>[] = [
+  { title: "ID", cell: (row) => row.id },
+  { title: "KIND", cell: (row) => row.kind, most: 30 },
+  { title: "RUNS FOR", cell: (row) => duration(row.runningMs), align: "right", most: 9 },
+  { title: "USUALLY", cell: (row) => duration(row.usualMs), align: "right", most: 9 },
+  { title: "WORKER", cell: (row) => row.worker ?? "", most: 30 },
+  { title: "WHY", cell: (row) => row.text, most: 80 },
+];
+
+const deadColumns: readonly Column<DeadGroup>[] = [
+  { title: "JOBS", cell: (row) => count(row.count, "red"), align: "right" },
+  { title: "KIND", cell: (row) => row.kind, most: 30 },
+  { title: "LATEST", cell: (row) => age(row.latest) },
+  { title: "ONE OF THEM", cell: (row) => row.example },
+  { title: "DIED OF", cell: (row) => row.error, most: 100 },
+];
+
+/** Pieces side by side, cut where the terminal ends. */
+function lineOf(paper: Paper, pieces: readonly Piece[], columns: number): string {
+  let left = columns;
+  return pieces
+    .map((piece) => {
+      const { text, style } = typeof piece === "object" ? piece : { text: String(piece), style: undefined };
+      if (left <= 0) return "";
+      const shown = cut(safe(text), left);
+      left -= shown.length;
+      return paper.dye(shown, style);
+    })
+    .join("");
+}

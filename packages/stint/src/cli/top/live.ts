@@ -1,0 +1,74 @@
+import type { Inspector } from "../../inspect/types.ts";
+import { Wakeable } from "../../runtime/sleep.ts";
+import type { Output } from "../output.ts";
+import { onStopSignals } from "../stop-signals.ts";
+import { draw } from "./draw.ts";
+import { take } from "./snapshot.ts";
+import { takeTerminal } from "./terminal.ts";
+import { firstView, press, type View } from "./view.ts";
+
+export type LiveOptions = { out: Output; schema: string; everyMs: number };
+
+/** Show the installation until somebody quits. Asks again at each interval, and when another screen needs other figures. */
+export async function watch(inspector: Inspector, { out, schema, everyMs }: LiveOptions): Promise<void> {
+  // Before the terminal is taken: an installation that cannot be asked is an error to be read, not a screen.
+  let snapshot = await take(inspector, firstView.screen);
+  let asOf = firstView.screen;
+  // Undefined: somebody has quit.
+  const now: { view: View | undefined } = { view: firstView };
+  let rows: readonly string[] = [];
+  let trouble: string | undefined;
+  let asked = new Wakeable();
+
+  const show = (): void => {
+    if (now.view === undefined) return;
+    const size = terminal.size();
+    const paper = { width: size.columns, dye: out.dye.bind(out) };
+    const frame = draw(paper, snapshot, now.view, size, { schema, trouble });
+    rows = frame.rows;
+    terminal.write(frame.lines);
+  };
+  const change = (next: View | undefined): void => {
+    const before = now.view;
+    now.view = next;
+    // At once: a question that is under way may take seconds to be answered.
+    if (next === undefined) terminal.restore();
+    // Also when it goes on after a pause: what is shown is old then.
+    if (next === undefined || next.screen !== before?.screen || next.paused !== before.paused) asked.wake();
+    show();
+  };
+  const terminal = takeTerminal({
+    onKey: (key) => {
+      if (now.view !== undefined) change(press(now.view, key, { rows }));
+    },
+    onResize: show,
+  });
+  const stopListening = onStopSignals(() => change(undefined));
+  // The window was closed.
+  const hungUp = (): void => change(undefined);
+  process.on("SIGHUP", hungUp);
+
+  try {
+    show();
+    while (now.view !== undefined) {
+      await asked.wait(everyMs);
+      asked = new Wakeable();
+      const wanted = now.view;
+      // A screen that was opened while paused still needs its figures once.
+      if (wanted === undefined || (wanted.paused && wanted.screen === asOf)) continue;
+      try {
+        snapshot = await take(inspector, wanted.screen);
+        asOf = wanted.screen;
+        trouble = undefined;
+      } catch (error) {
+        // It goes on: a database that is away for a moment is what one watches for.
+        trouble = error instanceof Error ? error.message : String(error);
+      }
+      show();
+    }
+  } finally {
+    terminal.restore();
+    stopListening();
+    process.off("SIGHUP", hungUp);
+  }
+}

@@ -1,0 +1,41 @@
+import type { Check } from "./check.ts";
+import { clock } from "./checks/clock.ts";
+import { connections } from "./checks/connections.ts";
+import { drift } from "./checks/drift.ts";
+import { history } from "./checks/history.ts";
+import { horizon } from "./checks/horizon.ts";
+import { indexes } from "./checks/indexes.ts";
+import { kinds } from "./checks/kinds.ts";
+import { lease } from "./checks/lease.ts";
+import { locks } from "./checks/locks.ts";
+import { numbers } from "./checks/numbers.ts";
+import { pooler } from "./checks/pooler.ts";
+import { schema } from "./checks/schema.ts";
+import { server } from "./checks/server.ts";
+import { settings } from "./checks/settings.ts";
+import { tallies } from "./checks/tallies.ts";
+import { vacuum } from "./checks/vacuum.ts";
+import { wakes } from "./checks/wakes.ts";
+import { workers } from "./checks/workers.ts";
+
+/** Everything that is looked at, in the order in which one would. A new check is one file and one line here. */
+export const checks: readonly Check[] = [
+  server,
+  settings,
+  clock,
+  pooler,
+  wakes,
+  connections,
+  schema,
+  drift,
+  indexes,
+  horizon,
+  locks,
+  vacuum,
+  history,
+  numbers,
+  tallies,
+  workers,
+  kinds,
+  lease,
+];

@@ -1,0 +1,32 @@
+import { historyFacts, restLimit, type HistoryFacts } from "../../sql/doctor/tables.ts";
+import type { Check } from "../check.ts";
+import { counted, note, warning, type Finding, type Seen } from "../finding.ts";
+
+/** Whether finished jobs find the partition of their day. */
+export const history: Check = {
+  name: "history",
+  needsSchema: true,
+  look: async ({ session, schema }) => historyRule(await historyFacts(session), schema),
+};
+
+export function historyRule({ daysAhead, rest }: HistoryFacts, schema: string): Seen {
+  const findings: Finding[] = [];
+  if (daysAhead < 2)
+    findings.push(
+      warning(
+        "Partitions for the days to come are missing",
+        daysAhead === 0 ? "today has none" : "today has one, tomorrow has none",
+        `A worker that runs makes them. By hand: select "${schema}".make_partitions(7);`,
+      ),
+    );
+  if (rest > 0)
+    findings.push(
+      note(
+        "Finished jobs are in the partition for those that no day takes",
+        `${rest >= restLimit ? `${restLimit} or more rows` : counted("row", rest)} in table history_done_rest`,
+        "They are pruned row by row when their time has come, which costs more than dropping a day. Keep a worker running, " +
+          "so that each day has its partition in time.",
+      ),
+    );
+  return { seen: `partitions for ${counted("day", daysAhead)} from today on`, findings };
+}

@@ -1,0 +1,29 @@
+import { formatMs } from "../../model/duration.ts";
+import { unserved, type Unserved } from "../../sql/kinds.ts";
+import type { Check } from "../check.ts";
+import { counted, error, type Seen } from "../finding.ts";
+
+/** Jobs younger than this may only be waiting for a worker that starts. */
+const waitedMs = 10_000;
+
+/** Jobs that wait and that no worker takes. */
+export const kinds: Check = {
+  name: "kinds",
+  needsSchema: true,
+  look: async ({ session }) => kindsRule(await unserved(session, waitedMs), Date.now()),
+};
+
+export function kindsRule(found: readonly Unserved[], now: number): Seen {
+  const findings = found.map(({ kind, queue, oldest }) =>
+    error(
+      "Jobs wait, and no worker serves their kind",
+      `kind ${kind} in queue ${queue}, the oldest for ${formatMs(Math.max(0, now - oldest.getTime()))}`,
+      `Start a worker with a handler for ${kind} and a pool with queue ${queue}; or end them: ` +
+        `npx stint jobs list --state ready --kind ${kind}, and npx stint jobs cancel <id>.`,
+    ),
+  );
+  return {
+    seen: found.length === 0 ? "none waits unserved" : `${counted("kind", found.length)} unserved`,
+    findings,
+  };
+}

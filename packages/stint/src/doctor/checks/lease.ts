@@ -1,0 +1,19 @@
+import type { KindView } from "../../inspect/types.ts";
+import type { Check } from "../check.ts";
+import { counted, warning, type Seen } from "../finding.ts";
+
+/** Whether leases fit how long attempts last. */
+export const lease: Check = {
+  name: "lease",
+  needsSchema: true,
+  look: async ({ kinds }) => leaseRule(await kinds()),
+};
+
+export function leaseRule(found: readonly Pick<KindView, "kind" | "run" | "leaseAdvice">[]): Seen {
+  const findings = found.flatMap(({ kind, leaseAdvice }) =>
+    leaseAdvice === null
+      ? []
+      : [warning("A lease does not fit how long attempts last", `kind ${kind}`, leaseAdvice)],
+  );
+  return { seen: `${counted("kind", found.length)} measured`, findings };
+}

@@ -1,0 +1,83 @@
+import { createHash } from "node:crypto";
+import { readMigrations, type Migration } from "../../db/migrate.ts";
+import { troubleOf } from "../../db/sqlstate.ts";
+import { appliedSteps, type AppliedStep } from "../../sql/doctor/schema.ts";
+import { migrateHint, schemaVersion } from "../../sql/schema-version.ts";
+import type { Check } from "../check.ts";
+import { error, note, warning, type Finding, type Seen } from "../finding.ts";
+
+/** Whether the schema is the one this release was written for. */
+export const schema: Check = {
+  name: "schema",
+  needsSchema: false,
+  look: async ({ session, schema: name }) => {
+    const applied = await appliedSteps(session).catch((caught: unknown) => {
+      if (troubleOf(caught) === "schema") return [];
+      throw caught;
+    });
+    return schemaRule({ schema: name, applied, steps: await readMigrations() });
+  },
+};
+
+export type SchemaFacts = {
+  schema: string;
+  applied: readonly AppliedStep[];
+  steps: readonly Pick<Migration, "version" | "name" | "text">[];
+};
+
+export function schemaRule({ schema: name, applied, steps }: SchemaFacts): Seen {
+  const version = applied.at(-1)?.version;
+  if (version === undefined) {
+    const fix = `${migrateHint(name)}. If it is installed elsewhere, name it with --schema.`;
+    return {
+      absent: true,
+      seen: "not installed",
+      findings: [error("Stint is not installed here", `schema ${name} has no table migration`, fix)],
+    };
+  }
+  const findings: Finding[] = [];
+  if (version < schemaVersion)
+    findings.push(
+      error(
+        "The schema is older than this release",
+        `schema ${name} is at version ${version}, this release needs ${schemaVersion}`,
+        `${migrateHint(name)}, then start the workers again.`,
+      ),
+    );
+  const newest = steps.at(-1)?.version ?? schemaVersion;
+  if (version > newest) findings.push(ahead(name, version, applied));
+  const have = new Set(applied.map((step) => step.version));
+  for (const step of steps) {
+    const there = applied.find((one) => one.version === step.version);
+    if (there === undefined && step.version < version)
+      findings.push(
+        error(
+          "A migration was left out",
+          `${step.version} ${step.name} is not applied, but a later one is`,
+          `${migrateHint(name)}.`,
+        ),
+      );
+    if (there !== undefined && there.checksum !== sha256(step.text))
+      findings.push(
+        warning(
+          "A migration was applied with another text than this release has",
+          `${step.version} ${step.name}`,
+          "Look at what the check drift says. If it says nothing, the difference does not matter.",
+        ),
+      );
+  }
+  return { seen: `schema ${name} at version ${version}, ${have.size} migrations`, findings };
+}
+
+function ahead(name: string, version: number, applied: readonly AppliedStep[]): Finding {
+  const oldest = Math.max(...applied.map((step) => step.oldestCode));
+  const what = `schema ${name} is at version ${version}, this release was written for ${schemaVersion}`;
+  const fix = "Upgrade the stint package of this process.";
+  return oldest > schemaVersion
+    ? error("The schema has moved on and no longer serves this release", what, fix)
+    : note("The schema is newer than this release, and still serves it", what, fix);
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}

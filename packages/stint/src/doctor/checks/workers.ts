@@ -1,0 +1,49 @@
+import { formatMs } from "../../model/duration.ts";
+import { lateLeases, workerFacts, type LateLease, type WorkerFacts } from "../../sql/doctor/workers.ts";
+import type { Check } from "../check.ts";
+import { counted, error, warning, type Finding, type Seen } from "../finding.ts";
+
+/** Whether the workers live, and are of one version. */
+export const workers: Check = {
+  name: "workers",
+  needsSchema: true,
+  look: async ({ session }) => workersRule(await workerFacts(session), await lateLeases(session)),
+};
+
+export function workersRule(found: readonly WorkerFacts[], late: readonly LateLease[]): Seen {
+  const findings: Finding[] = [];
+  for (const { id, host, pid, silentMs, holds } of found.filter((worker) => worker.silent))
+    findings.push(
+      warning(
+        "A worker is silent",
+        `${id} on ${host}, pid ${pid}, not heard of for ${formatMs(silentMs)}${holds ? "; it still holds jobs" : ""}`,
+        "If its process is gone, nothing need be done: its jobs are rescued when their leases run out, and the other workers forget it. " +
+          "If it runs, it hangs or has lost the database: look at its log.",
+      ),
+    );
+  const versions = [...new Set(found.filter((worker) => !worker.silent).map((worker) => worker.version))];
+  if (versions.length > 1)
+    findings.push(
+      warning(
+        "Workers of several versions run side by side",
+        versions.map((version) => `${version}: ${idsOf(found, version)}`).join("; "),
+        "Normal while a release rolls out. Otherwise deploy the newest everywhere.",
+      ),
+    );
+  for (const { worker, jobs, oldestMs } of late)
+    findings.push(
+      error(
+        "Leases ran out and nobody took the jobs back",
+        `${counted("job", jobs)} of worker ${worker}, overdue for ${formatMs(oldestMs)}`,
+        "Any running worker of this schema rescues them: start one, or look at why those that run cannot.",
+      ),
+    );
+  return { seen: `${counted("worker", found.length)}, ${counted("version", versions.length)}`, findings };
+}
+
+function idsOf(found: readonly WorkerFacts[], version: string): string {
+  const ids = found
+    .filter((worker) => !worker.silent && worker.version === version)
+    .map((worker) => worker.id);
+  return ids.length > 3 ? `${ids.slice(0, 3).join(", ")} and ${ids.length - 3} more` : ids.join(", ");
+}

@@ -1,0 +1,70 @@
+import { troubleOf } from "../db/sqlstate.ts";
+import { Session } from "../db/session.ts";
+import type { Connection } from "../db/connection.ts";
+import { maskUrl } from "../runtime/mask.ts";
+import type { Check, Subject } from "./check.ts";
+import { checks } from "./checks.ts";
+import { note, type Checked, type Finding, type Level } from "./finding.ts";
+
+export type Report = {
+  readonly checks: readonly Checked[];
+  readonly counts: Readonly<Record<Level, number>>;
+};
+
+export type ExamineOptions = Pick<Subject, "schema" | "kinds" | "patienceMs" | "uses"> & {
+  readonly connection: Connection;
+};
+
+/**
+ * Look at everything, one thing after the other, and change nothing. A check that cannot be done says so and does not keep the
+ * others from being done.
+ *
+ * @throws {DatabaseUnavailableError} There is no connection at all.
+ */
+export async function examine(options: ExamineOptions): Promise<Report> {
+  const { connection, schema, ...rest } = options;
+  const open = async (): Promise<Session> =>
+    await Session.open({ connection, schema, applicationName: "stint doctor" });
+  const session = await open();
+  try {
+    return await examineOn({ ...rest, schema, session, open });
+  } finally {
+    await session.end();
+  }
+}
+
+async function examineOn(subject: Subject): Promise<Report> {
+  const done: Checked[] = [];
+  let installed = true;
+  for (const check of checks) {
+    if (check.needsSchema && !installed) continue;
+    const seen = await checked(check, subject);
+    done.push(seen);
+    if (seen.absent === true) installed = false;
+  }
+  return { checks: done, counts: count(done.flatMap((one) => one.findings)) };
+}
+
+async function checked(check: Check, subject: Subject): Promise<Checked> {
+  try {
+    return { check: check.name, ...(await check.look(subject)) };
+  } catch (error) {
+    return { check: check.name, seen: "could not be looked at", findings: [undone(check.name, error)] };
+  }
+}
+
+function undone(name: string, error: unknown): Finding {
+  const message = maskUrl(error instanceof Error ? error.message : String(error));
+  const refused = (error as { code?: unknown } | null)?.code === "42501";
+  const fix = refused
+    ? "Run it as the owner of the schema, or as a role that is a member of pg_monitor."
+    : troubleOf(error) === "connection"
+      ? "Run it again; if it stays, look into the server's log."
+      : "Run it again with --verbose, and report it if it stays.";
+  return note(`The check "${name}" could not be done`, message, fix);
+}
+
+function count(findings: readonly Finding[]): Record<Level, number> {
+  const of = (level: Level): number => findings.filter((finding) => finding.level === level).length;
+  return { error: of("error"), warning: of("warning"), note: of("note") };
+}

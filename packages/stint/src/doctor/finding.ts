@@ -1,0 +1,39 @@
+/** How bad it is: an error stops work or loses it, a warning will, a note is worth knowing. */
+export type Level = "error" | "warning" | "note";
+
+export type Finding = {
+  readonly level: Level;
+  /** What is wrong, in one sentence. */
+  readonly title: string;
+  /** Which thing. */
+  readonly what: string;
+  /** What to do, with the exact statement or option. */
+  readonly fix: string;
+};
+
+/** What one check saw: a word about the facts, also where nothing is wrong, and what is. */
+export type Seen = {
+  readonly seen: string;
+  readonly findings: readonly Finding[];
+  /** There is no installation to ask the other checks of. */
+  readonly absent?: true;
+};
+
+export type Checked = Seen & { readonly check: string };
+
+export function error(title: string, what: string, fix: string): Finding {
+  return { level: "error", title, what, fix };
+}
+
+export function warning(title: string, what: string, fix: string): Finding {
+  return { level: "warning", title, what, fix };
+}
+
+export function note(title: string, what: string, fix: string): Finding {
+  return { level: "note", title, what, fix };
+}
+
+/** How many, in words: `one("worker", 2)` is "2 workers". */
+export function counted(word: string, count: number): string {
+  return `${count} ${word}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,99 @@
+import type { Run } from "../../db/db.ts";
+import { statement } from "../../db/statement.ts";
+
+export type ServerFacts = {
+  /** As in 170002. */
+  version: number;
+  versionText: string;
+  standby: boolean;
+  readOnly: boolean;
+  /** May see what the sessions of other roles do. */
+  seesAll: boolean;
+};
+
+const selectServer = statement(
+  "doctor-server",
+  `
+  select
+    current_setting('server_version_num')::integer as version,
+    current_setting('server_version') as "versionText",
+    pg_is_in_recovery() as standby,
+    current_setting('default_transaction_read_only')::boolean as "readOnly",
+    pg_has_role(current_user, 'pg_read_all_stats', 'usage') as "seesAll"`,
+);
+
+export async function serverFacts(db: Run): Promise<ServerFacts> {
+  const [row] = (await db.run(selectServer, [])) as ServerFacts[];
+  if (row === undefined) throw new Error("the server said nothing about itself");
+  return row;
+}
+
+const selectSettings = statement(
+  "doctor-settings",
+  `
+  select name, setting, unit
+  from pg_settings
+  where name = any ($1)`,
+);
+
+export type Setting = { name: string; setting: string; unit: string | null };
+
+/** As the server has them for everybody who sets nothing else. */
+export async function settingsNamed(db: Run, names: readonly string[]): Promise<Setting[]> {
+  return (await db.run(selectSettings, [names])) as Setting[];
+}
+
+/** Sent as it is, to be timed and to see which connection of the server answers. */
+export const whoAndWhen = statement(
+  "doctor-clock",
+  `select pg_backend_pid() as pid, (extract(epoch from clock_timestamp()) * 1000)::float8 as at, current_setting('TimeZone') as zone`,
+);
+
+export const notify = statement("doctor-notify", `select pg_notify($1, '')`);
+
+export type ConnectionFacts = {
+  most: number;
+  /** Kept for superusers and, from Postgres 16 on, for roles that are given some. */
+  reserved: number;
+  used: number;
+  ours: number;
+  /** Of the role and of the database; null without one. */
+  roleMost: number | null;
+  roleUsed: number;
+  databaseMost: number | null;
+  databaseUsed: number;
+  /** Processes that run workers. */
+  processes: number;
+};
+
+const selectConnections = statement(
+  "doctor-connections",
+  `
+  select
+    current_setting('max_connections')::integer as most,
+    (current_setting('superuser_reserved_connections')::integer
+      + coalesce(current_setting('reserved_connections', true), '0')::integer) as reserved,
+    count(*)::integer as used,
+    count(*) filter (where starts_with(application_name, 'stint'))::integer as ours,
+    (select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user) as "roleMost",
+    count(*) filter (where usename = current_user)::integer as "roleUsed",
+    (select nullif(datconnlimit, -1) from pg_database where datname = current_database()) as "databaseMost",
+    count(*) filter (where datname = current_database())::integer as "databaseUsed",
+    $1::integer as processes
+  from pg_stat_activity
+  where backend_type = 'client backend'`,
+);
+
+export async function connectionFacts(db: Run, processes: number): Promise<ConnectionFacts> {
+  const [row] = (await db.run(selectConnections, [processes])) as ConnectionFacts[];
+  if (row === undefined) throw new Error("the server said nothing about its connections");
+  return row;
+}
+
+const selectNotifications = statement("doctor-notifications", `select pg_notification_queue_usage() as used`);
+
+/** How full the queue of notifications is, from 0 to 1. All databases of the server share it. */
+export async function notificationsUsed(db: Run): Promise<number> {
+  const [row] = await db.run(selectNotifications, []);
+  return (row?.["used"] as number | undefined) ?? 0;
+}

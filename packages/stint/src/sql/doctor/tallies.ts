@@ -1,0 +1,53 @@
+import type { Run } from "../../db/db.ts";
+import { statement } from "../../db/statement.ts";
+
+const selectSize = statement(
+  "doctor-job-bytes",
+  `select (pg_relation_size('stint.job') + pg_relation_size('stint.history_dead'))::float8 as bytes`,
+);
+
+/** How much would have to be read to count the live and the dead jobs. */
+export async function countableBytes(db: Run): Promise<number> {
+  const [row] = await db.run(selectSize, []);
+  return (row?.["bytes"] as number | undefined) ?? Number.POSITIVE_INFINITY;
+}
+
+export type WrongTally = { queue: string; kind: string; priority: number; tallied: string; counted: string };
+
+// In one statement, and so in one snapshot: what others do meanwhile is in both or in neither.
+const selectWrong = statement(
+  "doctor-tallies",
+  `
+  with counted as (
+    select
+      queue, kind, priority,
+      count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'ready') as ready,
+      count(*) filter (where state = 'running') as running, count(*) filter (where state = 'retrying') as retrying,
+      count(*) filter (where state = 'parked') as parked, count(*) filter (where state = 'dead') as dead
+    from (
+      select queue, kind, priority, state from stint.job
+      union all
+      select queue, kind, priority, state from stint.history where state = 'dead'
+    ) jobs
+    group by queue, kind, priority
+  ), both_sides as (
+    select
+      queue, kind, priority,
+      format('%s scheduled, %s ready, %s running, %s retrying, %s parked, %s dead', coalesce(d.scheduled, 0), coalesce(d.ready, 0),
+        coalesce(d.running, 0), coalesce(d.retrying, 0), coalesce(d.parked, 0), coalesce(d.dead, 0)) as tallied,
+      format('%s scheduled, %s ready, %s running, %s retrying, %s parked, %s dead', coalesce(c.scheduled, 0), coalesce(c.ready, 0),
+        coalesce(c.running, 0), coalesce(c.retrying, 0), coalesce(c.parked, 0), coalesce(c.dead, 0)) as counted
+    from stint.depth d
+    full join counted c using (queue, kind, priority)
+  )
+  select queue, kind, priority, tallied, counted
+  from both_sides
+  where tallied <> counted
+  order by queue, kind, priority
+  limit 10`,
+);
+
+/** Where the tallies say something else than the tables. Counts every live and every dead job. */
+export async function wrongTallies(db: Run): Promise<WrongTally[]> {
+  return (await db.run(selectWrong, [])) as WrongTally[];
+}

@@ -1,0 +1,55 @@
+import type { Run } from "../../db/db.ts";
+import { statement } from "../../db/statement.ts";
+
+export type WorkerFacts = {
+  id: string;
+  host: string;
+  pid: number;
+  version: string;
+  queues: string[];
+  /** Not asleep on purpose, and not heard of for longer than it should be. */
+  silent: boolean;
+  silentMs: number;
+  /** Jobs that stand under its name. */
+  holds: boolean;
+};
+
+// A worker says that it lives every 25 s.
+const selectWorkers = statement(
+  "doctor-workers",
+  `
+  select
+    w.id, w.host, w.pid, w.version, array(select jsonb_object_keys(w.pools)) as queues,
+    not w.asleep and w.seen_at < clock_timestamp() - interval '1 minute' as silent,
+    (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
+    exists (select from stint.job j where j.state = 'running' and j.worker = w.id) as holds
+  from stint.worker w
+  order by w.started_at, w.id
+  limit 1000`,
+);
+
+export async function workerFacts(db: Run): Promise<WorkerFacts[]> {
+  return (await db.run(selectWorkers, [])) as WorkerFacts[];
+}
+
+export type LateLease = { worker: string; jobs: number; oldestMs: number };
+
+const selectLate = statement(
+  "doctor-late-leases",
+  `
+  select coalesce(worker, '?') as worker, count(*)::integer as jobs,
+    (extract(epoch from clock_timestamp() - min(lease_until)) * 1000)::float8 as "oldestMs"
+  from (
+    select worker, lease_until from stint.job
+    where state = 'running' and lease_until < clock_timestamp() - interval '1 minute'
+    order by lease_until
+    limit 1000
+  ) late
+  group by worker
+  order by 3 desc`,
+);
+
+/** Running jobs whose lease ran out a while ago and that nobody took back. */
+export async function lateLeases(db: Run): Promise<LateLease[]> {
+  return (await db.run(selectLate, [])) as LateLease[];
+}

@@ -1,0 +1,201 @@
+import { expect, test } from "vitest";
+import { sparkline, rate } from "#stint/cli/figures.js";
+import { draw, drawOnce, type Frame } from "#stint/cli/top/draw.js";
+import { group, type Snapshot } from "#stint/cli/top/snapshot.js";
+import { firstView, press, type Key, type View } from "#stint/cli/top/view.js";
+import type { JobRow, QueueHealth } from "#stint/inspect/types.js";
+
+const at = new Date("2027-01-31T12:00:00Z");
+const none = { p50: null, p95: null, p99: null };
+const rates = { arrived: 0, claimed: 0, ended: 0, succeeded: 0, failed: 0, retried: 0, dead: 0 };
+const depth = { scheduled: 0, ready: 0, running: 0, retrying: 0, parked: 0, dead: 0 };
+
+function queue(name: string, more: Partial<QueueHealth> = {}): QueueHealth {
+  return {
+    queue: name,
+    depth,
+    oldestReadyMs: null,
+    targetMs: 60_000,
+    breachInMs: null,
+    rates,
+    drainMs: null,
+    retryShare: null,
+    oldestDeadMs: null,
+    wait: none,
+    run: none,
+    slots: { busy: 0, total: 4 },
+    workers: 1,
+    recent: [],
+    ...more,
+  };
+}
+
+function snapshot(queues: readonly QueueHealth[], more: Partial<Snapshot> = {}): Snapshot {
+  const health = { at, queues, total: depth, workers: 1, slow: 0, unserved: [] };
+  return { health, kinds: [], slow: [], workers: [], dead: [], ...more };
+}
+
+const plain = { width: undefined, dye: (text: string) => text };
+const about = { schema: "stint", trouble: undefined };
+const mail = queue("mail", {
+  depth: { ...depth, ready: 112, running: 8, dead: 3 },
+  oldestReadyMs: 75_000,
+  breachInMs: 0,
+  rates: { ...rates, arrived: 12.34, ended: 0.4 },
+  drainMs: 280_000,
+  retryShare: 0.25,
+  slots: { busy: 8, total: 8 },
+  recent: [0, 1, 4, 8].map((ended) => ({ at, arrived: 0, ended, ready: 0 })),
+});
+
+function shown(data: Snapshot, view: Partial<View> = {}, columns = 200, rows = 24): Frame {
+  const size = { columns, rows };
+  return draw({ ...plain, width: columns }, data, { ...firstView, ...view }, size, about);
+}
+
+test("a queue is one row: its breach, age, depth, slots and rates", () => {
+  const { lines } = shown(snapshot([mail, queue("ocr")]));
+
+  expect(lines[2]).toMatch(
+    /^ {3}QUEUE +BREACH IN +OLDEST +READY +RUNNING +DEAD +SLOTS +IN\/S +OUT\/S +OUT, 30 MIN/,
+  );
+  expect(lines[3]).toMatch(/^> {2}mail +over +1m 15s of 1m +112 +8 +3 +8\/8 +12 +0\.4 +▁▂▅█ +4m 40s +25%/);
+  expect(lines[4]).toMatch(/^ {3}ocr +- +- +0 +0 +0 +0\/4 +0 +0 */);
+});
+
+test.each([
+  [200, 24],
+  [80, 24],
+  [40, 10],
+  [20, 5],
+])("on %d × %d nothing is wider or higher than the terminal", (columns, rows) => {
+  const many = Array.from({ length: 60 }, (_, index) => queue(`queue-with-a-long-name-${index}`));
+
+  const { lines } = shown(snapshot([mail, ...many]), {}, columns, rows);
+
+  expect(lines.length).toBeLessThanOrEqual(rows);
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
+});
+
+test("the chosen row stays in sight", () => {
+  const many = Array.from({ length: 60 }, (_, index) => queue(`q${index}`));
+
+  const { lines, rows } = shown(snapshot(many), { cursor: 59 }, 80, 12);
+
+  expect(rows).toHaveLength(60);
+  expect(lines.find((line) => line.startsWith(">"))).toMatch(/^> {2}q59 /);
+  expect(shown(snapshot(many), { cursor: 5 }, 80, 24).lines[3]).toMatch(/^ {3}q0 /);
+});
+
+test("names from the database cannot steer the terminal", () => {
+  const evil = queue("\u001b[2J\u001b]0;owned\u0007mail\nforged");
+
+  const { lines } = shown(snapshot([evil], { dead: [] }));
+
+  expect(lines.join("\n")).not.toContain("\u001b");
+  expect(lines[3]).toMatch(/^> {2}mail forged /);
+});
+
+test("a filter keeps the rows that contain it, and says when none does", () => {
+  const data = snapshot([mail, queue("ocr"), queue("Mailbox")]);
+
+  expect(shown(data, { filter: "MAIL" }).rows).toEqual(["mail", "Mailbox"]);
+  expect(shown(data, { filter: "zz" }).lines.join("\n")).toContain("Nothing fits the filter.");
+});
+
+test("trouble, a pause and unserved kinds are said in words", () => {
+  const unserved = [{ kind: "lost", queue: "q", oldestReadyMs: 1 }];
+  const data = snapshot([mail]);
+  const { lines } = draw(
+    plain,
+    { ...data, health: { ...data.health, unserved, slow: 2 } },
+    { ...firstView, paused: true },
+    { columns: 200, rows: 24 },
+    { schema: "stint", trouble: "the database is away" },
+  );
+
+  expect(lines[0]).toContain(" paused ");
+  expect(lines[0]).toContain("2 slow, unserved: lost");
+  expect(lines.join("\n")).toContain("Not fresh: the database is away");
+});
+
+test.each(["queues", "queue", "dead", "workers", "slow", "help"] as const)(
+  "an empty screen %s draws",
+  (screen) => {
+    expect(shown(snapshot([]), { screen }).lines).toHaveLength(24);
+  },
+);
+
+test("without a terminal the queues are printed whole", () => {
+  const lines = drawOnce(plain, snapshot([mail, queue("ocr")]));
+
+  expect(lines).toHaveLength(5);
+  expect(lines[0]).toBe("1 worker, 8/12 slots busy, 0 ready, 0 running");
+});
+
+const rows = ["mail", "ocr", "import"];
+function keys(...pressed: readonly (string | Key)[]): View | undefined {
+  return pressed.reduce<View | undefined>(
+    (view, key) =>
+      view &&
+      press(view, typeof key === "string" ? { name: /\w/.test(key) ? key : undefined, sequence: key } : key, {
+        rows,
+      }),
+    firstView,
+  );
+}
+
+test("keys move, open, go back and quit", () => {
+  expect(keys("j", "down", "down", "down")).toMatchObject({ cursor: 2 });
+  expect(keys("k")).toMatchObject({ cursor: 0 });
+  expect(keys("j", "return")).toMatchObject({ screen: "queue", queue: "ocr", cursor: 0 });
+  expect(keys("j", "return", "escape")).toMatchObject({ screen: "queues", queue: undefined });
+  expect(keys("d")).toMatchObject({ screen: "dead" });
+  expect(keys("w")).toMatchObject({ screen: "workers" });
+  expect(keys("s")).toMatchObject({ screen: "slow" });
+  expect(keys("?")).toMatchObject({ screen: "help" });
+  expect(keys("?", "?")).toMatchObject({ screen: "queues" });
+  expect(keys("p")).toMatchObject({ paused: true });
+  expect(keys("p", "p")).toMatchObject({ paused: false });
+  expect(keys("q")).toBeUndefined();
+  expect(keys({ name: "c", ctrl: true })).toBeUndefined();
+});
+
+test("while a filter is typed, letters are letters", () => {
+  expect(keys("/", "q", "d")).toMatchObject({ typing: true, filter: "qd", screen: "queues" });
+  expect(keys("/", "q", "backspace", "o", "return")).toMatchObject({ typing: false, filter: "o" });
+  expect(keys("/", "q", "return", "escape")).toMatchObject({ filter: "", screen: "queues" });
+  expect(keys("/", "q", "escape")).toMatchObject({ typing: false, filter: "" });
+  expect(keys("/", "\u001b[31m")).toMatchObject({ filter: "" });
+  expect(keys("/", { name: "c", ctrl: true })).toBeUndefined();
+});
+
+test("dead jobs that died of the same thing are one group, whatever their numbers", () => {
+  const job = (id: string, kind: string, message: string, minute: number): JobRow =>
+    ({
+      id,
+      kind,
+      queue: "q",
+      reason: null,
+      error: { name: "Error", message },
+      finishedAt: new Date(minute * 60_000),
+    }) as JobRow;
+
+  expect(
+    group([
+      job("a", "mail", "no payment 17", 1),
+      job("b", "ocr", "torn page", 9),
+      job("c", "mail", "no payment 4711", 3),
+    ]),
+  ).toMatchObject([
+    { kind: "mail", error: "Error: no payment …", count: 2, example: "c", latest: new Date(180_000) },
+    { kind: "ocr", count: 1 },
+  ]);
+});
+
+test("bars and rates are short and never hide that something happened", () => {
+  expect(sparkline([0, 0.001, 100], 10)).toBe("▁▂█");
+  expect(sparkline([0, 0], 10)).toBe("▁▁");
+  expect(sparkline([1, 2, 3, 4], 2)).toBe("▆█");
+  expect([0, 0.01, 0.44, 12.3, 999.9, 3_400].map(rate)).toEqual(["0", "<0.1", "0.4", "12", "1.0k", "3.4k"]);
+});

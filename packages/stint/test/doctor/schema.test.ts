@@ -1,0 +1,182 @@
+import { expect, test } from "vitest";
+import { adminClient, freshSchemaName, query } from "../support/database.ts";
+import { freshSchema } from "../support/fresh.ts";
+import { all, healthyServer, lookAt, of } from "./support.ts";
+
+const server = healthyServer();
+
+test("a healthy installation is green, and the doctor leaves nothing behind", async () => {
+  const fresh = await freshSchema(server.url());
+  const schemas = async (): Promise<unknown[]> =>
+    await fresh.sql("select nspname from pg_namespace order by 1");
+  const before = await schemas();
+
+  const report = await lookAt(fresh);
+
+  expect(all(report)).toEqual([]);
+  expect(report.checks.length).toBeGreaterThan(14);
+  expect(await schemas()).toEqual(before);
+});
+
+test("a schema that is not there is the only thing said of it", async () => {
+  const report = await lookAt({ url: server.url(), schema: freshSchemaName() });
+
+  expect(of(report, "schema")).toMatchObject([
+    {
+      level: "error",
+      title: "Stint is not installed here",
+      fix: expect.stringContaining("npx stint migrate"),
+    },
+  ]);
+  expect(report.checks.map((one) => one.check)).not.toContain("drift");
+});
+
+test("a schema of an older release is an error with the way to migrate", async () => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql("delete from stint.migration where version = (select max(version) from stint.migration)");
+
+  expect(of(await lookAt(fresh), "schema")).toMatchObject([
+    { level: "error", title: "The schema is older than this release" },
+  ]);
+});
+
+test.each([
+  [0, "note", "The schema is newer than this release, and still serves it"],
+  [999, "error", "The schema has moved on and no longer serves this release"],
+])("a schema of a newer release that serves code from %d on is a %s", async (oldest, level, title) => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql("insert into stint.migration values (999, 'future', $1, '')", [oldest]);
+
+  expect(of(await lookAt(fresh), "schema")).toMatchObject([{ level, title }]);
+});
+
+test("an applied migration with another text is told", async () => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql("update stint.migration set checksum = 'other' where version = 2");
+
+  expect(of(await lookAt(fresh), "schema")).toMatchObject([{ level: "warning", what: "2 enqueue" }]);
+});
+
+test.each([
+  [
+    "drop index stint.job_due",
+    "error",
+    "An index is missing",
+    "index job_due",
+    "create index concurrently job_due on",
+  ],
+  [
+    "alter table stint.job drop column reason cascade",
+    "error",
+    "Part of the schema is missing",
+    "column job.reason",
+    "stint migrate --sql",
+  ],
+  [
+    "alter table stint.job alter column priority set default 5",
+    "error",
+    "Part of the schema was changed",
+    "column job.priority",
+    "Put it back",
+  ],
+  [
+    "alter table stint.job drop constraint job_is_live",
+    "error",
+    "Part of the schema is missing",
+    "constraint job_is_live of table job",
+    "stint migrate",
+  ],
+  [
+    "create or replace function stint.append_attempt(log jsonb, entry jsonb) returns jsonb language sql as 'select null::jsonb'",
+    "error",
+    "Part of the schema was changed",
+    "function append_attempt",
+    "create or replace function",
+  ],
+  [
+    "create index mine on stint.job (tenant)",
+    "note",
+    "The schema holds something that Stint did not put there",
+    "index mine",
+    "Drop it unless you need it",
+  ],
+  [
+    "alter table stint.job reset (autovacuum_vacuum_threshold)",
+    "warning",
+    "Storage settings of a table were changed",
+    "table job has",
+    "set (autovacuum_vacuum_threshold=2000)",
+  ],
+  [
+    "alter table stint.worker set (autovacuum_freeze_max_age = 100000)",
+    "warning",
+    "Storage settings of a table were changed",
+    "table worker has",
+    "reset (autovacuum_freeze_max_age)",
+  ],
+])("drift: %s", async (change, level, title, what, fix) => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql(change);
+
+  expect(of(await lookAt(fresh), "drift")).toContainEqual({
+    level,
+    title,
+    what: expect.stringContaining(what),
+    fix: expect.stringContaining(fix),
+  });
+});
+
+test.each([
+  "drop index stint.job_due",
+  "drop index stint.job_dedupe",
+  "drop index stint.history_key",
+  "alter table stint.job reset (autovacuum_vacuum_threshold), set (fillfactor = 90)",
+])("the fix of drift by %s repairs it", async (change) => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql(change);
+
+  const findings = of(await lookAt(fresh), "drift");
+  // Those of the partitions come back with that of the whole table.
+  const finding = findings.find((one) => one.what === "index history_key") ?? findings[0];
+  await query(finding!.fix.replace(/^[^:]+: /, ""), [], fresh.url);
+
+  expect(of(await lookAt(fresh), "drift")).toEqual([]);
+});
+
+test("an invalid index is found, and its fix repairs it", async () => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql(
+    "insert into stint.audit (id, actor, action, job_id) select gen_random_uuid(), 'a', 'b', gen_random_uuid() from generate_series(1, 2)",
+  );
+  await fresh.sql("create unique index concurrently twice on stint.audit (actor)").catch(() => undefined);
+
+  const [finding] = of(await lookAt(fresh), "indexes");
+
+  expect(finding).toMatchObject({ level: "error", what: "index twice of table audit" });
+  await fresh.sql("delete from stint.audit");
+  await query(finding!.fix.replace(/^[^:]+: /, ""), [], fresh.url);
+  expect(of(await lookAt(fresh), "indexes")).toEqual([]);
+});
+
+test("a role without the right to create schemas gets a note, and all other checks", async () => {
+  const fresh = await freshSchema(server.url());
+  const role = `reader_${fresh.schema}`;
+  await fresh.sql(`create role "${role}" login password 'secret'`);
+  await fresh.sql(`grant usage on schema "${fresh.schema}" to "${role}"`);
+  await fresh.sql(`grant select on all tables in schema "${fresh.schema}" to "${role}"`);
+  const url = new URL(fresh.url);
+  [url.username, url.password] = [role, "secret"];
+
+  const report = await lookAt(fresh, { url: url.href });
+
+  expect(of(report, "drift")).toMatchObject([
+    { level: "note", title: 'The check "drift" could not be done', fix: expect.stringContaining("owner") },
+  ]);
+  expect(of(report, "server")).toMatchObject([{ level: "note", fix: expect.stringContaining("pg_monitor") }]);
+  expect(report.counts.error).toBe(0);
+  expect(report.checks.map((one) => one.check)).toContain("lease");
+  const admin = await adminClient(fresh.url);
+  await admin.query(`drop owned by "${role}"`);
+  await admin.query(`drop role "${role}"`);
+  await admin.end();
+});

@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+import { adminClient, query } from "../support/database.ts";
+import { freshSchema } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
+import { healthyServer, lookAt, of } from "./support.ts";
+
+const server = healthyServer();
+
+test("dead rows that vacuum does not clear away are told", async () => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql("alter table stint.audit set (autovacuum_enabled = off)");
+  await fresh.sql(
+    "insert into stint.audit (id, actor, action, job_id) select gen_random_uuid(), 'a', 'b', gen_random_uuid() from generate_series(1, 30000)",
+  );
+  await fresh.sql("delete from stint.audit");
+  expect(of(await lookAt(fresh), "vacuum")).toMatchObject([
+    { level: "error", what: "table audit", fix: expect.stringContaining("reset (autovacuum_enabled);") },
+  ]);
+  // As autovacuum would find it whose every worker is busy: a vacuum that is held up.
+  const admin = await adminClient(fresh.url);
+  await admin.query("alter system set autovacuum_naptime = '1h'");
+  await admin.query("select pg_reload_conf()");
+  await fresh.sql("alter table stint.audit reset (autovacuum_enabled)");
+  await until(async () =>
+    of(await lookAt(fresh), "vacuum").some((one) => one.title === "Vacuum is far behind"),
+  );
+
+  await query(`vacuum "${fresh.schema}".audit`, [], fresh.url);
+
+  await until(async () => of(await lookAt(fresh), "vacuum").length === 0);
+  await admin.query("alter system reset autovacuum_naptime");
+  await admin.query("select pg_reload_conf()");
+  await admin.end();
+});
+
+test("missing partitions and rows that no day took are told, and the fix makes them", async () => {
+  const fresh = await freshSchema(server.url());
+  const days = await fresh.sql<{ name: string }>(
+    "select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'stint.history_done'::regclass and c.relname ~ '[0-9]{8}$'",
+  );
+  expect(days.length).toBeGreaterThan(2);
+  for (const { name } of days) await fresh.sql(`drop table stint.${name}`);
+
+  const [finding] = of(await lookAt(fresh), "history");
+  expect(finding).toMatchObject({ level: "warning", what: "today has none" });
+  await query(finding!.fix.replace(/^.*By hand: /, ""), [], fresh.url);
+  expect(of(await lookAt(fresh), "history")).toEqual([]);
+
+  await fresh.sql(
+    `insert into stint.history
+       (id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, epoch, run, payload)
+     values (gen_random_uuid(), 'k', 'q', 'succeeded', 0, now(), now(), now() - interval '1 year', 1, 0, 0, 1, 1, '{}')`,
+  );
+  expect(of(await lookAt(fresh), "history")).toMatchObject([
+    { level: "note", what: "1 row in table history_done_rest" },
+  ]);
+});
+
+test("a sequence that runs out is told", async () => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql("create sequence stint.mine as integer");
+  await fresh.sql("select setval('stint.mine', 2000000000)");
+
+  expect(of(await lookAt(fresh), "numbers")).toMatchObject([
+    { level: "error", what: "sequence mine: 93 % are used", fix: expect.stringContaining(`"mine" restart;`) },
+  ]);
+});
+
+test("tallies that are not what the tables hold are told, and the fix counts anew", async () => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
+  expect(of(await lookAt(fresh), "tallies")).toEqual([]);
+  await fresh.sql("delete from stint.job");
+
+  const [finding] = of(await lookAt(fresh), "tallies");
+
+  expect(finding).toMatchObject({
+    level: "warning",
+    what: expect.stringMatching(
+      /^queue mail, kind send-receipt, priority 0: tallied .* 1 ready.* there are .* 0 ready/,
+    ),
+  });
+  await query(finding!.fix.replace(/^.*Count anew: /, ""), [], fresh.url);
+  expect(of(await lookAt(fresh), "tallies")).toEqual([]);
+});

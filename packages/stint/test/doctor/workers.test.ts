@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { registerWorker } from "#stint/sql/workers.js";
+import type { KindView } from "#stint/inspect/types.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { healthyServer, lookAt, of } from "./support.ts";
+
+const server = healthyServer();
+
+async function worker(
+  fresh: Fresh,
+  id: string,
+  version = "1.0.0",
+  kinds: readonly string[] = [],
+): Promise<void> {
+  await registerWorker(fresh.db, { id, host: "web-1", pid: 42, version, pools: { mail: 3 }, kinds });
+}
+
+test("a worker that fell silent is told, one that sleeps on purpose is not", async () => {
+  const fresh = await freshSchema(server.url());
+  for (const id of ["lives", "silent", "asleep"]) await worker(fresh, id);
+  await fresh.sql(
+    "update stint.worker set seen_at = now() - interval '5 minutes', asleep = id = 'asleep' where id <> 'lives'",
+  );
+
+  expect(of(await lookAt(fresh), "workers")).toMatchObject([
+    {
+      level: "warning",
+      title: "A worker is silent",
+      what: expect.stringContaining("silent on web-1, pid 42, not heard of for 5m"),
+    },
+  ]);
+});
+
+test("workers of two versions are told", async () => {
+  const fresh = await freshSchema(server.url());
+  await worker(fresh, "old", "1.0.0");
+  await worker(fresh, "new", "1.1.0");
+
+  expect(of(await lookAt(fresh), "workers")).toMatchObject([
+    { level: "warning", what: "1.0.0: old; 1.1.0: new" },
+  ]);
+});
+
+test("jobs that wait for a kind nobody serves are an error until somebody does", async () => {
+  const fresh = await freshSchema(server.url());
+  const stint = fresh.client();
+  await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
+  await fresh.sql("update stint.job set run_at = now() - interval '3 minutes'");
+  await stint.close();
+
+  expect(of(await lookAt(fresh), "kinds")).toMatchObject([
+    { level: "error", what: expect.stringContaining("kind send-receipt in queue mail, the oldest for 3m") },
+  ]);
+
+  await worker(fresh, "helps", "1.0.0", ["send-receipt"]);
+  expect(of(await lookAt(fresh), "kinds")).toEqual([]);
+});
+
+test("leases that ran out and that nobody took back are an error", async () => {
+  const fresh = await freshSchema(server.url());
+  await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
+  await fresh.sql(
+    "update stint.job set state = 'running', lease_id = gen_random_uuid(), lease_until = now() - interval '10 minutes', worker = 'gone'",
+  );
+
+  expect(of(await lookAt(fresh), "workers")).toMatchObject([
+    { level: "error", what: expect.stringContaining("1 job of worker gone, overdue for 10m") },
+  ]);
+});
+
+test("advice about a lease is passed on", async () => {
+  const fresh = await freshSchema(server.url());
+  const kind = {
+    kind: "ocr",
+    leaseAdvice: "Give it a lease of 2m: 1 % of its attempts last longer than 40s.",
+  } as KindView;
+
+  expect(of(await lookAt(fresh, { kinds: [kind] }), "lease")).toMatchObject([
+    { level: "warning", what: "kind ocr", fix: kind.leaseAdvice },
+  ]);
+});
