@@ -50,6 +50,8 @@ async function openServer(given: string | undefined, say: (line: string) => void
   say(
     `Postgres (pid ${server.pid}) listens on port ${server.port}; data in ${server.dataDir}, removed at the end`,
   );
+  // Made up for this run and gone with it, so it may be shown.
+  say(`For the command line: export DATABASE_URL=${server.url}`);
   return { url: server.url, name: "embedded Postgres", keeps: false, close: async () => server.stop() };
 }
 

@@ -38,7 +38,7 @@ export const writeStudyGuide = defineJob("write-study-guide", {
 export const readPage = defineJob("read-page", {
   queue: "ocr",
   payload: z.object({ scanId: z.string(), file: z.string(), reader: z.string() }),
-  timeout: "5s",
+  timeout: "20s",
 });
 
 export const notify = defineJob("notify", {

@@ -1,6 +1,7 @@
 /** `npm start`: a small study platform at work. Read this file from top to bottom; README.md says what to look at. */
 import { createWriteStream } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { createDashboard, serveDashboard } from "@stint/dashboard";
 import { createStint, exponential, jsonLogger, silentLogger } from "stint";
 import { openDatabase, stintSchema } from "./database.ts";
 import { Feed } from "./feed.ts";
@@ -53,13 +54,20 @@ print(
     .join(", ")}`,
 );
 
+// ---- The dashboard, for this machine only -------------------------------------------------------
+
+const dashboard = createDashboard({ stint, environment: { name: "demo" }, logger: silentLogger });
+const served = await serveDashboard(dashboard, { port: 4000, orAnyPort: true });
+print(`The dashboard is at ${served.url}`);
+print(`In another terminal: npx stint --schema ${stintSchema} top`);
+
 // ---- Readers, a helper to be killed, and something to look at -----------------------------------
 
 const interrupt = listenForInterrupts();
 const producer = new Producer(database.pool, stint, feed);
 const story = new RescueStory({ url: database.url, feed, watch, worker });
 const screen = openScreen({
-  title: `Stint · a small study platform on ${database.name}`,
+  title: `Stint · a small study platform on ${database.name} · ${served.url}`,
   feed,
   look: async () => await lookAt(stint, watch),
   helper: () => story.line,
@@ -90,6 +98,8 @@ print(
 
 const { lines, addsUp } = await summarize(database.pool);
 for (const line of ["", ...lines]) print(line);
+await served.close();
+await dashboard.close();
 await stint.close();
 await database.close();
 log?.end();

@@ -90,7 +90,9 @@ export class Producer {
   };
 
   readonly #scanPage: Deed = async (tx) => {
-    const file = `${this.#deeds % 17 === 0 ? "blank" : "page"}-${this.#deeds}.jpg`;
+    // Some pages are empty, and cannot be read; some are maps, and take long.
+    const sort = this.#deeds % 17 === 0 ? "blank" : this.#deeds % 67 === 0 ? "map" : "page";
+    const file = `${sort}-${this.#deeds}.jpg`;
     const scanId = await insert(tx, "insert into study_demo.scan (file) values ($1)", [file]);
     await enqueueWithReceipt(this.#stint, tx, [entry(readPage, { scanId, file, reader: oneOf(readers) })]);
   };

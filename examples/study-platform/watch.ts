@@ -57,6 +57,9 @@ export class Watch {
     worker.on("leaseLost", ({ kind }) => {
       this.#feed.add("bad", `${kind}: the lease was lost, and the late outcome refused`);
     });
+    worker.on("slow", ({ kind, ms }) =>
+      this.#feed.add("wait", `${kind}: running for ${(ms / 1_000).toFixed(1)} s, which is slow for its kind`),
+    );
     worker.on("blocked", ({ ms }) =>
       this.#feed.add("wait", `the event loop stood still for ${Math.round(ms)} ms`),
     );

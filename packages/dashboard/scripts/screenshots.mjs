@@ -1,0 +1,92 @@
+/**
+ * The pictures of docs/images, from the demo as it runs: `npm start` in one terminal, and after some minutes
+ * `npm run screenshots` in another, with the dashboard's address if it is not the usual one.
+ *
+ * It replays some of the demo's dead jobs: else Operations would be empty.
+ */
+import { stat } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const home = process.argv[2] ?? "http://127.0.0.1:4000/";
+const folder = fileURLToPath(new URL("../../../docs/images/", import.meta.url));
+const desk = { width: 1440, height: 900 };
+const phone = { width: 390, height: 844 };
+const mostBytes = 200_000;
+
+const browser = await chromium.launch({
+  executablePath: process.env["STINT_TEST_BROWSER"] ?? "/usr/bin/chromium",
+  args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+});
+try {
+  await picture("health", "");
+  await picture("health-dark", "", { colorScheme: "dark" });
+  await picture("health-phone", "", { viewport: phone });
+  await picture("queues", "queues");
+  await picture("queue", "queues/embedding");
+  await picture("workers", "workers");
+  await picture("jobs", "jobs?state=retrying,running,dead");
+  await picture("dead", "dead");
+  await picture("job", `jobs/${await rescuedJob()}`);
+  await replaySome();
+  await picture("operations", "operations");
+  await untilSomethingIsSlow();
+  await picture("slow", "slow");
+} finally {
+  await browser.close();
+}
+
+/** A fresh page each time, so that nothing of the last one is left: no focus, no hover, no scroll. */
+async function picture(name, path, { viewport = desk, colorScheme = "light" } = {}) {
+  const context = await browser.newContext({ viewport, colorScheme, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  await page.goto(new URL(path, home).href);
+  await page.getByText("Live", { exact: true }).waitFor();
+  // Until what is behind the first figures has come too: charts, kinds, pages of jobs.
+  await sleep(1_500);
+  await page.screenshot({ path: `${folder}${name}.png` });
+  await context.close();
+  const { size } = await stat(`${folder}${name}.png`);
+  if (size > mostBytes) throw new Error(`${name}.png has ${size} bytes, and may have ${mostBytes}`);
+  process.stdout.write(`${name}.png ${Math.round(size / 1_000)} kB\n`);
+}
+
+async function ask(path, body) {
+  const response = await fetch(new URL(`api/${path}`, home), {
+    ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
+    headers: { "content-type": "application/json", "x-stint": "1" },
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(`${path}: ${answer.error.message}`);
+  return answer;
+}
+
+/** The job of the worker that the demo kills: it has two attempts, on two workers. */
+async function rescuedJob() {
+  let after = "";
+  for (;;) {
+    const { jobs, next } = await ask(`jobs?kind=research-topic&state=succeeded&limit=200${after}`);
+    const rescued = jobs.find(({ crashes }) => crashes > 0);
+    if (rescued !== undefined) return rescued.id;
+    if (next === null) throw new Error("No job was rescued yet: let the demo run for longer.");
+    after = `&after=${next}`;
+  }
+}
+
+async function replaySome() {
+  const filter = { state: "dead", kind: "write-study-guide", error: "Chemistry" };
+  const begun = await ask("operations", { action: "replay", filter, reason: "the chapter was added" });
+  for (let state = begun.state; state === "running"; await sleep(200)) {
+    state = (await ask(`operations/${begun.id}`)).state;
+  }
+}
+
+/** Every so often a reader scans a map, which takes far longer than a page. */
+async function untilSomethingIsSlow() {
+  for (let looks = 0; looks < 200; looks++) {
+    if ((await ask("slow")).length > 0) return;
+    await sleep(300);
+  }
+  throw new Error("Nothing was slow for a minute.");
+}

@@ -1,0 +1,81 @@
+/** The built UI, which is a module: it is found wherever this code is, also inside a bundle. */
+import { brotliDecompressSync } from "node:zlib";
+import { answer } from "./answer.ts";
+import { noStore } from "./headers.ts";
+import { Problem } from "./problem.ts";
+import type * as Ui from "./ui.js";
+
+type Module = Pick<typeof Ui, "files" | "index">;
+type File = { readonly type: string; readonly brotli: Buffer; plain?: Buffer | undefined };
+
+const notBuilt =
+  '<!doctype html><html lang="en"><base href="__BASE__"><title>Stint</title><p>' +
+  "The dashboard's UI is not built. " +
+  "Run <code>npm run build</code>. The API under <code>api/</code> works.</p></html>";
+
+export class Assets {
+  readonly #load: () => Promise<Module>;
+  #ui: { readonly files: ReadonlyMap<string, File>; readonly html: string } | undefined;
+
+  constructor(load: () => Promise<Module> = async () => await import("./ui.js")) {
+    this.#load = load;
+  }
+
+  /** `name` is looked up, never resolved: there is no path to walk out of. */
+  async file(name: string, request: Request): Promise<Response> {
+    const file = (await this.#open())?.files.get(name);
+    if (file === undefined) {
+      // Not the page: a browser that keeps an old page must see that its files are gone.
+      throw new Problem(404, "NOT_FOUND", "There is no such file.", { hint: "Load the page again." });
+    }
+    const brotli = acceptsBrotli(request);
+    file.plain ??= brotli ? undefined : brotliDecompressSync(file.brotli);
+    const body = brotli ? file.brotli : (file.plain ?? file.brotli);
+    return answer(new Uint8Array(body), 200, {
+      "content-type": file.type,
+      // The name changes with the content. Private: a shared cache would hand it to those who may not look.
+      "cache-control": "private, max-age=31536000, immutable",
+      vary: "accept-encoding",
+      ...(brotli ? { "content-encoding": "br" } : {}),
+    });
+  }
+
+  /** The page, told where it is mounted. */
+  async page(base: string): Promise<Response> {
+    const html = (await this.#open())?.html ?? notBuilt;
+    return answer(
+      html.replaceAll("__BASE__", () => escapeHtml(base)),
+      200,
+      {
+        ...noStore,
+        "content-type": "text/html; charset=utf-8",
+      },
+    );
+  }
+
+  async #open() {
+    if (this.#ui !== undefined) return this.#ui;
+    const ui = await this.#load().catch((error: unknown) => {
+      if ((error as { code?: unknown } | null)?.code === "ERR_MODULE_NOT_FOUND") return undefined;
+      throw error;
+    });
+    if (ui === undefined) return undefined;
+    const files = Object.entries(ui.files).map(
+      ([name, { type, brotli }]) => [name, { type, brotli: Buffer.from(brotli, "base64") }] as const,
+    );
+    this.#ui = { files: new Map<string, File>(files), html: ui.index.html };
+    return this.#ui;
+  }
+}
+
+function acceptsBrotli(request: Request): boolean {
+  const header = request.headers.get("accept-encoding") ?? "";
+  return header.split(",").some((part) => {
+    const [name = "", ...parameters] = part.split(";").map((text) => text.trim().toLowerCase());
+    return name === "br" && !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter));
+  });
+}
+
+function escapeHtml(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

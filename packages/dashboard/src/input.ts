@@ -1,0 +1,140 @@
+/** Reading what was sent: strictly, with words that say what is wrong. */
+import type { BulkAction, JobFilter, JobState } from "stint";
+import { badRequest } from "./problem.ts";
+import type { Input } from "./route.ts";
+
+const states = [
+  "scheduled",
+  "ready",
+  "running",
+  "retrying",
+  "parked",
+  "succeeded",
+  "dead",
+  "cancelled",
+] as const satisfies readonly JobState[];
+
+const actions = ["cancel", "run-now", "replay"] as const satisfies readonly BulkAction[];
+
+export const filterKeys = [
+  "state",
+  "kind",
+  "queue",
+  "tenant",
+  "key",
+  "tag",
+  "error",
+  "since",
+  "until",
+] as const;
+const textKeys = ["kind", "queue", "tenant", "key", "tag", "error"] as const;
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** Nothing to read. */
+export function nothing(): void {}
+
+export function idOf(input: Input): string {
+  const { id = "" } = input.params;
+  if (!uuid.test(id)) throw badRequest("The id in the address must be a UUID.");
+  return id.toLowerCase();
+}
+
+/** The filter in the query of an address: states separated by commas, times in ISO 8601. Empty means absent. */
+export function filterOf(query: URLSearchParams): JobFilter {
+  const given = filterKeys.flatMap((key) => {
+    const text = query.get(key);
+    if (text === null || text === "") return [];
+    return [[key, key === "state" ? text.split(",") : text]];
+  });
+  return readFilter(Object.fromEntries(given) as Record<string, unknown>);
+}
+
+/** The filter of a bulk operation. It must name something: an empty one would touch every job there is. */
+export function bulkFilterOf(body: Input["body"]): JobFilter {
+  const given = body["filter"];
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw badRequest('filter must be an object, such as { "state": ["dead"] }.');
+  const filter = readFilter(given as Record<string, unknown>);
+  if (Object.keys(filter).length === 0)
+    throw badRequest(
+      "filter must name at least one thing, such as a state.",
+      "An empty filter would touch every job.",
+    );
+  return filter;
+}
+
+function readFilter(given: Readonly<Record<string, unknown>>): JobFilter {
+  const unknown = Object.keys(given).find((key) => !(filterKeys as readonly string[]).includes(key));
+  if (unknown !== undefined) throw badRequest(`The filter takes ${filterKeys.join(", ")}, and nothing else.`);
+  const filter: { -readonly [Key in keyof JobFilter]: JobFilter[Key] } = {};
+  if (given["state"] !== undefined) filter.state = statesOf(given["state"]);
+  for (const key of textKeys) if (given[key] !== undefined) filter[key] = textOf(given[key], key);
+  if (given["since"] !== undefined) filter.since = dateOf(given["since"], "since");
+  if (given["until"] !== undefined) filter.until = dateOf(given["until"], "until");
+  return filter;
+}
+
+function statesOf(value: unknown): JobState[] {
+  const named = [value].flat();
+  if (named.length === 0 || named.length > states.length) throw badRequest(stateRule);
+  return named.map((name) => {
+    const state = states.find((one) => one === name);
+    if (state === undefined) throw badRequest(stateRule);
+    return state;
+  });
+}
+
+const stateRule = `state must be one or more of ${states.join(", ")}.`;
+
+export function textOf(value: unknown, name: string, max = 512): string {
+  if (typeof value !== "string" || value === "" || value.length > max)
+    throw badRequest(`${name} must be a text of 1 to ${max} characters.`);
+  // NUL cannot be stored, and the others could forge lines wherever the text is shown.
+  if (/[\p{Cc}\p{Cs}]/u.test(value)) throw badRequest(`${name} must not contain control characters.`);
+  return value;
+}
+
+export function reasonOf(body: Input["body"], needed: boolean): string | undefined {
+  const { reason } = body;
+  if (reason === undefined || reason === null || reason === "") {
+    if (needed) throw badRequest("reason is needed: say why, for the people who will ask later.");
+    return undefined;
+  }
+  return textOf(reason, "reason");
+}
+
+function dateOf(value: unknown, name: string): Date {
+  const date =
+    typeof value === "string" && /^\d{4}-\d\d-\d\d/.test(value) && value.length <= 40
+      ? new Date(value)
+      : undefined;
+  if (date === undefined || Number.isNaN(date.getTime()))
+    throw badRequest(`${name} must be a time such as 2026-01-31T08:00:00Z.`);
+  return date;
+}
+
+export function limitOf(query: URLSearchParams, { usual, max }: { usual: number; max: number }): number {
+  const text = query.get("limit");
+  if (text === null || text === "") return usual;
+  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (limit < 1 || limit > max) throw badRequest(`limit must be a whole number from 1 to ${max}.`);
+  return limit;
+}
+
+export function oneOf<const T extends string>(
+  value: string | null,
+  name: string,
+  allowed: readonly T[],
+): T | undefined {
+  if (value === null || value === "") return undefined;
+  const found = allowed.find((word) => word === value);
+  if (found === undefined) throw badRequest(`${name} must be one of ${allowed.join(", ")}.`);
+  return found;
+}
+
+export function actionOf(body: Input["body"]): BulkAction {
+  const action = actions.find((one) => one === body["action"]);
+  if (action === undefined) throw badRequest(`action must be one of ${actions.join(", ")}.`);
+  return action;
+}

@@ -1,0 +1,117 @@
+/** Between Node's requests and answers and the web's. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { problemAnswer } from "./answer.ts";
+import { mountedPlace, placeOf, type Place } from "./place.ts";
+import { Problem } from "./problem.ts";
+
+/** What frameworks add. */
+type Framed = IncomingMessage & { originalUrl?: string; baseUrl?: string; body?: unknown };
+
+/** Undefined: a base path was given, and this is not below it. */
+export function nodePlace(req: Framed, basePath: string): Place | undefined {
+  const path = pathOf(req.url ?? "/");
+  const original = pathOf(req.originalUrl ?? req.url ?? "/");
+  if (original !== path) return mountedPlace(path, original);
+  if (req.baseUrl === "" && basePath === "") return { base: "", inner: path };
+  if (basePath !== "" && path !== basePath && !path.startsWith(`${basePath}/`)) return undefined;
+  return placeOf(path, basePath);
+}
+
+function pathOf(url: string): string {
+  return url.split(/[?#]/, 1)[0] ?? "/";
+}
+
+/** @throws {Problem} No address can be made of what was sent. */
+export function toRequest(req: Framed): Request {
+  const target = req.originalUrl ?? req.url ?? "/";
+  const host = req.headers.host ?? req.headers[":authority"]?.toString() ?? "";
+  const address = `http://${host}${target}`;
+  // A path of "//other.example/" would be taken for another host wherever it is used as a link.
+  if (!/^\/(?![/\\])/.test(target) || !/^[\w.:[\]-]{1,255}$/.test(host) || !URL.canParse(address))
+    throw new Problem(400, "BAD_REQUEST", "The address or the Host header cannot be read.");
+  const headers = new Headers();
+  for (let index = 0; index + 1 < req.rawHeaders.length; index += 2) {
+    const name = req.rawHeaders[index] ?? "";
+    if (!name.startsWith(":")) headers.append(name, req.rawHeaders[index + 1] ?? "");
+  }
+  const method = req.method ?? "GET";
+  const url = new URL(address);
+  if (method === "GET" || method === "HEAD") return new Request(url, { method, headers });
+  try {
+    return new Request(url, { method, headers, body: bodyOf(req), duplex: "half" });
+  } catch {
+    // CONNECT, TRACE and TRACK are no requests to the web.
+    throw new Problem(405, "METHOD_NOT_ALLOWED", "This takes GET and POST only.", {
+      headers: { allow: "GET, POST" },
+    });
+  }
+}
+
+/** A body parser of the framework may have read it already; what it made of it is then all there is. */
+function bodyOf(req: Framed): ReadableStream | string {
+  const { body } = req;
+  if (body === undefined) return req.readableEnded ? "" : (Readable.toWeb(req) as ReadableStream);
+  if (typeof body === "string") return body;
+  return Buffer.isBuffer(body) ? body.toString("utf8") : JSON.stringify(body);
+}
+
+/** Write the answer. Never rejects: the process would end by it, and what goes wrong here is a socket that is gone. */
+export async function answerNode(
+  res: ServerResponse,
+  ask: () => Promise<Response>,
+  longestStillMs = 60_000,
+): Promise<void> {
+  await write(res, ask, longestStillMs).catch(() => res.destroy());
+}
+
+async function write(
+  res: ServerResponse,
+  ask: () => Promise<Response>,
+  longestStillMs: number,
+): Promise<void> {
+  let response: Response;
+  try {
+    response = await ask();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    response = problemAnswer(error);
+  }
+  res.statusCode = response.status;
+  // The rest of what is too large is not waited for.
+  if (response.status === 413) res.setHeader("connection", "close");
+  for (const [name, value] of response.headers) res.setHeader(name, value);
+  const reader = response.body?.getReader();
+  if (reader === undefined) {
+    res.end();
+    return;
+  }
+  // Gone while it was decided who they are: nobody will tell of it again.
+  if (res.destroyed) {
+    await reader.cancel();
+    return;
+  }
+  // Told at once, not with the next event: an answer that never ends would otherwise keep its place for ever.
+  res.once("close", () => void reader.cancel().catch(() => undefined));
+  // Whoever takes nothing of its answer would be kept for ever. Live updates say something more often than that.
+  res.setTimeout(longestStillMs, () => res.destroy());
+  res.flushHeaders();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done || res.destroyed) break;
+    if (!res.write(value)) await drained(res);
+  }
+  res.end();
+}
+
+async function drained(res: ServerResponse): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      res.off("drain", done);
+      res.off("close", done);
+      resolve();
+    };
+    res.once("drain", done);
+    res.once("close", done);
+  });
+}

@@ -1,0 +1,133 @@
+import { InvalidOptionError, jsonLogger, type Logger } from "stint";
+import type { Authorize } from "./access.ts";
+import { makeRedactor, type Redactor } from "./redact.ts";
+import type { DashboardClient, Environment } from "./route.ts";
+
+export type DashboardOptions = {
+  stint: DashboardClient;
+  /** Where it is mounted, as "/ops/jobs". Needed only where the framework hands on the whole path and no `originalUrl`. */
+  basePath?: string;
+  /** Who may do what. Left out, only this machine is served. */
+  authorize?: Authorize;
+  /** Shown as a badge. In production bulk operations must be confirmed by typing its name. */
+  environment?: { name: string; production?: boolean };
+  /** What never leaves the server, by path: "payload.card.number", "*.password", "error.stack". */
+  redact?: readonly string[];
+  /** Host names under which it answers, as "jobs.example.com". Left out with `authorize`: any. Without it: this machine's. */
+  hosts?: readonly string[];
+  limits?: Partial<Limits>;
+  /** Where what went wrong is written. Default: JSON lines on standard error. */
+  logger?: Logger;
+};
+
+export type Limits = {
+  /** Requests of one user. */
+  requestsPerSecond: number;
+  burst: number;
+  bodyBytes: number;
+  urlLength: number;
+  /** Live updates: in all, and of one user. */
+  streams: number;
+  streamsPerUser: number;
+};
+
+const usualLimits: Limits = {
+  requestsPerSecond: 50,
+  burst: 200,
+  bodyBytes: 64 * 1024,
+  urlLength: 8_192,
+  streams: 100,
+  streamsPerUser: 20,
+};
+
+export type ResolvedOptions = {
+  readonly client: DashboardClient;
+  readonly basePath: string;
+  readonly authorize: Authorize | undefined;
+  readonly environment: Environment | null;
+  readonly redactor: Redactor;
+  readonly hosts: readonly string[] | undefined;
+  readonly limits: Limits;
+  readonly logger: Logger;
+};
+
+const optionKeys = [
+  "stint",
+  "basePath",
+  "authorize",
+  "environment",
+  "redact",
+  "hosts",
+  "limits",
+  "logger",
+] as const satisfies (keyof DashboardOptions)[];
+
+/** Fill in defaults and refuse what cannot work. The only place the dashboard's options are checked. */
+export function resolveOptions(input: DashboardOptions): ResolvedOptions {
+  refuseUnknown("createDashboard", input, optionKeys);
+  const { stint: client, authorize, redact = [], logger } = input;
+  if (typeof (client as Partial<DashboardClient> | undefined)?.inspector !== "function")
+    throw new InvalidOptionError("createDashboard.stint", "must be the client made by createStint(…)");
+  // Not told apart from leaving it out, a mistake here would open what was meant to be closed.
+  if ("authorize" in input && typeof authorize !== "function")
+    throw new InvalidOptionError(
+      "createDashboard.authorize",
+      "must be a function; leave it out to serve this machine only",
+    );
+  return {
+    client,
+    basePath: basePathOf(input.basePath ?? ""),
+    authorize,
+    environment: environmentOf(input.environment),
+    redactor: makeRedactor(textsOf("redact", redact)),
+    hosts:
+      input.hosts === undefined ? undefined : textsOf("hosts", input.hosts).map((host) => host.toLowerCase()),
+    limits: limitsOf(input.limits ?? {}),
+    logger: logger ?? jsonLogger(),
+  };
+}
+
+function basePathOf(path: unknown): string {
+  if (typeof path === "string") {
+    const trimmed = path.replace(/\/+$/, "");
+    if (trimmed === "" || /^(?:\/[\w.~-]+)+$/.test(trimmed)) return trimmed;
+  }
+  throw new InvalidOptionError("createDashboard.basePath", 'must be a path such as "/ops/jobs"');
+}
+
+function environmentOf(given: DashboardOptions["environment"]): Environment | null {
+  if (given === undefined) return null;
+  refuseUnknown("createDashboard.environment", given, ["name", "production"]);
+  const { name, production = false } = given;
+  if (typeof name !== "string" || name === "" || name.length > 64)
+    throw new InvalidOptionError("createDashboard.environment.name", "must be a text of 1 to 64 characters");
+  if (typeof production !== "boolean")
+    throw new InvalidOptionError("createDashboard.environment.production", "must be true or false");
+  return { name, production };
+}
+
+function limitsOf(given: Partial<Limits>): Limits {
+  const names = Object.keys(usualLimits) as (keyof Limits)[];
+  refuseUnknown("createDashboard.limits", given, names);
+  for (const name of names) {
+    const value = given[name];
+    if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1))
+      throw new InvalidOptionError(`createDashboard.limits.${name}`, "must be an integer of at least 1");
+  }
+  return { ...usualLimits, ...given };
+}
+
+function textsOf(name: string, given: unknown): string[] {
+  if (Array.isArray(given) && given.every((one) => typeof one === "string" && one !== ""))
+    return given as string[];
+  throw new InvalidOptionError(`createDashboard.${name}`, "must be a list of texts");
+}
+
+/** A misspelt `authorise` would otherwise silently mean: none. */
+export function refuseUnknown(what: string, given: unknown, allowed: readonly string[]): void {
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw new InvalidOptionError(what, "must be an object of options");
+  const unknown = Object.keys(given).find((key) => !allowed.includes(key));
+  if (unknown !== undefined)
+    throw new InvalidOptionError(`${what}.${unknown}`, `is not an option. ${what} has ${allowed.join(", ")}`);
+}

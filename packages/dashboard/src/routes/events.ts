@@ -1,0 +1,28 @@
+import { answer } from "../answer.ts";
+import { nothing } from "../input.ts";
+import { Problem } from "../problem.ts";
+import { route } from "../route.ts";
+
+export const eventRoutes = [
+  route({
+    method: "GET",
+    path: "events",
+    right: "view",
+    parse: nothing,
+    run: async ({ events }, _, { actor }) => {
+      const stream = events.open(actor);
+      if (stream === undefined) {
+        throw new Problem(429, "TOO_MANY_STREAMS", "Too many windows listen for live updates.", {
+          hint: "Close some; this one asks for news by itself meanwhile.",
+          headers: { "retry-after": "30" },
+        });
+      }
+      return answer(stream, 200, {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-store, no-transform",
+        // nginx would keep the events until its buffer is full.
+        "x-accel-buffering": "no",
+      });
+    },
+  }),
+];

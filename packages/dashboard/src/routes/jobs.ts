@@ -1,0 +1,84 @@
+import { filterKeys, filterOf, idOf, limitOf, reasonOf, textOf } from "../input.ts";
+import { Problem } from "../problem.ts";
+import { route } from "../route.ts";
+import { requireSearchable, showDetail, showPage } from "../shown.ts";
+
+export const jobRoutes = [
+  route({
+    method: "GET",
+    path: "jobs",
+    right: "view",
+    query: [...filterKeys, "after", "limit"],
+    parse: ({ query }) => {
+      const after = query.get("after") ?? "";
+      return {
+        ...filterOf(query),
+        limit: limitOf(query, { usual: 50, max: 200 }),
+        ...(after === "" ? {} : { after: textOf(after, "after") }),
+      };
+    },
+    run: async (tools, filter, visitor) => {
+      requireSearchable(filter, visitor, tools.redactor);
+      const page = await tools.inspector().jobs(filter);
+      return await showPage(page, tools.redactor, async (id) => await tools.client.get(id));
+    },
+  }),
+  route({
+    method: "GET",
+    path: "jobs/count",
+    right: "view",
+    query: filterKeys,
+    parse: ({ query }) => filterOf(query),
+    run: async (tools, filter, visitor) => {
+      requireSearchable(filter, visitor, tools.redactor);
+      return await tools.inspector().count(filter);
+    },
+  }),
+  route({
+    method: "GET",
+    path: "jobs/:id",
+    right: "view",
+    parse: idOf,
+    run: async (tools, id, visitor) => {
+      const detail = await tools.inspector().job(id);
+      if (detail === undefined) {
+        throw new Problem(404, "JOB_NOT_FOUND", `No job ${id} exists.`, {
+          hint: "It was never committed, or it was pruned after its retention.",
+        });
+      }
+      return showDetail(detail, visitor, tools.redactor);
+    },
+  }),
+  route({
+    method: "POST",
+    path: "jobs/:id/cancel",
+    right: "operate",
+    body: ["reason"],
+    parse: (input) => ({ id: idOf(input), reason: reasonOf(input.body, false) }),
+    run: async ({ client }, { id, reason }, { actor }) => ({
+      was: await client.cancel(id, { actor, ...(reason === undefined ? {} : { reason }) }),
+    }),
+  }),
+  route({
+    method: "POST",
+    path: "jobs/:id/run-now",
+    right: "operate",
+    body: ["reason"],
+    parse: (input) => ({ id: idOf(input), reason: reasonOf(input.body, false) }),
+    run: async ({ client }, { id, reason }, { actor }) => {
+      await client.runNow(id, { actor, ...(reason === undefined ? {} : { reason }) });
+      return {};
+    },
+  }),
+  route({
+    method: "POST",
+    path: "jobs/:id/replay",
+    right: "operate",
+    body: ["reason"],
+    parse: (input) => ({ id: idOf(input), reason: reasonOf(input.body, true) ?? "" }),
+    run: async ({ client }, { id, reason }, { actor }) => {
+      await client.replay(id, { actor, reason });
+      return {};
+    },
+  }),
+];

@@ -1,0 +1,13 @@
+import { version } from "stint";
+import { nothing } from "../input.ts";
+import { route } from "../route.ts";
+
+export const meRoutes = [
+  route({
+    method: "GET",
+    path: "me",
+    right: "view",
+    parse: nothing,
+    run: async ({ environment }, _, { user, can }) => ({ user, can, environment, version }),
+  }),
+];

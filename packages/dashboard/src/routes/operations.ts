@@ -1,0 +1,74 @@
+/** Bulk work: looked at before, begun with a reason, watched, aborted. */
+import { actionOf, bulkFilterOf, idOf, nothing, reasonOf } from "../input.ts";
+import { Problem } from "../problem.ts";
+import { route, type Environment, type Input } from "../route.ts";
+import { requireSearchable, showPreview } from "../shown.ts";
+
+export const operationRoutes = [
+  route({
+    method: "GET",
+    path: "operations",
+    right: "view",
+    parse: nothing,
+    run: async (tools) => await tools.inspector().operations(),
+  }),
+  route({
+    method: "GET",
+    path: "operations/:id",
+    right: "view",
+    parse: idOf,
+    run: async (tools, id) => (await tools.inspector().operation(id)) ?? notFound(id),
+  }),
+  route({
+    method: "POST",
+    path: "operations/preview",
+    right: "operate",
+    body: ["action", "filter"],
+    parse: ({ body }) => ({ action: actionOf(body), filter: bulkFilterOf(body) }),
+    run: async (tools, { action, filter }, visitor) => {
+      requireSearchable(filter, visitor, tools.redactor);
+      const preview = await tools.inspector().preview(action, filter);
+      return await showPreview(preview, tools.redactor, async (id) => await tools.client.get(id));
+    },
+  }),
+  route({
+    method: "POST",
+    path: "operations",
+    right: "operate",
+    body: ["action", "filter", "reason", "confirm"],
+    status: 201,
+    parse: ({ body }, { environment }) => {
+      const begin = {
+        action: actionOf(body),
+        filter: bulkFilterOf(body),
+        reason: reasonOf(body, true) ?? "",
+      };
+      requireConfirmation(body, environment);
+      return begin;
+    },
+    run: async (tools, { action, filter, reason }, visitor) => {
+      requireSearchable(filter, visitor, tools.redactor);
+      return await tools.inspector().begin(action, filter, { reason, actor: visitor.actor });
+    },
+  }),
+  route({
+    method: "POST",
+    path: "operations/:id/abort",
+    right: "operate",
+    body: [],
+    parse: idOf,
+    run: async (tools, id) => (await tools.inspector().abort(id)) ?? notFound(id),
+  }),
+];
+
+/** In production nobody begins bulk work by a slip of the hand, or in the wrong window. */
+function requireConfirmation(body: Input["body"], environment: Environment | null): void {
+  if (environment === null || !environment.production || body["confirm"] === environment.name) return;
+  throw new Problem(400, "CONFIRMATION_NEEDED", "Bulk operations in production must be confirmed.", {
+    hint: `Send confirm: ${JSON.stringify(environment.name)}, the name of this environment.`,
+  });
+}
+
+function notFound(id: string): never {
+  throw new Problem(404, "OPERATION_NOT_FOUND", `No operation ${id} exists.`);
+}

@@ -1,0 +1,16 @@
+/** Every route of the API. What a new screen needs is one more file beside this one, and one line here. */
+import type { Route } from "../route.ts";
+import { eventRoutes } from "./events.ts";
+import { jobRoutes } from "./jobs.ts";
+import { lookRoutes } from "./looks.ts";
+import { meRoutes } from "./me.ts";
+import { operationRoutes } from "./operations.ts";
+
+/** Those with a fixed segment stand before those with a parameter in its place. */
+export const routes: readonly Route[] = [
+  ...meRoutes,
+  ...lookRoutes,
+  ...jobRoutes,
+  ...operationRoutes,
+  ...eventRoutes,
+];

@@ -1,0 +1,160 @@
+/** The Health screen in a real browser. */
+import type { Browser, Page } from "playwright-core";
+import { entry, handle, silentLogger } from "stint";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startWorker } from "../../../stint/test/support/watch.ts";
+import { emptyHealth, fakeStint } from "../support/fake.ts";
+import { browserPath, desktop, launch, phone, visit } from "./support/browser.ts";
+import { busyNight, health, workers } from "./support/busy-night.ts";
+import { embed, installation, receipt } from "./support/installation.ts";
+import { overflow } from "./support/page.ts";
+import { serve } from "./support/serve.ts";
+
+const row = (page: Page, queue: string) =>
+  page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: queue }) });
+
+const alert = (page: Page, text: string) => page.getByRole("alert").filter({ hasText: text });
+
+describe.skipIf(browserPath === undefined)("health", () => {
+  let browser: Browser;
+  beforeAll(async () => void (browser = await launch()));
+  afterAll(async () => await browser.close());
+
+  test("real jobs appear by themselves, and go when a worker ran them", async () => {
+    const { stint, serve } = await installation();
+    const { page, problems } = await visit(browser, await serve());
+    await page.getByText("No job has been enqueued yet").waitFor();
+
+    await stint.enqueueMany([entry(receipt, { n: 1 }), entry(receipt, { n: 2 }), entry(embed, { n: 3 })]);
+    const mail = row(page, "mail");
+    await mail.waitFor();
+    await expect.poll(async () => await mail.getByRole("link", { name: "2", exact: true }).count()).toBe(1);
+    await page.getByText("No worker is running.").waitFor();
+
+    await startWorker(stint, {
+      pools: { mail: 2, default: 1 },
+      handlers: [handle(receipt, async () => {}), handle(embed, async () => {})],
+    });
+    await expect.poll(async () => await mail.innerText(), { timeout: 20_000 }).toContain("empty");
+    await expect.poll(async () => await page.getByText("No worker is running.").count()).toBe(0);
+    expect(problems).toEqual([]);
+  });
+
+  test("queues stand in the order of the server, each with a word for how it stands", async () => {
+    const url = await serve({ stint: fakeStint(busyNight) });
+    const { page, problems } = await visit(browser, url);
+    await row(page, "notification").waitFor();
+    expect(await page.getByRole("rowheader").allInnerTexts()).toEqual(
+      health().queues.map(({ queue }) => queue),
+    );
+    expect(await row(page, "notification").innerText()).toMatch(/22m 14s[^]*target 5m[^]*late[^]*by 17m 14s/);
+    expect(await row(page, "inference").innerText()).toMatch(/soon[^]*in 4m 10s/);
+    expect(await row(page, "embedding").innerText()).toContain("ok");
+    expect(await row(page, "webhook/partner-eu").innerText()).toMatch(/no worker[^]*not draining/);
+    expect(await alert(page, "no worker serves it").innerText()).toContain("deliver-webhook");
+    expect(problems).toEqual([]);
+  });
+
+  test("a name with a slash leads to its own queue, and figures lead to their jobs", async () => {
+    const url = await serve({ stint: fakeStint(busyNight) });
+    const { page } = await visit(browser, url);
+    await page.getByRole("link", { name: "webhook/partner-eu", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "webhook/partner-eu" }).waitFor();
+    await page.reload();
+    await page.getByRole("heading", { level: 1, name: "webhook/partner-eu" }).waitFor();
+    await page.goBack();
+    await row(page, "notification").getByRole("link", { name: "184k" }).click();
+    await page.getByRole("heading", { level: 1, name: "Jobs" }).waitFor();
+    expect(page.url()).toBe(`${url}jobs?queue=notification&state=ready`);
+  });
+
+  test.each(["light", "dark"] as const)(
+    "on a phone, %s, every queue is a card and nothing is cut off",
+    async (colorScheme) => {
+      const url = await serve({ stint: fakeStint(busyNight) });
+      const { page, problems } = await visit(browser, url, { viewport: phone, colorScheme });
+      const card = row(page, "notification");
+      await card.waitFor();
+      expect(await overflow(page)).toBe(0);
+      const box = await card.boundingBox();
+      expect(box?.width).toBeLessThanOrEqual(phone.width);
+      for (const title of ["Drains in", "Retries", "Dead"]) {
+        // The title of each figure, which on a desk stands in the head of the table.
+        const shown = await card
+          .locator(`[data-title="${title}"]`)
+          .evaluate((cell) => getComputedStyle(cell, "::before").content);
+        expect(shown).toBe(`"${title}"`);
+      }
+      expect(problems).toEqual([]);
+    },
+  );
+
+  test("without a worker it says what to do", async () => {
+    const night = { ...health(), workers: 0 };
+    const { page } = await visit(
+      browser,
+      await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
+    );
+    expect(await alert(page, "No worker is running").innerText()).toContain("npx stint worker");
+  });
+
+  test("a worker that fell silent is named, though it still counts as one", async () => {
+    const { page } = await visit(browser, await serve({ stint: fakeStint(busyNight) }));
+    const silent = alert(page, "fallen silent");
+    expect(await silent.innerText()).toMatch(
+      /A worker[^]*inference-2 on gpu-2, pid 611, for 1m 32s: 12 slots/,
+    );
+    const all = { ...busyNight, workers: () => workers().filter(({ id }) => id !== "inference-2") };
+    const { page: calm } = await visit(browser, await serve({ stint: fakeStint(all) }));
+    await row(calm, "notification").waitFor();
+    expect(await calm.getByText("fallen silent").count()).toBe(0);
+  });
+
+  test("one kind that waits in two queues is one kind", async () => {
+    const [first] = health().unserved;
+    const night = { ...health(), unserved: [first, { ...first, queue: "default" }] };
+    const { page } = await visit(
+      browser,
+      await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
+    );
+    expect(await alert(page, "no worker serves").innerText()).toMatch(/^Jobs of one kind are ready/);
+  });
+
+  test("figures that stop coming are said to be old, in the server's own words", async () => {
+    let away = false;
+    const stint = fakeStint({
+      ...busyNight,
+      health: () => {
+        if (away) throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+        return health();
+      },
+    });
+    const { page } = await visit(browser, await serve({ stint, logger: silentLogger }));
+    await page.getByText("Live", { exact: true }).waitFor();
+    away = true;
+    await page.getByText(/No fresh figures\.[^]*The database does not answer/).waitFor();
+    // What was known before stays: at three in the morning old figures are better than none.
+    await row(page, "notification").waitFor();
+    away = false;
+    await page.getByText("Live", { exact: true }).waitFor({ timeout: 30_000 });
+    expect(await page.getByText("No fresh figures.").count()).toBe(0);
+  });
+
+  test("when the database is away it says so, and recovers by itself", async () => {
+    let away = true;
+    const stint = fakeStint({
+      ...busyNight,
+      health: () => {
+        if (away) throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+        return emptyHealth;
+      },
+    });
+    const { page } = await visit(browser, await serve({ stint, logger: silentLogger }), {
+      viewport: desktop,
+    });
+    await page.getByRole("alert").first().waitFor();
+    expect(await page.locator("body").innerText()).not.toContain("ECONNREFUSED");
+    away = false;
+    await page.getByText("No job has been enqueued yet").waitFor({ timeout: 30_000 });
+  });
+});

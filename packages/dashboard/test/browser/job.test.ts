@@ -1,0 +1,134 @@
+/** One job's screen in a real browser, on the real server and real Postgres. */
+import type { Browser } from "playwright-core";
+import { handle } from "stint";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { until } from "../../../stint/test/support/until.ts";
+import { startWorker } from "../../../stint/test/support/watch.ts";
+import { browserPath, launch, phone, visit } from "./support/browser.ts";
+import { eventually } from "./support/eventually.ts";
+import { dieOf, embed, installation } from "./support/installation.ts";
+
+describe.skipIf(browserPath === undefined)("job", () => {
+  let browser: Browser;
+  beforeAll(async () => void (browser = await launch()));
+  afterAll(async () => await browser.close());
+
+  test("shows every attempt with its error, causes and folded stack, the payload, and why it is dead", async () => {
+    const { stint, serve } = await installation();
+    const cause = new Error("connect ECONNREFUSED");
+    const [id] = await dieOf(stint, () => new TypeError("no answer", { cause }), 1, { key: "receipt:7" });
+    const { page, problems } = await visit(browser, `${await serve()}jobs/${id}`);
+
+    await page.getByRole("heading", { level: 1, name: "send-receipt" }).waitFor();
+    expect(await page.getByRole("region", { name: "Why is it dead?" }).innerText()).toMatch(/\S{4}/);
+    await eventually(() => page.locator(".attempt-chart rect.chart-run").count()).toBe(1);
+    expect(await page.getByRole("img", { name: /Attempts: attempt of epoch 1.*failed/ }).count()).toBe(1);
+
+    const life = page.getByRole("region", { name: "Life" });
+    expect(await life.innerText()).toContain("no answer");
+    expect(await life.getByRole("list", { name: "Caused by" }).innerText()).toContain("connect ECONNREFUSED");
+    const stack = life.locator("details pre");
+    expect(await stack.isVisible()).toBe(false);
+    await life.getByText("Stack", { exact: true }).click();
+    expect(await stack.innerText()).toContain("TypeError: no answer");
+
+    const payload = page.getByRole("region", { name: "Payload" });
+    expect(await payload.innerText()).toMatch(/n:\s*0/);
+    await page.getByRole("link", { name: "receipt:7" }).click();
+    await page.waitForURL((url) => url.searchParams.get("key") === "receipt:7");
+    expect(problems).toEqual([]);
+  });
+
+  test("is replayed only with a reason, and the audit says who and why", async () => {
+    const { stint, serve } = await installation();
+    const [id] = await dieOf(stint, () => new Error("refused"), 1);
+    const address = await serve({ authorize: () => ({ user: "grace", role: "operate" }) });
+    const { page, problems } = await visit(browser, `${address}jobs/${id}`);
+    await page.getByRole("button", { name: "Replay …" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Replay" }).click({ force: true });
+    expect((await stint.get(id!))?.state).toBe("dead");
+
+    await dialog.getByLabel("Reason").fill("mended");
+    await dialog.getByLabel("Reason").press("Enter");
+    await dialog.waitFor({ state: "detached" });
+    await until(async () => (await stint.get(id!))?.state === "ready", { message: "it is ready" });
+    await eventually(() => page.getByRole("region", { name: "Audit" }).innerText()).toMatch(
+      /replay by grace: mended/,
+    );
+    await page.locator(".state-mark", { hasText: "ready" }).waitFor();
+    expect(problems).toEqual([]);
+  });
+
+  test("follows a running job to its end without being asked, and Esc leaves a dialog without doing anything", async () => {
+    const { stint, serve } = await installation();
+    let end: () => void = () => undefined;
+    const ended = new Promise<void>((resolve) => (end = resolve));
+    const { id } = await stint.enqueue(embed, { n: 1 });
+    const { seen } = await startWorker(stint, {
+      handlers: [
+        handle(embed, async () => {
+          await ended;
+          return { pages: 12 };
+        }),
+      ],
+    });
+    await seen("began");
+    const { page, problems } = await visit(browser, `${await serve()}jobs/${id}`, { viewport: phone });
+    await page.getByRole("region", { name: "How is it running?" }).waitFor();
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toContain("Cancel");
+
+    end();
+    await page.locator(".state-mark", { hasText: "succeeded" }).waitFor();
+    expect(await page.getByRole("region", { name: "Result" }).innerText()).toMatch(/pages:\s*12/);
+    expect(await stint.audit(id)).toEqual([]);
+    expect(problems).toEqual([]);
+  });
+
+  test("what was redacted or is large is not shown whole", async () => {
+    const { stint, serve } = await installation();
+    const payload = {
+      n: 1,
+      card: { number: "4242424242424242" },
+      note: "a".repeat(2_000),
+      items: Array.from({ length: 300 }, (_, n) => n),
+    };
+    const { id } = await stint.enqueue(embed, payload);
+    const { page, problems } = await visit(browser, `${await serve({ redact: ["*.number"] })}jobs/${id}`);
+    const shown = page.getByRole("region", { name: "Payload" });
+    await shown.getByText("redacted", { exact: true }).waitFor();
+    expect(await page.content()).not.toContain("4242");
+    expect(await page.content()).not.toContain("a".repeat(500));
+    await shown.getByRole("button", { name: "show all 2,000 characters" }).click();
+    await eventually(() => shown.innerText()).toContain("a".repeat(2_000));
+    await shown.getByRole("button", { name: /items.*300 items/ }).click();
+    await shown.getByRole("button", { name: "show more (200 left)" }).click();
+    await eventually(() => shown.locator(".json-number").count()).toBe(301);
+    expect(problems).toEqual([]);
+  });
+
+  test("copies, also where the browser gives the page no clipboard", async () => {
+    const { stint, serve } = await installation();
+    const { id } = await stint.enqueue(embed, { n: 1 });
+    const { page, problems } = await visit(browser, `${await serve()}jobs/${id}`);
+    await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
+    await page.getByRole("button", { name: "Copy the id" }).click();
+    await page.getByText("copied", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Jobs" }).first().click();
+    await page.getByRole("textbox", { name: "Tenant" }).focus();
+    await page.keyboard.press("ControlOrMeta+V");
+    expect(await page.getByRole("textbox", { name: "Tenant" }).inputValue()).toBe(id);
+    expect(problems).toEqual([]);
+  });
+
+  test("a job that does not exist is said so", async () => {
+    const { serve } = await installation();
+    const { page } = await visit(browser, `${await serve()}jobs/019a8f00-0000-7000-8000-000000000001`);
+    await page.getByText("There is no job with this id").waitFor();
+    expect(await page.getByRole("button", { name: "Replay …" }).count()).toBe(0);
+  });
+});

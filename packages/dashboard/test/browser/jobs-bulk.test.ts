@@ -1,0 +1,146 @@
+/** What a real installation does too quickly to be seen: a long operation, a search that stops early, refusals. */
+import type { Browser } from "playwright-core";
+import { WrongStateError, type Operation } from "stint";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { fakeStint, jobId } from "../support/fake.ts";
+import { browserPath, launch, visit } from "./support/browser.ts";
+import { eventually } from "./support/eventually.ts";
+import { busyNight, jobRows } from "./support/busy-night.ts";
+import { serve } from "./support/serve.ts";
+
+const running: Operation = {
+  id: jobId,
+  action: "cancel",
+  filter: { state: ["ready"], kind: "send-digest" },
+  reason: "wrong digest",
+  actor: "ada",
+  state: "running",
+  createdAt: new Date(),
+  endedAt: null,
+  matched: { count: 10_000, capped: true },
+  done: 2_500,
+  skipped: 3,
+};
+
+describe.skipIf(browserPath === undefined)("bulk", () => {
+  let browser: Browser;
+  beforeAll(async () => void (browser = await launch()));
+  afterAll(async () => await browser.close());
+
+  test("an operation shows how far it is, and is aborted from its dialog", async () => {
+    let now = running;
+    const stint = fakeStint({
+      ...busyNight,
+      preview: { matched: running.matched, sample: jobRows().slice(0, 3) },
+      begin: running,
+      operation: () => now,
+      operations: () => [now],
+      abort: () => (now = { ...now, state: "aborted", endedAt: new Date() }),
+    });
+    const address = await serve({ stint });
+    const { page, problems } = await visit(browser, `${address}jobs?state=ready`);
+    await page.getByText("10,000+ jobs match").waitFor();
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("10,000+ jobs", { exact: true }).waitFor();
+    await dialog.getByLabel("Reason").fill("wrong digest");
+    await dialog.getByRole("button", { name: "Cancel 10,000+ jobs" }).click();
+
+    await dialog.getByText("2,500 cancelled").waitFor();
+    const bar = dialog.getByRole("progressbar");
+    expect(await bar.getAttribute("aria-valuenow")).toBe("25");
+    now = { ...now, done: 5_000 };
+    await eventually(() => bar.getAttribute("aria-valuenow")).toBe("50");
+    await dialog.getByRole("button", { name: "Abort" }).click();
+    await dialog.getByText("Aborted. What was done stays done.").waitFor();
+    expect(stint.calls.filter(({ name }) => name === "abort")).toMatchObject([{ args: [jobId] }]);
+    expect(await dialog.getByRole("button", { name: "Abort" }).count()).toBe(0);
+    expect(stint.calls.find(({ name }) => name === "begin")?.args.slice(0, 2)).toEqual([
+      "cancel",
+      { state: ["ready"] },
+    ]);
+    expect(problems).toEqual([]);
+  });
+
+  test("the list of operations aborts, too", async () => {
+    let now = running;
+    const stint = fakeStint({
+      ...busyNight,
+      operations: () => [now],
+      abort: () => (now = { ...now, state: "aborted" }),
+    });
+    const { page, problems } = await visit(browser, `${await serve({ stint })}operations`);
+    const row = page.getByRole("row", { name: "Cancel" });
+    await row.getByRole("button", { name: "Abort" }).click();
+    await row.getByText("aborted").waitFor();
+    expect(await row.innerText()).toContain("wrong digest");
+    expect(problems).toEqual([]);
+  });
+
+  test("a search that stopped early says so, and goes on further back", async () => {
+    const [newer, older] = [jobRows().slice(0, 2), jobRows().slice(2, 3)];
+    const stint = fakeStint({
+      ...busyNight,
+      jobs: ({ after }: { after?: string }) =>
+        after === undefined
+          ? { jobs: newer, next: "further", partial: true }
+          : { jobs: older, next: null, partial: false },
+    });
+    const { page, problems } = await visit(browser, `${await serve({ stint })}jobs?error=refused`);
+    await page.getByText("The search stopped at its limit").waitFor();
+    await page.getByRole("button", { name: "Search further back" }).click();
+    await page.waitForURL((url) => url.searchParams.get("after") === "further");
+    await eventually(() => page.locator("tbody tr[data-row]").count()).toBe(1);
+    expect(await page.getByText("The search stopped at its limit").count()).toBe(0);
+    expect(problems).toEqual([]);
+  });
+
+  test("lists fit into every width", async () => {
+    const long = jobRows().map((job) =>
+      Object.assign(job, {
+        kind: `${job.kind}/${"very-long-name".repeat(4)}`,
+        queue: "webhook/partner-eu-central-1/priority",
+        tenant: "a-tenant-with-a-rather-long-name",
+        key: "receipt:".repeat(20),
+      }),
+    );
+    const stint = fakeStint({ ...busyNight, jobs: { jobs: long, next: "more", partial: true } });
+    const address = await serve({ stint });
+    const { page, problems } = await visit(browser, `${address}jobs`);
+    for (const path of ["jobs?state=dead&kind=send-receipt&since=24h", "dead"]) {
+      await page.goto(`${address}${path}`);
+      await page.locator("tbody tr[data-row]").first().waitFor();
+      for (const width of [1920, 1440, 1280, 1024, 900, 800, 740, 640, 390, 320]) {
+        await page.setViewportSize({ width, height: 800 });
+        const beyond = await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        );
+        expect({ path, width, beyond }).toEqual({ path, width, beyond: 0 });
+      }
+    }
+    expect(problems).toEqual([]);
+  });
+
+  test("what the server refuses for some of the selected is told, and the others are done", async () => {
+    const rows = jobRows().filter(({ state }) => state === "ready");
+    const stint = fakeStint({
+      ...busyNight,
+      jobs: { jobs: rows, next: null, partial: false },
+      cancel: (id: string) => {
+        if (id === rows[0]?.id) throw new WrongStateError(id, "succeeded", "cancel", ["ready"]);
+        return "cancelled";
+      },
+    });
+    const { page } = await visit(browser, `${await serve({ stint })}jobs?state=ready`);
+    await page.getByRole("checkbox", { name: "Select all rows of this page" }).click();
+    await page
+      .getByRole("region", { name: "Selected jobs" })
+      .getByRole("button", { name: "Cancel …" })
+      .click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: `Cancel ${rows.length} jobs` }).click();
+    await dialog.getByText(`${rows.length - 1} cancelled of ${rows.length}.`).waitFor();
+    expect(await dialog.innerText()).toContain("1 job could not be");
+    expect(await dialog.innerText()).toContain(rows[0]!.id);
+  });
+});

@@ -1,0 +1,106 @@
+/** Queues, one queue, Workers and Slow in a real browser. */
+import type { Browser } from "playwright-core";
+import { entry, handle } from "stint";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startWorker } from "../../../stint/test/support/watch.ts";
+import { fakeStint } from "../support/fake.ts";
+import { browserPath, launch, visit } from "./support/browser.ts";
+import { busyNight, slowId } from "./support/busy-night.ts";
+import { installation, receipt } from "./support/installation.ts";
+import { serve } from "./support/serve.ts";
+
+describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
+  let browser: Browser;
+  beforeAll(async () => void (browser = await launch()));
+  afterAll(async () => await browser.close());
+
+  test("a queue has six charts, its range is in the address, and its kinds show what is normal", async () => {
+    const stint = fakeStint(busyNight);
+    const { page, problems } = await visit(browser, `${await serve({ stint })}queues`);
+    await page.getByRole("link", { name: "notification", exact: true }).click();
+    await page.locator(".chart canvas").nth(5).waitFor();
+    const oldest = page.getByRole("img", { name: /^Oldest ready\. Age: .+ now, .+ at most\.$/ });
+    await oldest.waitFor();
+
+    await page.getByRole("button", { name: "24h" }).click();
+    await page.waitForURL((url) => url.searchParams.get("range") === "24h");
+    await page.getByText("one point is 5m").waitFor();
+    expect(stint.calls.findLast(({ name }) => name === "series")?.args).toEqual([
+      { queue: "notification", range: "24h" },
+    ]);
+    await page.reload();
+    await page.getByText("one point is 5m").waitFor();
+    expect(await page.getByRole("button", { name: "24h" }).getAttribute("aria-pressed")).toBe("true");
+
+    const kinds = page.getByRole("region", { name: "Kinds" });
+    expect(await kinds.getByRole("rowheader").allInnerTexts()).toEqual(["send-receipt", "send-digest"]);
+    expect(await kinds.innerText()).toContain("A lease of 90 s would spare the renewals.");
+    expect(problems).toEqual([]);
+  });
+
+  test("a range nobody knows is the usual one, and a queue nobody knows is said so", async () => {
+    const url = await serve({ stint: fakeStint(busyNight) });
+    const { page } = await visit(browser, `${url}queues/notification?range=9y`);
+    await page.getByText("one point is 1m").waitFor();
+    await page.goto(`${url}queues/nowhere`);
+    await page.getByText("This queue has no jobs and no kinds").waitFor();
+    expect(await page.title()).toBe("nowhere · Stint");
+  });
+
+  test("a real queue shows what went through it", async () => {
+    const { stint, serve } = await installation();
+    await stint.enqueueMany([entry(receipt, { n: 1 }), entry(receipt, { n: 2 })]);
+    const { worker } = await startWorker(stint, {
+      pools: { mail: 2 },
+      handlers: [handle(receipt, async () => {})],
+    });
+    const { page, problems } = await visit(browser, `${await serve()}queues/mail`);
+    await page.locator(".chart canvas").nth(5).waitFor();
+    await expect
+      .poll(async () => await page.getByRole("region", { name: "Kinds" }).innerText(), { timeout: 20_000 })
+      .toContain("send-receipt");
+
+    await page.keyboard.press("g");
+    await page.keyboard.press("w");
+    await page.getByRole("rowheader", { name: worker.id }).waitFor();
+    expect(await page.getByRole("row").filter({ hasText: worker.id }).innerText()).toMatch(
+      /mail 2[^]*send-receipt/,
+    );
+    expect(problems).toEqual([]);
+  });
+
+  test("workers: silent, draining and old ones stand out", async () => {
+    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}workers`);
+    const worker = (id: string) => page.getByRole("row").filter({ hasText: id });
+    await worker("notification-1").waitFor();
+    expect(await worker("notification-1").innerText()).toMatch(
+      /13 of 13 busy · 4 waiting[^]*312 ms[^]*1\.3 GB/,
+    );
+    expect(await worker("notification-2").innerText()).toMatch(/draining[^]*8 to end[^]*behind/);
+    expect(await worker("inference-1").innerText()).toContain("polls, hears no wakes");
+    expect(await worker("inference-2").innerText()).toMatch(/silent[^]*for 1m 32s/);
+    await page.getByText("1 worker behind the newest version.").waitFor();
+    expect(await page.getByRole("region", { name: "Kinds that no worker serves" }).innerText()).toContain(
+      "deliver-webhook",
+    );
+    expect(problems).toEqual([]);
+  });
+
+  test("slow: each says why, and opens by keyboard", async () => {
+    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}slow`);
+    const first = page.getByRole("row").filter({ hasText: slowId });
+    await first.waitFor();
+    expect(await first.innerText()).toMatch(/6m 12s[^]*20 times as long[^]*beyond its normal/);
+    await page.keyboard.press("j");
+    expect(await first.getAttribute("aria-current")).toBe("true");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(new RegExp(`/jobs/${slowId}$`));
+    expect(problems).toEqual([]);
+  });
+
+  test("nothing slow is said so", async () => {
+    const { page } = await visit(browser, `${await serve({ stint: fakeStint() })}slow`);
+    await page.getByText("Nothing is slow").waitFor();
+    expect(await page.locator("table").count()).toBe(0);
+  });
+});

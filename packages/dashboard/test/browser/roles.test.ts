@@ -1,0 +1,61 @@
+/** What somebody who may only look sees, and what the server says to them whatever the page shows. */
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { browserPath, launch, visit } from "./support/browser.ts";
+import { dieOf, installation } from "./support/installation.ts";
+
+describe.skipIf(browserPath === undefined)("the role view", () => {
+  let browser: Browser;
+  beforeAll(async () => void (browser = await launch()));
+  afterAll(async () => await browser.close());
+
+  test("sees jobs, no payloads, and cannot act: not by the page, not by a request of its own", async () => {
+    const { stint, serve } = await installation();
+    const [id] = await dieOf(stint, () => new Error("refused"), 1, { key: "secret-key" });
+    const address = await serve({ authorize: () => ({ user: "eve", role: "view" }) });
+    const { page, problems } = await visit(browser, `${address}jobs?state=dead`);
+
+    await page.locator("tbody tr[data-row]").first().waitFor();
+    expect(await page.getByRole("checkbox").count()).toBe(0);
+    const all = page.getByRole("button", { name: "Replay …" });
+    expect(await all.getAttribute("aria-disabled")).toBe("true");
+    expect(await all.getAttribute("title")).toContain("Your role may look, not act.");
+    await all.click({ force: true });
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    // x selects nothing either.
+    for (const key of ["j", "x"]) await page.keyboard.press(key);
+    expect(await page.getByText("selected").count()).toBe(0);
+
+    await page.keyboard.press("Enter");
+    await page.getByText("Hidden: your role may not see payloads.").waitFor();
+    expect(await page.getByRole("button", { name: "Replay …" }).getAttribute("aria-disabled")).toBe("true");
+    expect(problems).toEqual([]);
+
+    const status = await page.evaluate(
+      async ({ base, id }) => {
+        const post = async (path: string, body: object): Promise<number> => {
+          const headers = { "content-type": "application/json" };
+          const answer = await fetch(`${base}api/${path}`, {
+            method: "POST",
+            headers,
+            body: JSON.stringify(body),
+          });
+          return answer.status;
+        };
+        const filter = { state: ["dead"] };
+        return [
+          await post(`jobs/${id}/replay`, { reason: "mine" }),
+          await post(`jobs/${id}/cancel`, {}),
+          await post(`jobs/${id}/run-now`, {}),
+          await post("operations/preview", { action: "replay", filter }),
+          await post("operations", { action: "replay", filter, reason: "mine" }),
+          await post(`operations/${id}/abort`, {}),
+        ];
+      },
+      { base: address, id: id! },
+    );
+    expect(status).toEqual([403, 403, 403, 403, 403, 403]);
+    expect((await stint.get(id!))?.state).toBe("dead");
+    expect(await stint.audit(id!)).toEqual([]);
+  });
+});

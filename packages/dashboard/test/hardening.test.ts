@@ -1,0 +1,126 @@
+/** Attacks that once worked: through a proxy nobody told of, by leaving early, and by rights that are no booleans. */
+import { connect } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { silentLogger } from "stint";
+import { createDashboard, serveDashboard, type Access } from "#dashboard/index.js";
+import { answerNode } from "#dashboard/node.js";
+import { gate } from "../../stint/test/support/gate.ts";
+import { ask, open } from "./support/ask.ts";
+import { fakeStint, jobId } from "./support/fake.ts";
+import { listen, raw } from "./support/listen.ts";
+
+/** Bytes as they are, and all that comes back until the other side ends it. */
+async function send(port: number, text: string): Promise<string> {
+  return await new Promise((resolve, reject) => {
+    let got = "";
+    const socket = connect(port, "127.0.0.1", () => socket.write(text));
+    socket.on("data", (part) => (got += part.toString("latin1")));
+    socket.on("error", reject);
+    socket.on("close", () => resolve(got));
+  });
+}
+
+describe("without authorize, what comes through a proxy is refused", () => {
+  const local = async (): Promise<number> => {
+    const dashboard = createDashboard({ stint: fakeStint(), logger: silentLogger });
+    return await listen((req, res) => dashboard.node(req, res));
+  };
+
+  test("of nginx as it comes: HTTP/1.0, the name of what it stands before, and no word of itself", async () => {
+    const port = await local();
+    const request = (version: string): string =>
+      `GET /api/me HTTP/${version}\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\nsec-fetch-site: same-origin\r\n\r\n`;
+    expect(await send(port, request("1.0"))).toMatch(/^HTTP\/1.1 403 [^]*LOCAL_ONLY/);
+    expect(await send(port, request("1.1"))).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  test.each([
+    "x-forwarded-proto",
+    "x-forwarded-port",
+    "x-client-ip",
+    "cf-connecting-ip",
+    "true-client-ip",
+    "cdn-loop",
+  ])("one that sends %s", async (name) => {
+    const headers = { host: "localhost", [name]: "1" };
+    expect((await raw(await local(), "/api/me", { headers })).status).toBe(403);
+  });
+});
+
+test.each(["false", "no", 1, {}, null])("the right to payloads is not given by %j", async (payloads) => {
+  for (const role of ["view", "admin"] as const) {
+    const dashboard = open({ role, payloads } as unknown as Access);
+    expect((await ask(dashboard, `/api/jobs/${jobId}`)).text).not.toContain("of the payload");
+    expect((await ask(dashboard, "/api/me")).body).toMatchObject({ can: { payloads: false } });
+  }
+});
+
+test("a listener that is gone before it is let in takes no place", async () => {
+  const asked = gate();
+  const gone = gate();
+  let first = true;
+  const dashboard = open(null, {
+    limits: { streams: 1 },
+    authorize: async () => {
+      if (first) {
+        first = false;
+        asked.open();
+        await gone.opened;
+      }
+      return { role: "view" };
+    },
+  });
+  const answered = gate();
+  const port = await listen((req, res) => {
+    res.once("close", () => setImmediate(gone.open));
+    dashboard.node(req, res);
+    // Twice around: the first one has been let in by then, and its answer been given up.
+    void gone.opened.then(() => setTimeout(answered.open, 50));
+  });
+  const socket = connect(port, "127.0.0.1", () =>
+    socket.write("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+  );
+  await asked.opened;
+  socket.destroy();
+  await answered.opened;
+
+  const stop = new AbortController();
+  const response = await fetch(`http://127.0.0.1:${port}/api/events`, { signal: stop.signal });
+  stop.abort();
+  expect(response.status).toBe(200);
+});
+
+test("whoever sends half a header is not waited for longer than 10 seconds", async () => {
+  const dashboard = open({ role: "view" });
+  const server = await serveDashboard(dashboard, { port: 0 });
+  onTestFinished(async () => await server.close());
+  const began = performance.now();
+  await send(server.port, "GET / HTTP/1.1\r\nHost: lo");
+  expect(performance.now() - began).toBeLessThan(20_000);
+});
+
+test.each(["constructor", "__proto__", "toString"])(
+  "an error whose code is %s is like any other",
+  async (code) => {
+    const stint = fakeStint({ stats: Object.assign(new Error("of the inside"), { code }) });
+    const answer = await ask(open({ role: "view" }, { stint }), "/api/stats");
+    expect([answer.status, answer.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
+    expect(answer.text).not.toContain("of the inside");
+  },
+);
+
+test("whoever does not read its answer is let go", async () => {
+  const cancelled = gate();
+  const part = new Uint8Array(1_000_000);
+  const port = await listen((_, res) => {
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) => controller.enqueue(part),
+      cancel: () => cancelled.open(),
+    });
+    void answerNode(res, async () => new Response(body), 100);
+  });
+  const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  socket.pause().on("error", () => undefined);
+  onTestFinished(() => void socket.destroy());
+  await expect(cancelled.opened).resolves.toBeUndefined();
+});

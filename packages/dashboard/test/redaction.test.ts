@@ -1,0 +1,171 @@
+/** What is hidden in one place must not be read, guessed or found in another. */
+import { describe, expect, test } from "vitest";
+import { defineJob, handle, typed, type Job, type JobDetail, type JobPage } from "stint";
+import { makeRedactor } from "#dashboard/redact.js";
+import { freshSchema } from "../../stint/test/support/fresh.ts";
+import { until } from "../../stint/test/support/until.ts";
+import { ask, open, post } from "./support/ask.ts";
+import { fakeDetail, fakeJob, fakeStint, jobId } from "./support/fake.ts";
+import { installation } from "./support/installation.ts";
+
+const card = "4111111111111111";
+
+describe("on a real installation", () => {
+  test("what is hidden in a payload is hidden in lists and in the sample of a bulk operation", async () => {
+    const { stint, ids } = await installation();
+    const dashboard = open({ role: "admin" }, { stint, redact: ["payload.card.number"] });
+
+    const list = await ask(dashboard, "/api/jobs");
+    const sample = await post(dashboard, "/api/operations/preview", {
+      action: "replay",
+      filter: { state: ["dead"] },
+    });
+    expect([list.status, sample.status]).toEqual([200, 200]);
+    expect(list.text + sample.text).not.toContain(card);
+    const dead = (list.body as JobPage).jobs.find(({ id }) => id === ids.dead);
+    expect(dead?.error?.message).toContain("card [redacted] was refused");
+    expect((list.body as JobPage).jobs).toHaveLength(5);
+  });
+
+  test("a search in errors does not tell what is hidden there to those who may not see payloads", async () => {
+    const { stint } = await installation();
+    const options = { stint, redact: ["payload.card.number"] };
+    const guess = card.slice(0, 5);
+    const filter = { state: ["dead"], error: guess };
+    const operator = open({ role: "operate" }, options);
+    for (const answer of [
+      await ask(operator, `/api/jobs?error=${guess}`),
+      await ask(operator, `/api/jobs/count?error=${guess}`),
+      await post(operator, "/api/operations/preview", { action: "replay", filter }),
+      await post(operator, "/api/operations", { action: "replay", filter, reason: "to see" }),
+    ])
+      expect([answer.status, answer.body]).toMatchObject([403, { error: { code: "NOT_ALLOWED" } }]);
+
+    expect((await ask(open({ role: "admin" }, options), "/api/jobs?error=refused")).status).toBe(200);
+    expect((await ask(open({ role: "view" }, { stint }), `/api/jobs?error=${guess}`)).status).toBe(200);
+  });
+
+  test("a hidden message is hidden also where it is shortened, put in one line, or follows another", async () => {
+    const fresh = await freshSchema();
+    const pay = defineJob("pay", { payload: typed<{ pin: string }>(), attempts: 1 });
+    const stint = fresh.client({ jobs: [pay] });
+    const words = Array.from({ length: 400 }, (_, index) => `word${index}`);
+    const worker = stint.worker({
+      pools: { default: 1 },
+      handlers: [
+        handle(pay, async ({ payload }) => {
+          throw new Error(`patient ${payload.pin}\nhas  ${words.join(" ")}`);
+        }),
+      ],
+    });
+    await worker.start();
+    try {
+      const { id } = await stint.enqueue(pay, { pin: "998877" });
+      await until(async () => (await stint.get(id))?.state === "dead", { message: "the job is dead" });
+      const errors = ["error.message", "error.stack"];
+      const dashboard = open({ role: "admin" }, { stint, redact: [...errors, "payload.pin"] });
+      for (const path of [`/api/jobs/${id}`, "/api/jobs"]) {
+        const { status, text } = await ask(dashboard, path);
+        expect(status).toBe(200);
+        expect(text).not.toMatch(/patient|998877|word\d/);
+        const viewer = open({ role: "view" }, { stint, redact: errors });
+        expect((await ask(viewer, path)).text).not.toMatch(/patient|998877|word\d/);
+      }
+      const { job, why } = (await ask(dashboard, `/api/jobs/${id}`)).body as JobDetail;
+      expect(job.reason).toBe("failed 1 of 1 attempts: Error: [redacted]");
+      expect(why.summary).toContain("failed 1 of 1 attempts");
+    } finally {
+      await worker.stop();
+    }
+  });
+});
+
+const secret = 'pa"ss word\nof two lines';
+
+function failedWith(message: string, job: Partial<Job> = {}): JobDetail {
+  const error = { class: "E", message };
+  return fakeDetail({
+    payload: { password: secret },
+    log: [{ epoch: 1, worker: null, startedAt: null, endedAt: new Date(0), outcome: "failed", error }],
+    ...job,
+  });
+}
+
+async function shown(detail: JobDetail, redact: string[] = ["*.password"]): Promise<JobDetail> {
+  const dashboard = open({ role: "admin" }, { stint: fakeStint({ job: detail }), redact });
+  const answer = await ask(dashboard, `/api/jobs/${jobId}`);
+  expect(answer.status).toBe(200);
+  return answer.body as JobDetail;
+}
+
+test.each([
+  ["in JSON", `bad body ${JSON.stringify({ password: secret })}`, 'bad body {"password":"[redacted]"}'],
+  ["in one line", 'login as pa"ss word of two lines', "login as [redacted]"],
+  ["in an address", `GET /login?p=${encodeURIComponent(secret)}`, "GET /login?p=[redacted]"],
+  ["cut off", `${"x".repeat(80)} pa"ss wo`, `${"x".repeat(80)} [redacted]`],
+  ["cut off with a mark", 'it said pa"ss wo… and so on', "it said [redacted]… and so on"],
+])("a hidden text is known again %s", async (_, message, clean) => {
+  expect((await shown(failedWith(message))).job.log[0]?.error?.message).toBe(clean);
+});
+
+test("a hidden text is known again as a key and as a number", async () => {
+  const detail = fakeDetail({
+    payload: { password: 123456 },
+    result: { by: { 123456: 1 }, of: 123456, n: 12 },
+  });
+  expect((await shown(detail)).job.result).toEqual({ by: { "[redacted]": 1 }, of: "[redacted]", n: 12 });
+});
+
+test("a payload cannot make a job unmanageable: its id, state and kind stay", async () => {
+  const detail = failedWith("it is dead", { payload: { password: ["dead", "0000", "work", "failed"] } });
+  expect((await shown(detail)).job).toMatchObject({
+    id: jobId,
+    state: "dead",
+    kind: "work",
+    log: [{ outcome: "failed", error: { message: "it is [redacted]" } }],
+  });
+});
+
+test("a job made of secrets costs little time, and then shows no words", async () => {
+  const strings = Array.from({ length: 60_000 }, (_, index) => `aaaa${index}`);
+  const many = failedWith(`aaaa${"aaaa1".repeat(1_600)}`, { payload: { password: strings, note: strings } });
+  const long = failedWith("a".repeat(8_000), {
+    payload: { password: Array.from({ length: 900 }, (_, index) => `${"a".repeat(7_000)}${index}`) },
+  });
+  for (const detail of [many, long]) {
+    const began = process.cpuUsage();
+    const { job } = await shown(detail);
+    expect(process.cpuUsage(began).user).toBeLessThan(4_000_000);
+    expect(job.log[0]?.error?.message).toBe("[redacted]");
+  }
+});
+
+test("a path of many stars through lists of lists costs little time", () => {
+  let nested: unknown = [{ x: 1 }];
+  for (let level = 0; level < 60; level++) nested = [nested];
+  const began = process.cpuUsage();
+  makeRedactor([`payload.${"*.".repeat(12)}x`]).value("payload", nested);
+  expect(process.cpuUsage(began).user).toBeLessThan(2_000_000);
+});
+
+test("a star after the first one is any key, too", () => {
+  const value = { a: { b: { token: "t" } }, token: "u" };
+  expect(makeRedactor(["*.*.token"]).value("payload", value)).toEqual({
+    a: { b: { token: "[redacted]" } },
+    token: "u",
+  });
+});
+
+test.each(["card.number", "job.payload.card", "log.error"])(
+  "the path %s, which would hide nothing, is refused",
+  (path) => {
+    expect(() => makeRedactor([path])).toThrow("createDashboard.redact");
+  },
+);
+
+test("a job that was pruned since shows nothing that could have been hidden", async () => {
+  const row = { ...fakeJob(), key: card, reason: card, error: { name: "E", message: card } };
+  const stint = fakeStint({ jobs: { jobs: [row], next: null, partial: false }, get: () => undefined });
+  const { text } = await ask(open({ role: "admin" }, { stint, redact: ["*.card"] }), "/api/jobs");
+  expect(text).not.toContain(card);
+});

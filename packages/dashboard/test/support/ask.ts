@@ -1,0 +1,68 @@
+/** Asking a dashboard through its fetch handler, as a browser on its own page or as a program. */
+import { onTestFinished } from "vitest";
+import { silentLogger } from "stint";
+import { createDashboard, type Access, type Dashboard, type DashboardOptions } from "#dashboard/index.js";
+import { fakeStint } from "./fake.ts";
+
+export const origin = "https://jobs.example.com";
+
+/** As the browser sends it for our own page. */
+export const browserHeaders = {
+  "sec-fetch-site": "same-origin",
+  "sec-fetch-mode": "cors",
+  origin,
+  host: "jobs.example.com",
+};
+
+/** A dashboard that lets everybody in as this. Closed when the test ends. */
+export function open(
+  access: Access | null = { role: "admin", user: "ada" },
+  options: Partial<DashboardOptions> = {},
+): Dashboard {
+  const dashboard = createDashboard({
+    stint: fakeStint(),
+    logger: silentLogger,
+    authorize: () => access,
+    ...options,
+  });
+  onTestFinished(async () => await dashboard.close());
+  return dashboard;
+}
+
+export type Asked = {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly body: unknown;
+};
+
+export async function ask(
+  dashboard: Dashboard,
+  path: string,
+  { headers = browserHeaders, ...init }: RequestInit & { headers?: Record<string, string> } = {},
+): Promise<Asked> {
+  const response = await dashboard.fetch(new Request(`${origin}${path}`, { ...init, headers }));
+  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+  if (isStream) await response.body?.cancel();
+  const text = isStream ? "" : await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: isJson ? JSON.parse(text) : undefined,
+  };
+}
+
+export async function post(
+  dashboard: Dashboard,
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = browserHeaders,
+): Promise<Asked> {
+  return await ask(dashboard, path, {
+    method: "POST",
+    body: typeof body === "string" ? body : JSON.stringify(body),
+    headers: { "content-type": "application/json", ...headers },
+  });
+}

@@ -1,0 +1,24 @@
+/** A request that each route takes, so that what is refused is refused for the reason a test names. */
+import type { Route } from "#dashboard/route.js";
+import { jobId } from "./fake.ts";
+
+const filter = { state: ["dead"] };
+const bodies: Record<string, unknown> = {
+  "jobs/:id/cancel": { reason: "not needed" },
+  "jobs/:id/run-now": {},
+  "jobs/:id/replay": { reason: "mended" },
+  "operations/preview": { action: "replay", filter },
+  operations: { action: "replay", filter, reason: "mended" },
+  "operations/:id/abort": {},
+};
+
+export function pathOf(route: Route): string {
+  return `/api/${route.path.replace(":id", jobId)}`;
+}
+
+/** @throws A POST route without an example: a new one needs its line above. */
+export function bodyOf(route: Route): unknown {
+  const body = bodies[route.path];
+  if (body === undefined) throw new Error(`Write an example body for POST ${route.path}`);
+  return body;
+}

@@ -1,0 +1,114 @@
+/** A made-up installation, for what a real one cannot be brought to do: fail in a certain way, be slow, be hostile. */
+import type { Health, Inspector, Job, JobDetail } from "stint";
+import type { DashboardClient } from "#dashboard/index.js";
+
+export const jobId = "019a8f00-0000-7000-8000-000000000001";
+
+const depth = { scheduled: 0, ready: 0, running: 0, retrying: 0, parked: 0, dead: 0 };
+
+export const emptyHealth: Health = {
+  at: new Date("2026-01-01T00:00:00Z"),
+  queues: [],
+  total: depth,
+  workers: 0,
+  slow: 0,
+  unserved: [],
+};
+
+export function fakeJob(job: Partial<Job> = {}): Job {
+  return {
+    id: jobId,
+    kind: "work",
+    queue: "default",
+    state: "dead",
+    priority: 0,
+    runAt: new Date(0),
+    createdAt: new Date(0),
+    finishedAt: new Date(0),
+    attempts: 1,
+    maxAttempts: 1,
+    crashes: 0,
+    interruptions: 0,
+    epoch: 1,
+    run: 1,
+    worker: null,
+    claimedAt: null,
+    leaseUntil: null,
+    cancelRequested: false,
+    key: null,
+    tenant: null,
+    tags: [],
+    meta: {},
+    reason: null,
+    payload: { secret: "of the payload" },
+    result: null,
+    log: [],
+    ...job,
+  };
+}
+
+export function fakeDetail(job: Partial<Job> = {}, detail: Partial<JobDetail> = {}): JobDetail {
+  return {
+    job: fakeJob(job),
+    leaseId: null,
+    timeline: [],
+    audit: [],
+    why: { summary: "It is dead.", findings: [] },
+    run: { p50: null, p95: null, p99: null },
+    traceId: null,
+    ...detail,
+  };
+}
+
+export type Fake = DashboardClient & {
+  /** What was asked of the inspector and of the client, in order. */
+  readonly calls: { readonly name: string; readonly args: readonly unknown[] }[];
+};
+
+/** Answers everything with something harmless, unless told otherwise. */
+export function fakeStint(
+  answers: Partial<Record<keyof Inspector | keyof DashboardClient, unknown>> = {},
+): Fake {
+  const calls: { name: string; args: readonly unknown[] }[] = [];
+  const matched = { count: 0, capped: false };
+  const usual: Record<string, unknown> = {
+    health: emptyHealth,
+    stats: {},
+    series: {},
+    kinds: [],
+    jobs: { jobs: [], next: null, partial: false },
+    count: matched,
+    job: fakeDetail(),
+    workers: [],
+    slow: [],
+    preview: { matched, sample: [] },
+    begin: { id: jobId },
+    operations: [],
+    operation: { id: jobId },
+    abort: { id: jobId },
+    close: undefined,
+    get: fakeJob(),
+    cancel: "cancelled",
+    runNow: undefined,
+    replay: undefined,
+  };
+  const method =
+    (name: string) =>
+    async (...args: readonly unknown[]): Promise<unknown> => {
+      calls.push({ name, args });
+      const answer = name in answers ? answers[name as keyof typeof answers] : usual[name];
+      if (answer instanceof Error) throw answer;
+      return typeof answer === "function"
+        ? await (answer as (...given: unknown[]) => unknown)(...args)
+        : answer;
+    };
+  const inspector = Object.fromEntries(Object.keys(usual).map((name) => [name, method(name)]));
+  return {
+    calls,
+    inspector: () => inspector as unknown as Inspector,
+    get: method("get") as DashboardClient["get"],
+    cancel: method("cancel") as DashboardClient["cancel"],
+    runNow: method("runNow") as DashboardClient["runNow"],
+    replay: method("replay") as DashboardClient["replay"],
+  };
+}

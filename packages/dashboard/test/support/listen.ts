@@ -1,0 +1,48 @@
+import {
+  createServer,
+  request,
+  type IncomingHttpHeaders,
+  type RequestListener,
+  type Server,
+} from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** Listen on a free port of this machine until the test ends. */
+export async function listen(listener: RequestListener | Server): Promise<number> {
+  const server = typeof listener === "function" ? createServer(listener) : listener;
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  onTestFinished(async () => {
+    await new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+export type Got = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string };
+
+/** A request as it stands: nothing of the path is tidied up, as fetch would. */
+export async function raw(
+  port: number,
+  path: string,
+  {
+    method = "GET",
+    headers = {},
+    body,
+  }: { method?: string; headers?: Record<string, string>; body?: string } = {},
+): Promise<Got> {
+  return await new Promise<Got>((resolve, reject) => {
+    const sent = request({ host: "127.0.0.1", port, path, method, headers }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8");
+      answer.on("data", (part: string) => (text += part));
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text }));
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}

@@ -1,0 +1,148 @@
+/** The dashboard's API as the browser sees it. Every call to the server goes through this file. */
+import type {
+  BulkAction,
+  Count,
+  Health,
+  JobDetail,
+  JobFilter,
+  JobPage,
+  KindView,
+  Operation,
+  OperationPreview,
+  Series,
+  SeriesRange,
+  SlowJob,
+  WorkerView,
+} from "stint";
+
+/** What a value is after it went over the wire: a Date is a string there. */
+export type Wire<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? readonly Wire<Item>[]
+    : T extends object
+      ? { [Key in keyof T]: Wire<T[Key]> }
+      : T;
+
+export type Rights = {
+  readonly view: boolean;
+  readonly operate: boolean;
+  readonly admin: boolean;
+  readonly payloads: boolean;
+};
+
+export type Me = {
+  readonly user: string | null;
+  readonly can: Rights;
+  readonly environment: { readonly name: string; readonly production: boolean } | null;
+  readonly version: string;
+};
+
+/** `hidden`: the role may not see payloads, so payload and result are null. */
+export type JobAnswer = Wire<JobDetail> & { readonly hidden?: boolean };
+export type JobsFilter = Wire<JobFilter>;
+
+/** An answer that was not the one asked for. `status` is 0 when no answer came at all. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly status: number;
+  readonly code: string;
+  readonly hint: string | null;
+
+  constructor(status: number, code: string, message: string, hint: string | null = null) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.hint = hint;
+  }
+}
+
+/** Where the dashboard is mounted, with a slash at the end. The server writes it into `<base href>`. */
+export const base = new URL(".", document.baseURI);
+
+type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
+/** The address of a part of the API. Empty values are left out; lists are joined by commas. */
+export function address(path: string, query: Query = {}): string {
+  const url = new URL(`api/${path}`, base);
+  for (const [name, value] of Object.entries(query)) {
+    const text = Array.isArray(value) ? value.join(",") : String(value ?? "");
+    if (text !== "") url.searchParams.set(name, text);
+  }
+  return url.href;
+}
+
+async function request<Answer>(url: string, init: RequestInit): Promise<Answer> {
+  let response: Response;
+  try {
+    response = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init });
+  } catch (error) {
+    // React Query tells its own aborts from failures by the error it is given.
+    if (init.signal?.aborted === true) throw error;
+    throw new ApiError(0, "unreachable", "The dashboard's server does not answer.", "Is it still running?");
+  }
+  const body: unknown = await response.json().catch(() => null);
+  if (response.ok) return body as Answer;
+  throw toError(response.status, body);
+}
+
+function toError(status: number, body: unknown): ApiError {
+  const error = (body as { error?: { code?: unknown; message?: unknown; hint?: unknown } } | null)?.error;
+  return new ApiError(
+    status,
+    typeof error?.code === "string" ? error.code : "unknown",
+    typeof error?.message === "string" ? error.message : `The server answered with status ${status}.`,
+    typeof error?.hint === "string" ? error.hint : null,
+  );
+}
+
+function get<Answer>(path: string, query?: Query, signal?: AbortSignal): Promise<Answer> {
+  return request(address(path, query), { headers: { accept: "application/json" }, signal: signal ?? null });
+}
+
+function post<Answer>(path: string, body: object): Promise<Answer> {
+  return request(address(path), {
+    method: "POST",
+    headers: { accept: "application/json", "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
+const part = encodeURIComponent;
+
+function filterQuery(filter: JobsFilter): Query {
+  const { state, ...rest } = filter;
+  return { state: typeof state === "string" ? [state] : state, ...rest };
+}
+
+export const api = {
+  me: (signal?: AbortSignal) => get<Me>("me", {}, signal),
+  health: (signal?: AbortSignal) => get<Wire<Health>>("health", {}, signal),
+  kinds: (signal?: AbortSignal) => get<readonly Wire<KindView>[]>("kinds", {}, signal),
+  workers: (signal?: AbortSignal) => get<readonly Wire<WorkerView>[]>("workers", {}, signal),
+  slow: (signal?: AbortSignal) => get<readonly Wire<SlowJob>[]>("slow", {}, signal),
+  series: (of: { queue?: string; kind?: string; range: SeriesRange }, signal?: AbortSignal) =>
+    get<Wire<Series>>("series", of, signal),
+
+  jobs: (
+    filter: JobsFilter & { after?: string | undefined; limit?: number | undefined },
+    signal?: AbortSignal,
+  ) => {
+    const { after, limit, ...rest } = filter;
+    return get<Wire<JobPage>>("jobs", { ...filterQuery(rest), after, limit }, signal);
+  },
+  count: (filter: JobsFilter, signal?: AbortSignal) => get<Count>("jobs/count", filterQuery(filter), signal),
+  job: (id: string, signal?: AbortSignal) => get<JobAnswer>(`jobs/${part(id)}`, {}, signal),
+  cancel: (id: string, reason?: string) =>
+    post<{ was: "cancelled" | "asked" }>(`jobs/${part(id)}/cancel`, { reason }),
+  runNow: (id: string, reason?: string) => post<object>(`jobs/${part(id)}/run-now`, { reason }),
+  replay: (id: string, reason: string) => post<object>(`jobs/${part(id)}/replay`, { reason }),
+
+  operations: (signal?: AbortSignal) => get<readonly Wire<Operation>[]>("operations", {}, signal),
+  operation: (id: string, signal?: AbortSignal) => get<Wire<Operation>>(`operations/${part(id)}`, {}, signal),
+  preview: (action: BulkAction, filter: JobsFilter) =>
+    post<Wire<OperationPreview>>("operations/preview", { action, filter }),
+  begin: (action: BulkAction, filter: JobsFilter, reason: string, confirm?: string) =>
+    post<Wire<Operation>>("operations", { action, filter, reason, confirm }),
+  abort: (id: string) => post<Wire<Operation>>(`operations/${part(id)}/abort`, {}),
+};

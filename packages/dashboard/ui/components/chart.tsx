@@ -1,0 +1,239 @@
+import { useEffect, useRef } from "react";
+import UPlot from "uplot";
+import { useDark } from "../theme.ts";
+import "./chart.css";
+
+export type ChartLine = {
+  readonly title: string;
+  readonly values: readonly (number | null)[];
+  /** The token of its colour. */
+  readonly colour: `--${string}`;
+  /** Told apart without colour too. */
+  readonly dash?: readonly number[];
+  /** Filled down to the ground. */
+  readonly filled?: boolean;
+};
+
+type Props = {
+  readonly title: string;
+  /** Seconds since 1970, oldest first. */
+  readonly times: readonly number[];
+  readonly lines: readonly ChartLine[];
+  readonly format: (value: number) => string;
+  /** Where lines may be drawn across and how they are called; without it, at round decimal figures. */
+  readonly scale?: { readonly steps: readonly number[]; readonly format: (value: number) => string };
+  /** A level that matters, drawn across. */
+  readonly level?: { readonly value: number; readonly title: string } | undefined;
+};
+
+const height = 172;
+
+/** Lines over time. Charts on one page share the cursor, so that one moment can be read across them. */
+export function Chart({ title, times, lines, format, scale, level }: Props) {
+  const holder = useRef<HTMLDivElement>(null);
+  const plot = useRef<UPlot | null>(null);
+  const dark = useDark();
+  const said = useRef({ format, level });
+  said.current = { format, level };
+  const shape = lines.map((line) => `${line.title} ${line.colour}`).join("|");
+
+  // Made again when the lines or the theme change; new figures only replace the old ones.
+  const latest = useRef({ times, lines });
+  latest.current = { times, lines };
+  useEffect(() => {
+    const element = holder.current;
+    if (element === null) return undefined;
+    const made = new UPlot(
+      options(element, latest.current.lines, said, scale),
+      data(latest.current.times, latest.current.lines),
+      element,
+    );
+    plot.current = made;
+    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shape, dark, scale]);
+
+  useEffect(() => {
+    plot.current?.setData(data(times, lines));
+  }, [times, lines]);
+
+  return (
+    <figure className="chart card">
+      <figcaption>
+        <h3>{title}</h3>
+      </figcaption>
+      <div
+        ref={holder}
+        className="chart-plot"
+        role="img"
+        aria-label={summary(title, lines, format)}
+        data-empty={(times.length > 0 && lines.every(isEmpty)) || undefined}
+      />
+    </figure>
+  );
+}
+
+const isEmpty = ({ values }: ChartLine) => values.every((value) => value === null);
+
+/** What a person who does not see the lines would want to know. */
+function summary(title: string, lines: readonly ChartLine[], format: (value: number) => string): string {
+  const parts = lines.map((line) => {
+    const known = line.values.filter((value) => value !== null);
+    const last = known.at(-1);
+    if (last === undefined) return `${line.title}: nothing`;
+    return `${line.title}: ${format(last)} now, ${format(Math.max(...known))} at most`;
+  });
+  return `${title}. ${parts.join("; ")}.`;
+}
+
+function data(times: readonly number[], lines: readonly ChartLine[]): UPlot.AlignedData {
+  return [[...times], ...lines.map((line) => [...line.values])];
+}
+
+function options(
+  element: HTMLElement,
+  lines: readonly ChartLine[],
+  said: { readonly current: Pick<Props, "format" | "level"> },
+  scale: Props["scale"],
+): UPlot.Options {
+  const colour = colours(element);
+  const axis = { stroke: colour("--muted"), font: "11px system-ui, sans-serif" };
+  const grid = { stroke: colour("--line"), width: 1 };
+  return {
+    width: Math.max(1, element.clientWidth),
+    height,
+    cursor: { y: false, sync: { key: "stint" }, points: { size: 6 }, drag: { x: false, y: false } },
+    legend: { live: true, markers: { dash: (_plot, index) => dashWord(lines[index - 1]) } },
+    padding: [8, 28, 0, 0],
+    scales: {
+      // From zero, and the level stays in sight: a chart that hides its target comforts nobody.
+      y: { range: (_plot, _min, max) => [0, Math.max(max || 1, said.current.level?.value ?? 0) * 1.08] },
+    },
+    axes: [
+      {
+        ...axis,
+        grid: { show: false },
+        ticks: { ...grid, size: 4 },
+        size: 26,
+        space: 64,
+        values: (_plot, values, _index, _space, step) => values.map((at) => tick(at, step)),
+      },
+      {
+        ...axis,
+        grid,
+        ticks: { show: false },
+        size: 62,
+        space: 34,
+        ...(scale === undefined ? {} : { incrs: [...scale.steps] }),
+        values: (_plot, values) => values.map((value) => (scale?.format ?? said.current.format)(value)),
+      },
+    ],
+    series: [
+      { label: "At", value: (_plot, at) => (at === null || at === undefined ? "now" : clock(at)) },
+      ...lines.map((line) => ({
+        label: line.title,
+        stroke: colour(line.colour),
+        width: 1.5,
+        spanGaps: false,
+        // A figure between two gaps has no line to be on; without a dot it would not be seen.
+        points: { show: true, size: 4, fill: colour(line.colour), filter: alone },
+        ...(line.dash === undefined ? {} : { dash: [...line.dash] }),
+        ...(line.filled === true ? { fill: faded(colour(line.colour)) } : {}),
+        value: (plot: UPlot, value: number | null, index: number) => {
+          const shown =
+            value ?? (plot.cursor.idx === null || plot.cursor.idx === undefined ? last(plot, index) : null);
+          return shown === null ? "–" : said.current.format(shown);
+        },
+      })),
+    ],
+    hooks: {
+      draw: [
+        (plot) => {
+          const level = said.current.level;
+          if (level !== undefined) drawLevel(plot, level, colour("--late"));
+        },
+      ],
+    },
+  };
+}
+
+/** The points that have no neighbour. */
+function alone(plot: UPlot, index: number, _show: boolean): number[] {
+  const values = plot.data[index] ?? [];
+  const isKnown = (at: number) => values[at] !== null && values[at] !== undefined;
+  return [...values.keys()].filter((at) => isKnown(at) && !isKnown(at - 1) && !isKnown(at + 1));
+}
+
+function dashWord(line: ChartLine | undefined): string {
+  if (line?.dash === undefined) return "solid";
+  return (line.dash[0] ?? 0) > 3 ? "dashed" : "dotted";
+}
+
+function last(plot: UPlot, index: number): number | null {
+  const values = plot.data[index];
+  for (let at = (values?.length ?? 0) - 1; at >= 0; at--) {
+    const value = values?.[at];
+    if (value !== null && value !== undefined) return value;
+  }
+  return null;
+}
+
+function drawLevel(plot: UPlot, level: { value: number; title: string }, colour: string): void {
+  const y = Math.round(plot.valToPos(level.value, "y", true));
+  const { left, width, top } = plot.bbox;
+  const { ctx } = plot;
+  if (y < top) return;
+  const scale = globalThis.devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = colour;
+  ctx.fillStyle = colour;
+  ctx.lineWidth = scale;
+  ctx.setLineDash([6 * scale, 4 * scale]);
+  ctx.beginPath();
+  ctx.moveTo(left, y);
+  ctx.lineTo(left + width, y);
+  ctx.stroke();
+  ctx.font = `${11 * scale}px system-ui, sans-serif`;
+  ctx.textAlign = "right";
+  ctx.textBaseline = "bottom";
+  ctx.fillText(level.title, left + width - 4 * scale, y - 2 * scale);
+  ctx.restore();
+}
+
+/** The theme's colours as a canvas understands them: a custom property alone would come back as it was written. */
+function colours(element: HTMLElement): (token: string) => string {
+  return (token) => {
+    const probe = document.createElement("span");
+    probe.style.color = `var(${token})`;
+    element.append(probe);
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    return color;
+  };
+}
+
+const faded = (colour: string) => colour.replace(/^rgb\((.*)\)$/, "rgba($1, 0.12)");
+
+const moment = new Intl.DateTimeFormat("en-GB", {
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+});
+const day = new Intl.DateTimeFormat("en-GB", { month: "short", day: "numeric" });
+const time = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const precise = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const clock = (seconds: number) => moment.format(seconds * 1_000);
+
+/** A day where ticks are days, and at midnight; seconds where they are closer than minutes; else the time. */
+function tick(seconds: number, step: number): string {
+  const at = new Date(seconds * 1_000);
+  if (step < 60) return precise.format(at);
+  const isMidnight = at.getHours() === 0 && at.getMinutes() === 0;
+  return (step >= 86_400 || isMidnight ? day : time).format(at);
+}

@@ -1,0 +1,130 @@
+import { useEffect, useId, useRef, type ReactNode } from "react";
+import "./dialog.css";
+
+/**
+ * A dialog of the browser's own: it keeps the focus inside, makes the page behind it inert, closes on Esc and gives the focus
+ * back to what had it.
+ */
+export function Dialog({
+  title,
+  onClose,
+  children,
+  actions,
+  wide = false,
+}: {
+  title: string;
+  onClose: () => void;
+  children: ReactNode;
+  actions?: ReactNode;
+  wide?: boolean;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+
+  useEffect(() => {
+    const shown = dialog.current;
+    if (shown === null) return undefined;
+    const before = document.activeElement;
+    if (!shown.open) shown.showModal();
+    return () => {
+      shown.close();
+      // The browser gives the focus back only if the dialog is closed before it leaves the page.
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+
+  return (
+    <dialog
+      ref={dialog}
+      className={wide ? "dialog dialog-wide" : "dialog"}
+      aria-labelledby={heading}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onMouseDown={(event) => {
+        // The backdrop belongs to the dialog element itself; anything inside is another target.
+        if (event.target === dialog.current) onClose();
+      }}
+      // What happens in the dialog is not meant for the row or the table that it was opened from.
+      onKeyDown={(event) => event.stopPropagation()}
+      onClick={(event) => event.stopPropagation()}
+    >
+      <div className="dialog-box">
+        <header className="dialog-head">
+          <h2 id={heading}>{title}</h2>
+        </header>
+        <div className="dialog-body">{children}</div>
+        {actions === undefined ? null : <footer className="dialog-actions">{actions}</footer>}
+      </div>
+    </dialog>
+  );
+}
+
+/** A field for text with its label above and a hint below. */
+export function Field({
+  label,
+  hint,
+  value,
+  onChange,
+  autoFocus = false,
+  placeholder,
+}: {
+  label: ReactNode;
+  hint?: ReactNode;
+  value: string;
+  onChange: (value: string) => void;
+  autoFocus?: boolean;
+  placeholder?: string;
+}) {
+  const id = useId();
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (autoFocus) input.current?.focus();
+  }, [autoFocus]);
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <input
+        ref={input}
+        id={id}
+        type="text"
+        autoComplete="off"
+        spellCheck={false}
+        maxLength={500}
+        value={value}
+        placeholder={placeholder}
+        aria-describedby={hint === undefined ? undefined : `${id}-hint`}
+        onChange={(event) => onChange(event.currentTarget.value)}
+      />
+      {hint === undefined ? null : (
+        <p className="field-hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Asks for the name of the environment. What it guards is done only when the very name was typed. */
+export function TypedConfirmation({
+  word,
+  value,
+  onChange,
+}: {
+  word: string;
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <Field
+      label={
+        <>
+          This is production. Type <code>{word}</code> to go on
+        </>
+      }
+      value={value}
+      onChange={onChange}
+    />
+  );
+}

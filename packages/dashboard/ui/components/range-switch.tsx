@@ -1,0 +1,23 @@
+import "./range-switch.css";
+
+/** One of a few, side by side. */
+export function RangeSwitch<Word extends string>({
+  ranges,
+  value,
+  set,
+}: {
+  readonly ranges: readonly Word[];
+  readonly value: Word;
+  readonly set: (next: Word) => void;
+}) {
+  return (
+    <fieldset className="range-switch">
+      <legend className="spoken">Range</legend>
+      {ranges.map((range) => (
+        <button key={range} type="button" aria-pressed={range === value} onClick={() => set(range)}>
+          {range}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,113 @@
+import { useNavigate } from "@tanstack/react-router";
+import { useState, type ReactNode } from "react";
+import { useKeys } from "../keys.ts";
+import { destination, type To } from "./link.tsx";
+import "./rows.css";
+
+export type Column<Item> = {
+  readonly title: string;
+  readonly cell: (item: Item) => ReactNode;
+  /** Numbers stand to the right. */
+  readonly number?: boolean;
+  /** The name of the row: its first words when it is read out, its head on a phone. */
+  readonly head?: boolean;
+  /** Takes a whole line of the card on a phone. */
+  readonly wide?: boolean;
+};
+
+/** A short, whole list: every row is there at once. On a phone each row is a card. `j`, `k` and Enter move through it. */
+export function Rows<Item>({
+  label,
+  columns,
+  items,
+  id,
+  open,
+  look,
+}: {
+  readonly label: string;
+  readonly columns: readonly Column<Item>[];
+  /** Undefined while they are on their way. */
+  readonly items: readonly Item[] | undefined;
+  readonly id: (item: Item) => string;
+  /** Where Enter leads. */
+  readonly open?: (item: Item) => To;
+  /** A tone for the row's edge. */
+  readonly look?: (item: Item) => string;
+}) {
+  const [current, setCurrent] = useState<string | null>(null);
+  const navigate = useNavigate();
+  const move = (by: number) => {
+    if (items === undefined || items.length === 0) return;
+    const at = items.findIndex((item) => id(item) === current);
+    const next = items[at === -1 ? 0 : Math.min(items.length - 1, Math.max(0, at + by))];
+    if (next === undefined) return;
+    setCurrent(id(next));
+    document.getElementById(rowId(label, id(next)))?.scrollIntoView({ block: "nearest" });
+  };
+  // Where rows lead nowhere, the keys are left to another list on the page.
+  useKeys(
+    {
+      j: () => move(1),
+      k: () => move(-1),
+      Enter: () => {
+        const item = items?.find((candidate) => id(candidate) === current);
+        if (item !== undefined && open !== undefined) void navigate(destination(open(item)));
+      },
+    },
+    open !== undefined,
+  );
+
+  return (
+    <div className="rows card">
+      <table>
+        <caption className="spoken">{label}</caption>
+        <thead>
+          <tr>
+            {columns.map(({ title, number }) => (
+              <th key={title} scope="col" className={number === true ? "num" : ""}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {items === undefined
+            ? Array.from({ length: 4 }, (_, row) => (
+                <tr key={row} aria-hidden="true">
+                  {columns.map(({ title }) => (
+                    <td key={title}>
+                      <span className="rows-wait" />
+                    </td>
+                  ))}
+                </tr>
+              ))
+            : items.map((item) => (
+                <tr
+                  key={id(item)}
+                  id={rowId(label, id(item))}
+                  className={look?.(item) ?? ""}
+                  aria-current={id(item) === current ? "true" : undefined}
+                >
+                  {columns.map(({ title, cell, number, head, wide }) => {
+                    const Cell = head === true ? "th" : "td";
+                    const classes = [number === true ? "num" : "", wide === true ? "wide" : ""];
+                    return (
+                      <Cell
+                        key={title}
+                        {...(head === true ? { scope: "row" } : {})}
+                        className={classes.join(" ").trim()}
+                        data-title={title}
+                      >
+                        {cell(item)}
+                      </Cell>
+                    );
+                  })}
+                </tr>
+              ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const rowId = (label: string, id: string) => `${label}-${id}`.replaceAll(/\s/g, "-");

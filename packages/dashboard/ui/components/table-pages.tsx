@@ -1,0 +1,24 @@
+/** The way through a list that is read page by page from its newest end. */
+export function TablePages({
+  onNewer,
+  onOlder,
+  children,
+}: {
+  /** Undefined on the newest page. */
+  onNewer: (() => void) | undefined;
+  /** Undefined on the oldest page. */
+  onOlder: (() => void) | undefined;
+  children?: React.ReactNode;
+}) {
+  return (
+    <nav className="table-pages" aria-label="Pages">
+      <div className="table-pages-said">{children}</div>
+      <button type="button" className="table-page" disabled={onNewer === undefined} onClick={onNewer}>
+        ← Newer
+      </button>
+      <button type="button" className="table-page" disabled={onOlder === undefined} onClick={onOlder}>
+        Older →
+      </button>
+    </nav>
+  );
+}

@@ -1,0 +1,226 @@
+import {
+  createColumnHelper,
+  rowSelectionFeature,
+  tableFeatures,
+  useTable,
+  type RowSelectionState,
+} from "@tanstack/react-table";
+import { useMemo, useRef, type MouseEvent, type ReactNode } from "react";
+import { useTableKeys } from "./table-keys.ts";
+import "./table.css";
+
+export type Column<Row> = {
+  readonly id: string;
+  readonly header: string;
+  readonly cell: (row: Row) => ReactNode;
+  /** Numbers stand under one another. */
+  readonly align?: "end";
+  /** On a phone: the line at the top of a card, the corner beside it, a line with or without its label, or not at all. */
+  readonly card?: "title" | "corner" | "line" | "plain" | "none";
+  /** Takes what width is left, and cuts its text. */
+  readonly grow?: boolean;
+  /** Where room is short. */
+  readonly leaves?: "first" | "next";
+};
+
+export type Selection = {
+  readonly ids: ReadonlySet<string>;
+  readonly change: (ids: ReadonlySet<string>) => void;
+};
+
+const features = tableFeatures({ rowSelectionFeature });
+
+/**
+ * A list of things: j and k move, Enter opens, x selects, Shift with x or a click selects all between. On a narrow place its
+ * rows become cards.
+ */
+export function Table<Row extends object>({
+  label,
+  columns,
+  rows,
+  rowId,
+  rowName,
+  onOpen,
+  selection,
+  empty,
+}: {
+  label: string;
+  columns: readonly Column<Row>[];
+  /** Undefined while they are on their way. */
+  rows: readonly Row[] | undefined;
+  rowId: (row: Row) => string;
+  /** What a row is called, for those who hear the page. */
+  rowName: (row: Row) => string;
+  onOpen?: (row: Row) => void;
+  selection?: Selection | undefined;
+  empty: ReactNode;
+}) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const data = useMemo(() => [...(rows ?? [])], [rows]);
+  const defined = useMemo(() => {
+    const helper = createColumnHelper<typeof features, Row>();
+    return helper.columns(
+      columns.map((column) =>
+        helper.display({
+          id: column.id,
+          header: column.header,
+          cell: ({ row }) => column.cell(row.original),
+        }),
+      ),
+    );
+  }, [columns]);
+  const chosen = useMemo(() => toState(selection?.ids), [selection?.ids]);
+
+  const table = useTable({
+    features,
+    columns: defined,
+    data,
+    getRowId: rowId,
+    enableRowSelection: selection !== undefined,
+    state: { rowSelection: chosen },
+    onRowSelectionChange: (change) => {
+      const next = typeof change === "function" ? change(chosen) : change;
+      selection?.change(new Set(Object.keys(next).filter((id) => next[id] === true)));
+    },
+  });
+  const shown = table.getRowModel().rows;
+
+  useTableKeys(body, {
+    open: (index) => {
+      const row = shown[index];
+      if (row !== undefined) onOpen?.(row.original);
+    },
+    toggle: (index, range) => {
+      const row = shown[index];
+      if (row === undefined || selection === undefined) return;
+      row.getToggleSelectedHandler()({ target: { checked: !row.getIsSelected() }, shiftKey: range });
+    },
+  });
+
+  const byId = new Map(columns.map((column) => [column.id, column]));
+  return (
+    <div className="table-frame" aria-busy={rows === undefined}>
+      {/* Display as cards takes a table's meaning away from those who hear it; the roles give it back. */}
+      <table className="table" role="table" aria-label={label}>
+        <thead role="rowgroup">
+          {table.getHeaderGroups().map((group) => (
+            <tr key={group.id} role="row">
+              {selection === undefined ? null : (
+                <th role="columnheader" scope="col" className="table-check">
+                  <input
+                    type="checkbox"
+                    aria-label="Select all rows of this page"
+                    disabled={shown.length === 0}
+                    checked={shown.length > 0 && table.getIsAllRowsSelected()}
+                    ref={(box) => {
+                      if (box !== null) box.indeterminate = table.getIsSomeRowsSelected();
+                    }}
+                    onChange={(event) => table.toggleAllRowsSelected(event.currentTarget.checked)}
+                  />
+                </th>
+              )}
+              {group.headers.map((header) => (
+                <th
+                  key={header.id}
+                  role="columnheader"
+                  scope="col"
+                  data-align={byId.get(header.column.id)?.align}
+                  data-grow={byId.get(header.column.id)?.grow}
+                  data-leaves={byId.get(header.column.id)?.leaves}
+                >
+                  <table.FlexRender header={header} />
+                </th>
+              ))}
+            </tr>
+          ))}
+        </thead>
+        <tbody ref={body} role="rowgroup">
+          {rows === undefined ? (
+            <SkeletonRows columns={columns} check={selection !== undefined} />
+          ) : (
+            shown.map((row, index) => (
+              <tr
+                key={row.id}
+                role="row"
+                data-row={index}
+                data-id={row.id}
+                tabIndex={index === 0 ? 0 : -1}
+                aria-label={rowName(row.original)}
+                data-selected={row.getIsSelected() || undefined}
+                data-opens={onOpen === undefined ? undefined : true}
+                onClick={(event) => {
+                  if (onOpen !== undefined && isPlainClick(event)) onOpen(row.original);
+                }}
+              >
+                {selection === undefined ? null : (
+                  <td role="cell" className="table-check">
+                    <input
+                      type="checkbox"
+                      tabIndex={-1}
+                      aria-label={`Select ${rowName(row.original)}`}
+                      checked={row.getIsSelected()}
+                      // Nothing to do on change: only the click knows whether Shift was held.
+                      onChange={() => undefined}
+                      onClick={(event) => row.getToggleSelectedHandler()(event)}
+                    />
+                  </td>
+                )}
+                {row.getAllCells().map((cell) => {
+                  const column = byId.get(cell.column.id);
+                  return (
+                    <td
+                      key={cell.id}
+                      role="cell"
+                      data-label={column?.header}
+                      data-align={column?.align}
+                      data-grow={column?.grow}
+                      data-card={column?.card ?? "line"}
+                      data-leaves={column?.leaves}
+                    >
+                      <div>
+                        <table.FlexRender cell={cell} />
+                      </div>
+                    </td>
+                  );
+                })}
+              </tr>
+            ))
+          )}
+        </tbody>
+      </table>
+      {rows !== undefined && rows.length === 0 ? <div className="table-empty">{empty}</div> : null}
+    </div>
+  );
+}
+
+/** As many as fill the first screen, so that nothing jumps when the rows come. */
+function SkeletonRows<Row>({ columns, check }: { columns: readonly Column<Row>[]; check: boolean }) {
+  return Array.from({ length: 8 }, (_, index) => (
+    // They are all the same
+    <tr key={index} role="row" className="table-skeleton" aria-hidden="true">
+      {check ? <td className="table-check" /> : null}
+      {columns.map((column) => (
+        <td
+          key={column.id}
+          data-grow={column.grow}
+          data-card={column.card ?? "line"}
+          data-leaves={column.leaves}
+        >
+          <span />
+        </td>
+      ))}
+    </tr>
+  ));
+}
+
+/** Not on a link or a box inside the row, not to mark text, not for a new tab. */
+function isPlainClick(event: MouseEvent<HTMLElement>): boolean {
+  if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return false;
+  if ((event.target as HTMLElement).closest("a, button, input, label, .table-check") !== null) return false;
+  return (window.getSelection()?.toString() ?? "") === "";
+}
+
+function toState(ids: ReadonlySet<string> | undefined): RowSelectionState {
+  return Object.fromEntries([...(ids ?? [])].map((id) => [id, true as const]));
+}

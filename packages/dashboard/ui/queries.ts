@@ -1,0 +1,132 @@
+/** One hook for each question to the server. `everyMs` is how fresh an answer should be while it is on the screen. */
+import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { BulkAction, SeriesRange } from "stint";
+import { api, ApiError, type JobsFilter } from "./api.ts";
+
+export function createQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 1_000,
+        // live.ts decides when something is asked again; a focused or reconnected page is its business too.
+        refetchOnWindowFocus: false,
+        refetchOnReconnect: false,
+        networkMode: "always",
+        // The next filter's rows replace the last ones when they are there: no jump in between.
+        placeholderData: keepPreviousData,
+        retry: (failures, error) => failures < 2 && isPassing(error),
+        retryDelay: (failures) => 500 * 2 ** failures,
+      },
+      mutations: { networkMode: "always", retry: false },
+    },
+  });
+}
+
+/** No answer, or the database is away: worth another try. What the server refused stays refused. */
+function isPassing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 0 || error.status === 503);
+}
+
+const every = (everyMs: number) => ({ everyMs });
+const nothing = () => undefined;
+
+export const useMe = () =>
+  useQuery({ queryKey: ["me"], queryFn: ({ signal }) => api.me(signal), staleTime: Infinity });
+
+/** Fed by the server's events; asked for once at the start. */
+export const useHealth = () =>
+  useQuery({ queryKey: ["health"], queryFn: ({ signal }) => api.health(signal) });
+
+export const useKinds = () =>
+  useQuery({ queryKey: ["kinds"], queryFn: ({ signal }) => api.kinds(signal), meta: every(10_000) });
+
+export const useWorkers = () =>
+  useQuery({ queryKey: ["workers"], queryFn: ({ signal }) => api.workers(signal), meta: every(4_000) });
+
+export const useSlow = () =>
+  useQuery({ queryKey: ["slow"], queryFn: ({ signal }) => api.slow(signal), meta: every(4_000) });
+
+export const useSeries = (of: { queue?: string; kind?: string; range: SeriesRange }) =>
+  useQuery({
+    queryKey: ["series", of],
+    queryFn: ({ signal }) => api.series(of, signal),
+    meta: every(15_000),
+    // Another range of the same queue may stand in for a moment; another queue's lines may not.
+    placeholderData: (before) => (before?.queue === (of.queue ?? null) ? before : undefined),
+  });
+
+export const useJobs = (filter: JobsFilter & { after?: string | undefined; limit?: number | undefined }) =>
+  useQuery({
+    queryKey: ["jobs", filter],
+    queryFn: ({ signal }) => api.jobs(filter, signal),
+    meta: every(4_000),
+  });
+
+export const useJobCount = (filter: JobsFilter) =>
+  useQuery({
+    queryKey: ["count", filter],
+    queryFn: ({ signal }) => api.count(filter, signal),
+    meta: every(10_000),
+  });
+
+export const useJob = (id: string) =>
+  useQuery({
+    queryKey: ["job", id],
+    queryFn: ({ signal }) => api.job(id, signal),
+    meta: every(2_000),
+    // Another job is not a fresher version of the last one.
+    placeholderData: nothing,
+  });
+
+export const useOperations = () =>
+  useQuery({
+    queryKey: ["operations"],
+    queryFn: ({ signal }) => api.operations(signal),
+    meta: every(2_000),
+  });
+
+export const useOperation = (id: string | null) =>
+  useQuery({
+    queryKey: ["operation", id],
+    queryFn: ({ signal }) => api.operation(id ?? "", signal),
+    enabled: id !== null,
+    meta: every(1_000),
+    placeholderData: nothing,
+  });
+
+/** After something was done, everything on the screen is asked for again. */
+function useAct<Input, Answer>(act: (input: Input) => Promise<Answer>) {
+  const client = useQueryClient();
+  return useMutation<Answer, Error, Input>({
+    mutationFn: act,
+    onSettled: () => client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "me" }),
+  });
+}
+
+export const useCancel = () =>
+  useAct(({ id, reason }: { id: string; reason?: string }) => api.cancel(id, reason));
+export const useRunNow = () =>
+  useAct(({ id, reason }: { id: string; reason?: string }) => api.runNow(id, reason));
+export const useReplay = () =>
+  useAct(({ id, reason }: { id: string; reason: string }) => api.replay(id, reason));
+
+type Bulk = { action: BulkAction; filter: JobsFilter };
+export const usePreview = () =>
+  useMutation({ mutationFn: ({ action, filter }: Bulk) => api.preview(action, filter) });
+export const useBegin = () =>
+  useAct(({ action, filter, reason, confirm }: Bulk & { reason: string; confirm?: string }) =>
+    api.begin(action, filter, reason, confirm),
+  );
+export const useAbort = () => useAct((id: string) => api.abort(id));
+
+/** A message for people, whatever was thrown. */
+export function explain(error: unknown): { message: string; hint: string | null } {
+  if (error instanceof ApiError) return { message: error.message, hint: error.hint };
+  return { message: error instanceof Error ? error.message : String(error), hint: null };
+}
+
+/** The rights of whoever looks; none until they are known. */
+export function useRights() {
+  const { data } = useMe();
+  return data?.can ?? { view: false, operate: false, admin: false, payloads: false };
+}

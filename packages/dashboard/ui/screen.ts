@@ -1,0 +1,19 @@
+import type { ReactNode } from "react";
+import type { SearchSchema } from "./url.ts";
+
+/**
+ * A screen is one folder: `screens/<name>/index.tsx` exports it as `screen`, and `screens.ts` lists it. The routes, the navigation,
+ * the palette and the keys follow from that list.
+ */
+export type Screen = {
+  /** Such as `/queues`, or `/queues/$queue` with a part that names something. */
+  readonly path: string;
+  readonly title: string;
+  /** The path of a 16 by 16 drawing, made of lines. A screen without one is reached from another and not in the navigation. */
+  readonly icon?: string;
+  /** `g` and then this letter opens it. */
+  readonly key?: string;
+  /** What of the screen's state the address holds. */
+  readonly search?: SearchSchema;
+  readonly component: () => ReactNode;
+};

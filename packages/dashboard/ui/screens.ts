@@ -1,0 +1,16 @@
+/** Every screen, in the order of the navigation. A new one is a folder in `screens/` and a line here. */
+import type { Screen } from "./screen.ts";
+import { screen as dead } from "./screens/dead/index.tsx";
+import { screen as health } from "./screens/health/index.tsx";
+import { screen as job } from "./screens/job/index.tsx";
+import { screen as jobs } from "./screens/jobs/index.tsx";
+import { screen as operations } from "./screens/operations/index.tsx";
+import { screen as queue } from "./screens/queue/index.tsx";
+import { screen as queues } from "./screens/queues/index.tsx";
+import { screen as slow } from "./screens/slow/index.tsx";
+import { screen as workers } from "./screens/workers/index.tsx";
+
+export const screens: readonly Screen[] = [health, jobs, job, queues, queue, workers, slow, dead, operations];
+
+/** Those that the navigation, the palette and the keys offer. */
+export const places = screens.filter((screen) => screen.icon !== undefined);

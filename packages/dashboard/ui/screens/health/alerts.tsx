@@ -1,0 +1,84 @@
+import type { Health } from "stint";
+import type { Wire } from "../../api.ts";
+import { GoTo } from "../../components/link.tsx";
+import { Banner } from "../../components/page.tsx";
+import { duration, plural } from "../../format.ts";
+import { useWorkers } from "../../queries.ts";
+import { isSilent } from "../../silence.ts";
+
+const most = 5;
+
+/** What no figure in the table would tell: nobody is there to do the work. */
+export function Alerts({ health: { workers, unserved, total } }: { readonly health: Wire<Health> }) {
+  const waiting = total.ready + total.retrying + total.scheduled;
+  const kinds = new Set(unserved.map(({ kind }) => kind)).size;
+  return (
+    <>
+      {workers === 0 && waiting > 0 && (
+        <Banner tone="late" title="No worker is running.">
+          {plural(waiting, "job")} will wait until one starts: <code>npx stint worker</code>, or{" "}
+          <code>worker.start()</code> in your own process.
+        </Banner>
+      )}
+      {workers > 0 && unserved.length > 0 && (
+        <Banner
+          tone="late"
+          title={
+            kinds === 1
+              ? "Jobs of one kind are ready, and no worker serves it."
+              : `Jobs of ${kinds} kinds are ready, and no worker serves them.`
+          }
+        >
+          <ul className="unserved">
+            {unserved.slice(0, most).map(({ kind, queue, oldestReadyMs }) => (
+              <li key={`${queue} ${kind}`}>
+                <GoTo path="/jobs" search={{ kind, queue, state: "ready" }}>
+                  {kind}
+                </GoTo>{" "}
+                in {queue}, the oldest for {duration(oldestReadyMs)}
+              </li>
+            ))}
+            {unserved.length > most && (
+              <li>
+                <GoTo path="/workers">and {unserved.length - most} more</GoTo>
+              </li>
+            )}
+          </ul>
+          <p>They wait until a worker starts that has the queue in its pools and a handler for the kind.</p>
+        </Banner>
+      )}
+      <SilentWorkers />
+    </>
+  );
+}
+
+/** A worker that was killed or frozen still counts among the workers for two minutes; here it is told apart sooner. */
+function SilentWorkers() {
+  const silent = (useWorkers().data ?? []).filter(isSilent);
+  if (silent.length === 0) return null;
+  return (
+    <Banner
+      tone="late"
+      title={
+        silent.length === 1
+          ? "A worker has fallen silent: killed, frozen or cut off."
+          : `${silent.length} workers have fallen silent: killed, frozen or cut off.`
+      }
+    >
+      <ul className="unserved">
+        {silent.slice(0, most).map(({ id, host, pid, silentMs, slots }) => (
+          <li key={id}>
+            <GoTo path="/workers">{id}</GoTo> on {host}, pid {pid}, for {duration(silentMs)}:{" "}
+            {plural(slots, "slot")} missing
+          </li>
+        ))}
+        {silent.length > most && (
+          <li>
+            <GoTo path="/workers">and {silent.length - most} more</GoTo>
+          </li>
+        )}
+      </ul>
+      <p>What it held runs elsewhere once its leases have run out. No attempt is spent on that.</p>
+    </Banner>
+  );
+}

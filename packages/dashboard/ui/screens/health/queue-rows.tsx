@@ -1,0 +1,167 @@
+import type { QueueHealth } from "stint";
+import type { Wire } from "../../api.ts";
+import { Bar } from "../../components/bar.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { Rows, type Column } from "../../components/rows.tsx";
+import { Sparkline } from "../../components/sparkline.tsx";
+import { StandingMark } from "../../components/standing-mark.tsx";
+import { duration, number, rate, roundDuration, share, short } from "../../format.ts";
+import { standingOf, standingWords } from "../../standing.ts";
+
+type Queue = Wire<QueueHealth>;
+
+/** A share of retries from which a person should look. */
+const manyRetries = 0.2;
+
+const columns: readonly Column<Queue>[] = [
+  {
+    title: "Queue",
+    head: true,
+    cell: ({ queue }) => (
+      <GoTo path="/queues/$queue" params={{ queue }} className="queue-name">
+        {queue}
+      </GoTo>
+    ),
+  },
+  { title: "Oldest ready, and its target", wide: true, cell: (queue) => <Age queue={queue} /> },
+  {
+    title: "Ready",
+    number: true,
+    cell: ({ queue, depth }) => (
+      <GoTo path="/jobs" search={{ queue, state: "ready" }} className="figure" title={number(depth.ready)}>
+        {short(depth.ready)}
+      </GoTo>
+    ),
+  },
+  {
+    title: "Running",
+    number: true,
+    cell: ({ depth, slots, workers }) => (
+      <div className="health-slots">
+        <span>
+          {number(depth.running)}
+          {slots.total > 0 && <span className="muted"> / {number(slots.total)}</span>}
+        </span>
+        {workers === 0 ? (
+          <span className="second warn">no worker</span>
+        ) : (
+          <Bar
+            value={slots.busy}
+            limit={slots.total}
+            label={`${number(slots.busy)} of ${number(slots.total)} slots busy`}
+          />
+        )}
+      </div>
+    ),
+  },
+  {
+    title: "In and out",
+    wide: true,
+    cell: (queue) => <Flow queue={queue} />,
+  },
+  {
+    title: "Drains in",
+    number: true,
+    cell: ({ depth, drainMs }) =>
+      depth.ready === 0 ? (
+        <span className="muted">empty</span>
+      ) : drainMs === null ? (
+        <span className="warn">not draining</span>
+      ) : (
+        duration(drainMs)
+      ),
+  },
+  {
+    title: "Retries",
+    number: true,
+    cell: ({ retryShare, depth }) => (
+      <>
+        <span className={(retryShare ?? 0) >= manyRetries ? "warn" : ""}>{share(retryShare)}</span>
+        {depth.retrying > 0 && <div className="second">{short(depth.retrying)} retrying</div>}
+      </>
+    ),
+  },
+  {
+    title: "Dead",
+    number: true,
+    cell: ({ queue, depth, oldestDeadMs }) =>
+      depth.dead === 0 ? (
+        <span className="muted">0</span>
+      ) : (
+        <>
+          <GoTo path="/dead" search={{ queue }} className="figure bad">
+            {short(depth.dead)}
+          </GoTo>
+          <div className="second">oldest {duration(oldestDeadMs)}</div>
+        </>
+      ),
+  },
+];
+
+export function QueueRows({ queues }: { readonly queues: readonly Queue[] | undefined }) {
+  return (
+    <div className="health-rows">
+      <Rows
+        label="Queues"
+        columns={columns}
+        items={queues}
+        id={({ queue }) => queue}
+        open={({ queue }) => ({ path: "/queues/$queue", params: { queue } })}
+        look={(queue) => standingOf(queue)}
+      />
+    </div>
+  );
+}
+
+/** The age in large type, the bar to its target, and the word for it. */
+function Age({ queue }: { readonly queue: Queue }) {
+  const { word, says } = standingWords(queue);
+  const { oldestReadyMs, targetMs, breachInMs } = queue;
+  return (
+    <div className="health-age">
+      <span className={`health-age-value tabular ${word}`}>{duration(oldestReadyMs)}</span>
+      <div className="health-age-measure">
+        <Bar
+          value={oldestReadyMs ?? 0}
+          limit={targetMs}
+          tone={word}
+          label={`${duration(oldestReadyMs)} of ${roundDuration(targetMs)}`}
+        />
+        <span className="second">target {roundDuration(targetMs)}</span>
+      </div>
+      <div className="health-age-word" title={says}>
+        <StandingMark standing={word} />
+        {word !== "ok" && (
+          <span className="second">{word === "late" ? overBy(queue) : `in ${duration(breachInMs)}`}</span>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function overBy({ oldestReadyMs, targetMs }: Queue): string {
+  const over = (oldestReadyMs ?? 0) - targetMs;
+  return over > 0 ? `by ${duration(over)}` : "";
+}
+
+function Flow({ queue: { rates, recent } }: { readonly queue: Queue }) {
+  return (
+    <div className="health-flow">
+      <Sparkline
+        lines={[
+          { look: "in", values: recent.map(({ arrived }) => arrived) },
+          { look: "out", values: recent.map(({ ended }) => ended) },
+        ]}
+        label="Jobs in and out by minute, over the last 30 minutes"
+      />
+      <div className="health-flow-rates tabular">
+        <span>
+          <span className="health-flow-word in">in</span> {rate(rates.arrived)}
+        </span>
+        <span>
+          <span className="health-flow-word out">out</span> {rate(rates.ended)}
+        </span>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,102 @@
+import type { ReactNode } from "react";
+import type { JobAnswer } from "../../api.ts";
+import { Age } from "../../components/age.tsx";
+import { CopyButton } from "../../components/copy-button.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
+import { duration } from "../../format.ts";
+
+function Fact({ label, wide = false, children }: { label: string; wide?: boolean; children: ReactNode }) {
+  return (
+    <div className="fact" data-wide={wide || undefined}>
+      <dt>{label}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** What is known of a job, at a glance. Names lead to the jobs that share them. */
+export function Facts({ answer }: { answer: JobAnswer }) {
+  const { job, run, leaseId, traceId } = answer;
+  return (
+    <dl className="facts">
+      <Fact label="Queue">
+        <GoTo path="/queues/$queue" params={{ queue: job.queue }}>
+          <PlainText>{job.queue}</PlainText>
+        </GoTo>
+      </Fact>
+      {job.key === null ? null : (
+        <Fact label="Key" wide={job.key.length > 24}>
+          <GoTo path="/jobs" search={{ key: job.key }}>
+            <PlainText className="mono">{job.key}</PlainText>
+          </GoTo>
+          <CopyButton text={job.key} label="Copy the key" />
+        </Fact>
+      )}
+      {job.tenant === null ? null : (
+        <Fact label="Tenant">
+          <GoTo path="/jobs" search={{ tenant: job.tenant }}>
+            <PlainText>{job.tenant}</PlainText>
+          </GoTo>
+        </Fact>
+      )}
+      {job.tags.length === 0 ? null : (
+        <Fact label="Tags">
+          <span className="tags">
+            {job.tags.map((tag) => (
+              <GoTo key={tag} path="/jobs" search={{ tag }} className="tag">
+                <PlainText>{tag}</PlainText>
+              </GoTo>
+            ))}
+          </span>
+        </Fact>
+      )}
+      <Fact label="Attempts">
+        {job.attempts}
+        {job.maxAttempts === null ? null : ` of ${job.maxAttempts}`}
+      </Fact>
+      {job.crashes > 0 ? <Fact label="Crashes">{job.crashes}</Fact> : null}
+      {job.interruptions > 0 ? <Fact label="Interruptions">{job.interruptions}</Fact> : null}
+      {job.run > 1 ? <Fact label="Run">{job.run}</Fact> : null}
+      {job.priority === 0 ? null : <Fact label="Priority">{job.priority}</Fact>}
+      <Fact label="Enqueued">
+        <Age at={job.createdAt} />
+      </Fact>
+      {job.finishedAt === null ? (
+        <Fact label="Due">
+          <Age at={job.runAt} />
+        </Fact>
+      ) : (
+        <Fact label="Ended">
+          <Age at={job.finishedAt} />
+        </Fact>
+      )}
+      {job.worker === null ? null : (
+        <Fact label="Worker">
+          <PlainText className="mono">{job.worker}</PlainText>
+        </Fact>
+      )}
+      {job.leaseUntil === null ? null : (
+        <Fact label="Lease ends">
+          <Age at={job.leaseUntil} />
+          {leaseId === null ? null : <CopyButton text={leaseId} label="Copy the lease's id" />}
+        </Fact>
+      )}
+      <Fact label="Usual run">
+        {run.p50 === null ? (
+          <span className="muted">not known yet</span>
+        ) : (
+          <>
+            {duration(run.p50)} <span className="muted">p95 {duration(run.p95)}</span>
+          </>
+        )}
+      </Fact>
+      {traceId === null ? null : (
+        <Fact label="Trace" wide>
+          <PlainText className="mono">{traceId}</PlainText>
+          <CopyButton text={traceId} label="Copy the trace's id" />
+        </Fact>
+      )}
+    </dl>
+  );
+}

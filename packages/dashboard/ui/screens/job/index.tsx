@@ -1,0 +1,156 @@
+import { ApiError, type JobAnswer } from "../../api.ts";
+import { Age } from "../../components/age.tsx";
+import { CopyButton } from "../../components/copy-button.tsx";
+import { EmptyState } from "../../components/empty-state.tsx";
+import { JsonView } from "../../components/json-view.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { Banner, Failed, Page, Section, Skeleton } from "../../components/page.tsx";
+import { PlainText, reveal } from "../../components/plain-text.tsx";
+import { StateMark } from "../../components/state-mark.tsx";
+import { useJob } from "../../queries.ts";
+import type { Screen } from "../../screen.ts";
+import { usePathPart } from "../../url.ts";
+import { AttemptChart } from "./attempt-chart.tsx";
+import { Facts } from "./facts.tsx";
+import { JobActions } from "./job-actions.tsx";
+import { LifeList } from "./life-list.tsx";
+import { WhyBox } from "./why-box.tsx";
+import "./job.css";
+
+function Job() {
+  const id = usePathPart("id");
+  const { data, error, refetch } = useJob(id);
+  const above = <GoTo path="/jobs">Jobs</GoTo>;
+
+  if (data !== undefined) return <Shown key={data.job.id} answer={data} stale={error} />;
+  if (error instanceof ApiError && (error.status === 404 || error.status === 400)) {
+    return (
+      <Page title="No such job" above={above}>
+        <EmptyState title="There is no job with this id">
+          <span className="mono break">
+            <PlainText>{id}</PlainText>
+          </span>
+          <br />
+          It may never have been committed, or it ended long ago and was pruned.
+        </EmptyState>
+      </Page>
+    );
+  }
+  return (
+    <Page title="Job" above={above}>
+      {error === null ? <Skeleton lines={8} /> : <Failed error={error} again={() => void refetch()} />}
+    </Page>
+  );
+}
+
+/** `cut`: what was too large for the server to send whole, and is the text of its beginning. */
+type Answer = JobAnswer & { readonly cut?: readonly ("payload" | "result")[] };
+
+function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
+  const { job, hidden = false, cut = [] } = answer;
+  return (
+    <Page
+      title={reveal(job.kind)}
+      above={<GoTo path="/jobs">Jobs</GoTo>}
+      note={
+        <span className="job-note">
+          <StateMark state={job.state} />
+          {job.reason === null ? null : <PlainText>{job.reason}</PlainText>}
+          <span className="job-id">
+            <span className="mono">{job.id}</span>
+            <CopyButton text={job.id} label="Copy the id" />
+          </span>
+        </span>
+      }
+      actions={<JobActions id={job.id} state={job.state} cancelRequested={job.cancelRequested} />}
+    >
+      {stale === null ? null : <Failed error={stale} />}
+      {job.cancelRequested && job.state === "running" ? (
+        <Banner tone="soon" title="It was asked to stop">
+          It ends when its handler heeds the signal, or with its attempt.
+        </Banner>
+      ) : null}
+      <div className="job-top">
+        <WhyBox why={answer.why} state={job.state} />
+        <Facts answer={answer} />
+      </div>
+      <Section title="Attempts">
+        <div className="card card-padded">
+          <AttemptChart answer={answer} />
+        </div>
+      </Section>
+      <div className="job-columns">
+        <Section title="Life">
+          <div className="card">
+            <LifeList answer={answer} />
+          </div>
+        </Section>
+        <div className="job-values">
+          <Value title="Payload" value={job.payload} hidden={hidden} cut={cut.includes("payload")} />
+          {job.state === "succeeded" || job.result !== null ? (
+            <Value title="Result" value={job.result} hidden={hidden} cut={cut.includes("result")} />
+          ) : null}
+          {Object.keys(job.meta).length === 0 ? null : <Value title="Meta" value={job.meta} />}
+          <Audit answer={answer} />
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+function Value({
+  title,
+  value,
+  hidden = false,
+  cut = false,
+}: {
+  title: string;
+  value: unknown;
+  hidden?: boolean;
+  cut?: boolean;
+}) {
+  return (
+    <Section title={title} aside={cut ? "too large to show whole" : undefined}>
+      <div className="card card-padded">
+        {hidden ? (
+          <p className="muted">Hidden: your role may not see payloads.</p>
+        ) : (
+          <JsonView value={value} label={`the ${title.toLowerCase()}`} />
+        )}
+      </div>
+    </Section>
+  );
+}
+
+function Audit({ answer: { audit } }: { answer: JobAnswer }) {
+  return (
+    <Section title="Audit">
+      <div className="card">
+        {audit.length === 0 ? (
+          <p className="muted card-padded">Nobody has acted on this job.</p>
+        ) : (
+          <ul className="audit">
+            {audit.map(({ at, actor, action, reason }) => (
+              <li key={`${at} ${actor} ${action}`}>
+                <span className="life-at">
+                  <Age at={at} />
+                </span>
+                <span>
+                  <strong>{action}</strong> by <PlainText>{actor}</PlainText>
+                  {reason === null ? null : (
+                    <>
+                      {": "}
+                      <PlainText>{reason}</PlainText>
+                    </>
+                  )}
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+    </Section>
+  );
+}
+
+export const screen: Screen = { path: "/jobs/$id", title: "Job", component: Job };

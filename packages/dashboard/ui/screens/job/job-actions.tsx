@@ -1,0 +1,53 @@
+import { useState } from "react";
+import type { JobState } from "stint";
+import { Button } from "../../components/button.tsx";
+import { say } from "../../components/toast.tsx";
+import { useRights } from "../../queries.ts";
+import { allActions, whyNot, type Action } from "../operations/actions.ts";
+import { SelectedDialog } from "../operations/selected-dialog.tsx";
+
+/** What can be done to this job in its state. What its state does not allow is not offered at all. */
+export function JobActions({
+  id,
+  state,
+  cancelRequested,
+}: {
+  id: string;
+  state: JobState;
+  cancelRequested: boolean;
+}) {
+  const { operate } = useRights();
+  const [open, setOpen] = useState<Action>();
+  const ids = [id];
+  return (
+    <>
+      {allActions
+        .filter(({ states }) => states.includes(state))
+        .map((action) => (
+          <Button
+            key={action.name}
+            look={action.danger ? "danger" : "plain"}
+            because={
+              action.name === "cancel" && cancelRequested
+                ? "It was asked to stop already; it ends when its handler does."
+                : whyNot(action, [state], operate)
+            }
+            onClick={() => setOpen(action)}
+          >
+            {action.verb} …
+          </Button>
+        ))}
+      {open === undefined ? null : (
+        <SelectedDialog
+          action={open}
+          ids={ids}
+          onClose={() => setOpen(undefined)}
+          onDone={() => {
+            setOpen(undefined);
+            say(open.name === "cancel" && state === "running" ? "Asked to stop." : `Job ${open.done}.`);
+          }}
+        />
+      )}
+    </>
+  );
+}

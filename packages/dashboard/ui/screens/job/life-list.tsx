@@ -1,0 +1,45 @@
+import type { JobAnswer } from "../../api.ts";
+import { Age } from "../../components/age.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
+import { duration } from "../../format.ts";
+import { FailureView } from "./failure-view.tsx";
+
+/** A job's life step by step, newest first, with what each attempt failed with. */
+export function LifeList({ answer }: { answer: JobAnswer }) {
+  const failures = new Map(answer.job.log.map(({ epoch, error }) => [epoch, error]));
+  const steps = answer.timeline.toReversed();
+  return (
+    <ol className="life" reversed>
+      {steps.map((step, index) => {
+        const failure =
+          step.what === "attempt-ended" && step.epoch !== null ? failures.get(step.epoch) : undefined;
+        return (
+          // Two steps may be alike in everything else
+          <li key={`${step.at} ${step.what} ${steps.length - index}`} data-what={step.what}>
+            <span className="life-at">
+              <Age at={step.at} />
+            </span>
+            <div className="life-what">
+              <p>
+                <PlainText className="life-title">{step.title}</PlainText>
+                <span className="life-facts">
+                  {step.durationMs === null ? null : <span>{duration(step.durationMs)}</span>}
+                  {step.epoch === null ? null : <span>epoch {step.epoch}</span>}
+                  {step.worker === null || step.title.includes(step.worker) ? null : (
+                    <PlainText>{step.worker}</PlainText>
+                  )}
+                </span>
+              </p>
+              {step.detail === null || failure !== undefined ? null : (
+                <p className="muted">
+                  <PlainText>{step.detail}</PlainText>
+                </p>
+              )}
+              {failure === undefined ? null : <FailureView failure={failure} />}
+            </div>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

@@ -1,0 +1,48 @@
+import { useMemo } from "react";
+import type { JobState } from "stint";
+import {
+  FilterBar,
+  type FilterChange,
+  type FilterField,
+  type FilterValues,
+} from "../../components/filter-bar.tsx";
+import { TimeFilter } from "../../components/filter-bar-time.tsx";
+import { useKinds } from "../../queries.ts";
+
+const times: readonly FilterField[] = [
+  { name: "since", label: "Enqueued since" },
+  { name: "until", label: "Enqueued before" },
+];
+
+/** What jobs are narrowed by. Kinds and queues that exist are suggested. */
+export function JobFilters({
+  states,
+  values,
+  onChange,
+}: {
+  states: readonly JobState[];
+  values: FilterValues;
+  onChange: FilterChange;
+}) {
+  const { data: kinds } = useKinds();
+  const fields: readonly FilterField[] = useMemo(
+    () => [
+      { name: "kind", label: "Kind", suggestions: distinct(kinds?.map(({ kind }) => kind)) },
+      { name: "queue", label: "Queue", suggestions: distinct(kinds?.map(({ queue }) => queue)) },
+      { name: "tenant", label: "Tenant" },
+      { name: "key", label: "Key" },
+      { name: "tag", label: "Tag" },
+      { name: "error", label: "Error or reason", placeholder: "part of its text" },
+    ],
+    [kinds],
+  );
+  return (
+    <FilterBar states={states} fields={fields} also={times} values={values} onChange={onChange}>
+      <TimeFilter values={values} onChange={onChange} />
+    </FilterBar>
+  );
+}
+
+function distinct(names: readonly string[] = []): string[] {
+  return [...new Set(names)].sort();
+}

@@ -1,0 +1,38 @@
+import { chosenStates, type FilterValues } from "../../components/filter-bar.tsx";
+import { momentOf } from "../../components/filter-bar-time.tsx";
+import type { JobsFilter } from "../../api.ts";
+import { text } from "../../url.ts";
+
+/** What the address of a list of jobs holds. */
+export const jobsSearch = {
+  state: text,
+  kind: text,
+  queue: text,
+  tenant: text,
+  key: text,
+  tag: text,
+  error: text,
+  since: text,
+  until: text,
+  /** Where the page begins. */
+  after: text,
+};
+
+/** What the server is asked for. Spans that end now are counted back from `now`. */
+export function toFilter(values: FilterValues, now: number): JobsFilter {
+  const { kind, queue, tenant, key, tag, error } = values;
+  const state = chosenStates(values["state"]);
+  const since = momentOf(values["since"], now);
+  const until = momentOf(values["until"], now);
+  return {
+    ...(state.length > 0 && { state }),
+    ...(kind !== undefined && { kind }),
+    ...(queue !== undefined && { queue }),
+    ...(tenant !== undefined && { tenant }),
+    ...(key !== undefined && { key }),
+    ...(tag !== undefined && { tag }),
+    ...(error !== undefined && { error }),
+    ...(since !== undefined && { since }),
+    ...(until !== undefined && { until }),
+  };
+}

@@ -1,0 +1,211 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import type { Operation } from "stint";
+import type { JobsFilter, Wire } from "../../api.ts";
+import { Button } from "../../components/button.tsx";
+import { Dialog, Field, TypedConfirmation } from "../../components/dialog.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { Failed, Skeleton } from "../../components/page.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
+import { StateMark } from "../../components/state-mark.tsx";
+import { useAbort, useBegin, useMe, useOperation, usePreview } from "../../queries.ts";
+import type { Action } from "./actions.ts";
+import { countedJobs } from "./count.ts";
+import { FilterWords } from "./filter-words.tsx";
+import { Progress } from "./progress.tsx";
+
+/** Do something to all jobs of a filter: look at what it will touch, say why, watch it, stop it. */
+export function BulkDialog({
+  action,
+  filter,
+  onClose,
+}: {
+  action: Action;
+  /** As it was when the dialog opened; what the list does meanwhile changes nothing here. */
+  filter: JobsFilter;
+  onClose: () => void;
+}) {
+  const [begun, setBegun] = useState<Wire<Operation>>();
+  return begun === undefined ? (
+    <Ask action={action} filter={filter} onClose={onClose} onBegun={setBegun} />
+  ) : (
+    <Watch action={action} begun={begun} onClose={onClose} />
+  );
+}
+
+function Ask({
+  action,
+  filter,
+  onClose,
+  onBegun,
+}: {
+  action: Action;
+  filter: JobsFilter;
+  onClose: () => void;
+  onBegun: (operation: Wire<Operation>) => void;
+}) {
+  const { data: me } = useMe();
+  const preview = usePreview();
+  const begin = useBegin();
+  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useState("");
+
+  const ask = preview.mutate;
+  useEffect(() => ask({ action: action.name, filter }), [ask, action, filter]);
+
+  const production = me?.environment?.production === true ? me.environment.name : undefined;
+  const matched = preview.data?.matched;
+  const because =
+    matched === undefined
+      ? "Wait for the preview."
+      : matched.count === 0
+        ? "No job matches."
+        : reason.trim() === ""
+          ? "Say why: the reason stands in the audit of every job it touches."
+          : production !== undefined && typed !== production
+            ? `Type ${production} to go on.`
+            : null;
+
+  const submit = (): void => {
+    if (because !== null || begin.isPending) return;
+    begin.mutate(
+      {
+        action: action.name,
+        filter,
+        reason: reason.trim(),
+        ...(production === undefined ? {} : { confirm: typed }),
+      },
+      { onSuccess: onBegun },
+    );
+  };
+
+  return (
+    <Dialog
+      wide
+      title={`${action.verb} all that match`}
+      onClose={onClose}
+      actions={
+        <>
+          <Button onClick={onClose}>Close</Button>
+          <Button
+            look={action.danger ? "danger" : "primary"}
+            because={because}
+            disabled={begin.isPending}
+            onClick={submit}
+          >
+            {matched === undefined ? action.verb : `${action.verb} ${countedJobs(matched)}`}
+          </Button>
+        </>
+      }
+    >
+      <p className="muted">{action.means}</p>
+      <FilterWords filter={filter} />
+      {preview.isError ? (
+        <Failed error={preview.error} again={() => ask({ action: action.name, filter })} />
+      ) : null}
+      {preview.data === undefined ? (
+        preview.isError ? null : (
+          <Skeleton lines={4} />
+        )
+      ) : (
+        <div>
+          <p className="bulk-count">{countedJobs(preview.data.matched)}</p>
+          {preview.data.sample.length > 0 ? (
+            <>
+              <p className="muted">Among them:</p>
+              <ul className="bulk-sample">
+                {preview.data.sample.slice(0, 5).map((job) => (
+                  <li key={job.id}>
+                    <StateMark state={job.state} />
+                    <PlainText className="bulk-kind">{job.kind}</PlainText>
+                    <PlainText className="mono muted">{job.key ?? job.id}</PlainText>
+                  </li>
+                ))}
+              </ul>
+            </>
+          ) : null}
+        </div>
+      )}
+      <form
+        className="bulk-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          submit();
+        }}
+      >
+        <Field
+          label="Reason"
+          hint="Stands in the audit of every job it touches, with your name."
+          value={reason}
+          onChange={setReason}
+          autoFocus
+        />
+        {production === undefined ? null : (
+          <TypedConfirmation word={production} value={typed} onChange={setTyped} />
+        )}
+        {/* Without it, Enter in a form of two fields does nothing. */}
+        <button type="submit" hidden />
+      </form>
+      {begin.isError ? <Failed error={begin.error} /> : null}
+    </Dialog>
+  );
+}
+
+const endWords: Record<Exclude<Operation["state"], "running">, string> = {
+  finished: "Finished.",
+  aborted: "Aborted. What was done stays done.",
+  abandoned: "The process that did it has gone. What was done stays done; begin again for the rest.",
+};
+
+function Watch({ action, begun, onClose }: { action: Action; begun: Wire<Operation>; onClose: () => void }) {
+  const { data = begun, error, refetch } = useOperation(begun.id);
+  const abort = useAbort();
+  const running = data.state === "running";
+
+  const client = useQueryClient();
+
+  // Whoever began it watches it, also with live updates paused, and sees what came of it in the list behind.
+  useEffect(() => {
+    if (!running) {
+      void client.invalidateQueries({
+        predicate: ({ queryKey }) => queryKey[0] === "jobs" || queryKey[0] === "count",
+      });
+      return undefined;
+    }
+    const timer = setInterval(() => void refetch(), 1_000);
+    return () => clearInterval(timer);
+  }, [running, refetch, client]);
+  return (
+    <Dialog
+      wide
+      title={`${action.verb} all that match`}
+      onClose={onClose}
+      actions={
+        <>
+          {running ? (
+            <Button look="danger" disabled={abort.isPending} onClick={() => abort.mutate(data.id)}>
+              Abort
+            </Button>
+          ) : null}
+          <Button look={running ? "plain" : "primary"} onClick={onClose}>
+            Close
+          </Button>
+        </>
+      }
+    >
+      <FilterWords filter={data.filter} />
+      <Progress operation={data} />
+      <p role="status">
+        {data.state === "running" ? (
+          <>
+            It goes on when this is closed; find it again under <GoTo path="/operations">Operations</GoTo>.
+          </>
+        ) : (
+          endWords[data.state]
+        )}
+      </p>
+      {error === null ? null : <Failed error={error} />}
+      {abort.isError ? <Failed error={abort.error} /> : null}
+    </Dialog>
+  );
+}

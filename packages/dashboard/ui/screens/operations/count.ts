@@ -1,0 +1,11 @@
+import type { Count } from "stint";
+import { number } from "../../format.ts";
+
+/** `1,240`, or `10,000+` where counting stopped. */
+export function counted({ count, capped }: Count): string {
+  return capped ? `${number(count)}+` : number(count);
+}
+
+export function countedJobs(matched: Count): string {
+  return `${counted(matched)} ${matched.count === 1 && !matched.capped ? "job" : "jobs"}`;
+}

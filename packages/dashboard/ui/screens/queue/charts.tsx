@@ -1,0 +1,150 @@
+import type { Series, SeriesPoint } from "stint";
+import { useMemo } from "react";
+import type { Wire } from "../../api.ts";
+import { Chart, type ChartLine } from "../../components/chart.tsx";
+import { duration, durationSteps, rate, roundDuration, short } from "../../format.ts";
+import { bridged, evened } from "./even.ts";
+
+type Point = Wire<SeriesPoint>;
+
+/** Counts reach the series up to so long after they happened. */
+const lateSeconds = 15;
+
+/** Charts with one time axis: what went through, how old, how deep, how long, what went wrong. */
+export function QueueCharts({
+  series,
+  targetMs,
+}: {
+  readonly series: Wire<Series> | undefined;
+  readonly targetMs: number | undefined;
+}) {
+  const { times, charts } = useMemo(() => drawn(series), [series]);
+  return (
+    <div className="queue-charts">
+      {charts.map(({ title, lines, format, target }) => (
+        <Chart
+          key={title}
+          title={title}
+          times={times}
+          lines={lines}
+          format={format}
+          {...(format === duration ? { scale: ofDurations } : format === short ? { scale: ofCounts } : {})}
+          level={target && targetMs !== undefined ? { value: targetMs, title: "target" } : undefined}
+        />
+      ))}
+    </div>
+  );
+}
+
+const ofDurations = { steps: durationSteps, format: roundDuration };
+/** There is no half a job: 1, 2, 5, 10 and so on. */
+const ofCounts = {
+  steps: Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat(),
+  format: short,
+};
+
+type Drawn = {
+  readonly title: string;
+  readonly lines: readonly ChartLine[];
+  readonly format: (value: number) => string;
+  readonly target: boolean;
+};
+
+function drawn(series: Wire<Series> | undefined): { times: readonly number[]; charts: readonly Drawn[] } {
+  const points = series?.points ?? [];
+  const seconds = (series?.stepMs ?? 60_000) / 1_000;
+  const brief = seconds <= lateSeconds;
+  const of = (read: (point: Point) => number | null) => points.map(read);
+  const sampled = (read: (point: Point) => number | null) => (brief ? bridged(of(read)) : of(read));
+  // A step that has not ended, or whose last figures are still on their way, would look like a fall.
+  const ended = points.length - (brief ? 2 : 1);
+  const perSecond = (read: (point: Point) => number) => {
+    const counts = brief ? evened(points.map(read)) : points.map(read);
+    return counts.map((count, index) => (index < ended ? count / seconds : null));
+  };
+  const percentiles = (read: (point: Point) => Point["run"]): readonly ChartLine[] => [
+    { title: "p50", colour: "--series-2", values: sampled((point) => read(point).p50) },
+    { title: "p95", colour: "--series-1", dash: [6, 3], values: sampled((point) => read(point).p95) },
+    { title: "p99", colour: "--series-5", dash: [2, 3], values: sampled((point) => read(point).p99) },
+  ];
+  return {
+    times: points.map(({ at }) => Date.parse(at) / 1_000),
+    charts: [
+      {
+        title: "Throughput",
+        format: rate,
+        target: false,
+        lines: [
+          {
+            title: "Arrived",
+            colour: "--series-6",
+            dash: [2, 3],
+            values: perSecond(({ arrived }) => arrived),
+          },
+          {
+            title: "Succeeded",
+            colour: "--series-2",
+            filled: true,
+            values: perSecond(({ succeeded }) => succeeded),
+          },
+          {
+            title: "Retried",
+            colour: "--series-4",
+            dash: [6, 3],
+            values: perSecond(({ retried }) => retried),
+          },
+          { title: "Dead", colour: "--series-3", values: perSecond(({ dead }) => dead) },
+        ],
+      },
+      {
+        title: "Oldest ready",
+        format: duration,
+        target: true,
+        lines: [
+          {
+            title: "Age",
+            colour: "--series-1",
+            filled: true,
+            values: of(({ oldestReadyMs }) => oldestReadyMs),
+          },
+        ],
+      },
+      {
+        title: "Depth",
+        format: short,
+        target: false,
+        lines: [
+          { title: "Ready", colour: "--series-1", filled: true, values: sampled(({ ready }) => ready) },
+          { title: "Running", colour: "--series-5", dash: [6, 3], values: sampled(({ running }) => running) },
+        ],
+      },
+      {
+        title: "Wait before an attempt",
+        format: duration,
+        target: false,
+        lines: percentiles(({ wait }) => wait),
+      },
+      { title: "Run of an attempt", format: duration, target: false, lines: percentiles(({ run }) => run) },
+      {
+        title: "Trouble",
+        format: rate,
+        target: false,
+        lines: [
+          { title: "Failed", colour: "--series-3", values: perSecond(({ failed }) => failed) },
+          {
+            title: "Rescued",
+            colour: "--series-5",
+            dash: [6, 3],
+            values: perSecond(({ rescued }) => rescued),
+          },
+          {
+            title: "Cancelled",
+            colour: "--series-6",
+            dash: [2, 3],
+            values: perSecond(({ cancelled }) => cancelled),
+          },
+        ],
+      },
+    ],
+  };
+}

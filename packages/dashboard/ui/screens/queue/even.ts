@@ -1,0 +1,22 @@
+/**
+ * Workers tell what they counted about every ten seconds, a little sooner or later. Of steps as short as that, one may get
+ * nothing and the next one both: drawn as it is, a steady queue looks as if it stopped again and again.
+ */
+const stepsToldLate = 3;
+
+/** The mean of each count and the two before it. */
+export function evened(counts: readonly number[]): number[] {
+  return counts.map((_, index) => {
+    const few = counts.slice(Math.max(0, index + 1 - stepsToldLate), index + 1);
+    return few.reduce((sum, count) => sum + count, 0) / few.length;
+  });
+}
+
+/** One step without a sample, between two that have one, takes that of the step before. Longer gaps stay gaps. */
+export function bridged(samples: readonly (number | null)[]): (number | null)[] {
+  return samples.map((sample, index) => {
+    const before = samples[index - 1] ?? null;
+    const after = samples[index + 1] ?? null;
+    return sample ?? (after === null ? null : before);
+  });
+}

@@ -1,0 +1,78 @@
+import type { SeriesRange } from "stint";
+import { useMemo } from "react";
+import { EmptyState } from "../../components/empty-state.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { Failed, Page, Section } from "../../components/page.tsx";
+import { RangeSwitch } from "../../components/range-switch.tsx";
+import { StandingMark } from "../../components/standing-mark.tsx";
+import { useHealth, useKinds, useSeries } from "../../queries.ts";
+import type { Screen } from "../../screen.ts";
+import { standingWords } from "../../standing.ts";
+import { oneOf, usePathPart, useUrl } from "../../url.ts";
+import { QueueCharts } from "./charts.tsx";
+import { known } from "./known.ts";
+import { KindRows } from "./kind-rows.tsx";
+import { Now } from "./now.tsx";
+import "./queue.css";
+
+/** Said again here: the library's own list would bring the library into the browser. */
+const ranges = ["1h", "6h", "24h", "7d", "30d"] as const satisfies readonly SeriesRange[];
+const search = { range: oneOf<SeriesRange>(ranges, "1h") };
+
+export const screen: Screen = { path: "/queues/$queue", title: "Queue", search, component: Queue };
+
+function Queue() {
+  const queue = usePathPart("queue");
+  const [{ range }, set] = useUrl(search);
+  const series = useSeries({ queue, range });
+  const shown = useMemo(() => known(series.data), [series.data]);
+  const kinds = useKinds();
+  const { data: health } = useHealth();
+  const now = health?.queues.find((candidate) => candidate.queue === queue);
+  const own = kinds.data?.filter((kind) => kind.queue === queue);
+
+  if (health !== undefined && now === undefined && own?.length === 0) {
+    return (
+      <Page title={queue} above={<GoTo path="/queues">Queues</GoTo>}>
+        <EmptyState title="This queue has no jobs and no kinds">
+          Either nothing was ever enqueued into it, or its name is written otherwise.{" "}
+          <GoTo path="/queues">See all queues</GoTo>
+        </EmptyState>
+      </Page>
+    );
+  }
+
+  return (
+    <Page
+      title={queue}
+      above={<GoTo path="/queues">Queues</GoTo>}
+      note={
+        now === undefined ? (
+          " "
+        ) : (
+          <span className="queue-note tabular">
+            <StandingMark standing={standingWords(now).word} />
+            <span>{standingWords(now).says}</span>
+          </span>
+        )
+      }
+      actions={<RangeSwitch ranges={ranges} value={range} set={(next) => set({ range: next })} />}
+    >
+      <Now now={now} />
+      <Section title="Over time" aside={shown.says}>
+        {series.error !== null && series.data === undefined ? (
+          <Failed error={series.error} again={() => void series.refetch()} />
+        ) : (
+          <QueueCharts series={shown.series} targetMs={now?.targetMs} />
+        )}
+      </Section>
+      <Section title="Kinds" aside="What is normal, over the last day">
+        {kinds.error !== null && kinds.data === undefined ? (
+          <Failed error={kinds.error} again={() => void kinds.refetch()} />
+        ) : (
+          <KindRows kinds={own} queue={queue} />
+        )}
+      </Section>
+    </Page>
+  );
+}

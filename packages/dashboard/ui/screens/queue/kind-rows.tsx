@@ -1,0 +1,74 @@
+import type { KindView } from "stint";
+import type { Wire } from "../../api.ts";
+import { EmptyState } from "../../components/empty-state.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { Banner } from "../../components/page.tsx";
+import { Rows, type Column } from "../../components/rows.tsx";
+import { duration, number, rate } from "../../format.ts";
+
+type Kind = Wire<KindView>;
+
+const columns: readonly Column<Kind>[] = [
+  {
+    title: "Kind",
+    head: true,
+    cell: ({ kind, queue }) => (
+      <GoTo path="/jobs" search={{ kind, queue }}>
+        {kind}
+      </GoTo>
+    ),
+  },
+  { title: "Ready", number: true, cell: ({ depth }) => number(depth.ready) },
+  { title: "Running", number: true, cell: ({ depth }) => number(depth.running) },
+  {
+    title: "Dead",
+    number: true,
+    cell: ({ depth }) => <span className={depth.dead > 0 ? "bad" : "muted"}>{number(depth.dead)}</span>,
+  },
+  { title: "Out", number: true, cell: ({ rates }) => rate(rates.ended) },
+  { title: "Wait p95", number: true, cell: ({ wait }) => duration(wait.p95) },
+  { title: "Run p50", number: true, cell: ({ run }) => duration(run.p50) },
+  { title: "Run p95", number: true, cell: ({ run }) => duration(run.p95) },
+  { title: "Run p99", number: true, cell: ({ run }) => duration(run.p99) },
+  {
+    title: "Attempts per success",
+    number: true,
+    cell: ({ attemptsPerSuccess }) => (attemptsPerSuccess === null ? "–" : attemptsPerSuccess.toFixed(2)),
+  },
+  {
+    title: "Workers",
+    number: true,
+    cell: ({ workers }) => (workers === 0 ? <span className="bad">none</span> : number(workers)),
+  },
+];
+
+export function KindRows({
+  kinds,
+  queue,
+}: {
+  readonly kinds: readonly Kind[] | undefined;
+  readonly queue: string;
+}) {
+  if (kinds?.length === 0) {
+    return (
+      <EmptyState title="No kind is known here yet">Kinds of {queue} appear with their first job.</EmptyState>
+    );
+  }
+  const advised = kinds?.filter(({ leaseAdvice }) => leaseAdvice !== null) ?? [];
+  return (
+    <>
+      {advised.map(({ kind, leaseAdvice }) => (
+        <Banner key={kind} tone="info" title={`The lease of ${kind}`}>
+          {leaseAdvice}
+        </Banner>
+      ))}
+      <Rows
+        label="Kinds"
+        columns={columns}
+        items={kinds}
+        id={({ kind }) => kind}
+        open={({ kind, queue }) => ({ path: "/jobs", search: { kind, queue } })}
+      />
+    </>
+  );
+}

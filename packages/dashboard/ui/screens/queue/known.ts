@@ -1,0 +1,43 @@
+import type { Series, SeriesPoint } from "stint";
+import type { Wire } from "../../api.ts";
+import { roundDuration } from "../../format.ts";
+
+type Known = { readonly series: Wire<Series> | undefined; readonly says: string };
+
+/** So many points at least, so that a chart never is a single stroke. */
+const fewest = 12;
+
+/**
+ * The part of a series from its first figure on. An installation that began minutes ago would otherwise show an hour of nothing
+ * and its whole life in the last millimetre.
+ */
+export function known(series: Wire<Series> | undefined): Known {
+  if (series === undefined) return { series, says: " " };
+  const step = `one point is ${roundDuration(series.stepMs)}`;
+  const first = series.points.findIndex(hasFigures);
+  const from = Math.max(0, Math.min(first - 1, series.points.length - fewest));
+  const begin = series.points[from];
+  if (from === 0 || begin === undefined) return { series, says: step };
+  return {
+    series: { ...series, points: series.points.slice(from) },
+    says: `figures begin at ${clock.format(Date.parse(begin.at))}, ${step}`,
+  };
+}
+
+function hasFigures({
+  arrived,
+  claimed,
+  succeeded,
+  failed,
+  ready,
+  oldestReadyMs,
+}: Wire<SeriesPoint>): boolean {
+  return arrived + claimed + succeeded + failed > 0 || ready !== null || oldestReadyMs !== null;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", {
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+});

@@ -1,0 +1,74 @@
+import type { QueueHealth } from "stint";
+import type { Wire } from "../../api.ts";
+import { GoTo, type To } from "../../components/link.tsx";
+import { duration, number, plural, rate, roundDuration, share } from "../../format.ts";
+
+type Figure = { readonly title: string; readonly value: string; readonly says: string; readonly to?: To };
+
+/** The queue at this moment. Its place is kept while the figures are on their way. */
+export function Now({ now }: { readonly now: Wire<QueueHealth> | undefined }) {
+  return (
+    <dl className="queue-now card tabular" aria-busy={now === undefined}>
+      {(now === undefined ? waiting : figures(now)).map(({ title, value, says, to }) => (
+        <div key={title}>
+          <dt>{title}</dt>
+          <dd>
+            {to === undefined ? (
+              <span className="queue-figure">{value}</span>
+            ) : (
+              <GoTo {...to} className="queue-figure figure">
+                {value}
+              </GoTo>
+            )}
+            <span className="second">{says}</span>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHealth>): readonly Figure[] {
+  const jobs = (state: string): To => ({ path: "/jobs", search: { queue, state } });
+  return [
+    {
+      title: "Oldest ready",
+      value: duration(now.oldestReadyMs),
+      says: `target ${roundDuration(now.targetMs)}`,
+    },
+    {
+      title: "Ready",
+      value: number(depth.ready),
+      says: draining(depth.ready, now.drainMs),
+      to: jobs("ready"),
+    },
+    {
+      title: "Running",
+      value: number(depth.running),
+      says: workers === 0 ? "no worker" : `${plural(slots.total, "slot")} on ${plural(workers, "worker")}`,
+      to: jobs("running"),
+    },
+    { title: "Out", value: rate(rates.ended), says: `in ${rate(rates.arrived)}` },
+    {
+      title: "Retries",
+      value: share(now.retryShare),
+      says: `${number(depth.retrying)} retrying`,
+      to: jobs("retrying"),
+    },
+    {
+      title: "Dead",
+      value: number(depth.dead),
+      says: depth.dead === 0 ? "none" : `oldest ${duration(now.oldestDeadMs)}`,
+      to: { path: "/dead", search: { queue } },
+    },
+  ];
+}
+
+function draining(ready: number, drainMs: number | null): string {
+  if (ready === 0) return "empty";
+  return drainMs === null ? "not draining" : `drains in ${duration(drainMs)}`;
+}
+
+const waiting: readonly Figure[] = ["Oldest ready", "Ready", "Running", "Out", "Retries", "Dead"].map(
+  (title) => ({ title, value: "–", says: " " }),
+);

@@ -1,0 +1,93 @@
+import type { QueueHealth } from "stint";
+import type { Wire } from "../../api.ts";
+import { EmptyState } from "../../components/empty-state.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { Failed, Page } from "../../components/page.tsx";
+import { Rows, type Column } from "../../components/rows.tsx";
+import { StandingMark } from "../../components/standing-mark.tsx";
+import { duration, number, rate } from "../../format.ts";
+import { useHealth } from "../../queries.ts";
+import type { Screen } from "../../screen.ts";
+import { standingOf } from "../../standing.ts";
+
+export const screen: Screen = {
+  path: "/queues",
+  title: "Queues",
+  icon: "M2 13V7h3v6M6.5 13V3h3v10M11 13V9.5h3V13M1 13.5h14",
+  key: "q",
+  component: Queues,
+};
+
+type Queue = Wire<QueueHealth>;
+
+const inState = (title: string, state: "ready" | "running" | "scheduled" | "retrying" | "parked") => ({
+  title,
+  number: true,
+  cell: ({ queue, depth }: Queue) =>
+    depth[state] === 0 ? (
+      <span className="muted">0</span>
+    ) : (
+      <GoTo path="/jobs" search={{ queue, state }} className="figure">
+        {number(depth[state])}
+      </GoTo>
+    ),
+});
+
+const columns: readonly Column<Queue>[] = [
+  {
+    title: "Queue",
+    head: true,
+    cell: ({ queue }) => (
+      <GoTo path="/queues/$queue" params={{ queue }}>
+        {queue}
+      </GoTo>
+    ),
+  },
+  { title: "Standing", cell: (queue) => <StandingMark standing={standingOf(queue)} /> },
+  { title: "Oldest ready", number: true, cell: ({ oldestReadyMs }) => duration(oldestReadyMs) },
+  inState("Ready", "ready"),
+  inState("Running", "running"),
+  inState("Scheduled", "scheduled"),
+  inState("Retrying", "retrying"),
+  inState("Parked", "parked"),
+  {
+    title: "Dead",
+    number: true,
+    cell: ({ queue, depth }) =>
+      depth.dead === 0 ? (
+        <span className="muted">0</span>
+      ) : (
+        <GoTo path="/dead" search={{ queue }} className="figure bad">
+          {number(depth.dead)}
+        </GoTo>
+      ),
+  },
+  { title: "Out", number: true, cell: ({ rates }) => rate(rates.ended) },
+  { title: "Wait p95", number: true, cell: ({ wait }) => duration(wait.p95) },
+  { title: "Run p95", number: true, cell: ({ run }) => duration(run.p95) },
+  { title: "Workers", number: true, cell: ({ workers }) => number(workers) },
+];
+
+function Queues() {
+  const { data, error, refetch } = useHealth();
+  const queues =
+    data === undefined ? undefined : [...data.queues].sort((a, b) => a.queue.localeCompare(b.queue));
+  return (
+    <Page title="Queues" note="By name. Open one for its charts and kinds.">
+      {error !== null && data === undefined && <Failed error={error} again={() => void refetch()} />}
+      {queues?.length === 0 ? (
+        <EmptyState title="There is no queue yet">
+          A queue is there as soon as a job is enqueued into it; nothing has to be created first.
+        </EmptyState>
+      ) : (
+        <Rows
+          label="Queues"
+          columns={columns}
+          items={queues}
+          id={({ queue }) => queue}
+          open={({ queue }) => ({ path: "/queues/$queue", params: { queue } })}
+        />
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,108 @@
+import type { SlowJob } from "stint";
+import type { Wire } from "../../api.ts";
+import { EmptyState } from "../../components/empty-state.tsx";
+import { GoTo } from "../../components/link.tsx";
+import { Failed, Page } from "../../components/page.tsx";
+import { Rows, type Column } from "../../components/rows.tsx";
+import { duration, number } from "../../format.ts";
+import { useSlow } from "../../queries.ts";
+import type { Screen } from "../../screen.ts";
+import "./slow.css";
+
+export const screen: Screen = {
+  path: "/slow",
+  title: "Slow",
+  icon: "M8 14.5a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13ZM8 4v4.2l2.8 1.8",
+  key: "s",
+  component: Slow,
+};
+
+type Job = Wire<SlowJob>;
+
+const reasons: Record<Job["because"], string> = {
+  "beyond-normal": "beyond its normal",
+  "near-lease": "near the end of its lease",
+  "near-timeout": "near its timeout",
+};
+
+const columns: readonly Column<Job>[] = [
+  {
+    title: "Job",
+    head: true,
+    cell: ({ id, kind }) => (
+      <>
+        <GoTo path="/jobs/$id" params={{ id }}>
+          {kind}
+        </GoTo>
+        <div className="second mono nowrap">{id}</div>
+      </>
+    ),
+  },
+  {
+    title: "Running for",
+    number: true,
+    cell: ({ runningMs }) => <span className="slow-age">{duration(runningMs)}</span>,
+  },
+  {
+    title: "Usual p95",
+    number: true,
+    cell: ({ usualMs, runningMs }) => (
+      <>
+        {usualMs === null ? <span className="muted">not known yet</span> : duration(usualMs)}
+        {usualMs !== null && usualMs > 0 && (
+          <div className="second">{times(runningMs / usualMs)} as long</div>
+        )}
+      </>
+    ),
+  },
+  {
+    title: "Why it is here",
+    wide: true,
+    cell: ({ because, text }) => (
+      <>
+        <span className={because === "beyond-normal" ? "" : "warn"}>{reasons[because]}</span>
+        <div className="slow-text">{text}</div>
+      </>
+    ),
+  },
+  { title: "Attempt", number: true, cell: ({ attempt }) => number(attempt) },
+  {
+    title: "Queue",
+    cell: ({ queue }) => (
+      <GoTo path="/queues/$queue" params={{ queue }}>
+        {queue}
+      </GoTo>
+    ),
+  },
+  { title: "Worker", cell: ({ worker }) => <span className="mono">{worker ?? "–"}</span> },
+];
+
+const times = (factor: number) => `${factor < 9.95 ? factor.toFixed(1) : number(Math.round(factor))} times`;
+
+function Slow() {
+  const { data, error, refetch } = useSlow();
+  return (
+    <Page
+      title="Slow"
+      note="Running jobs beyond what is normal for their kind, or near their lease or timeout"
+    >
+      {error !== null && data === undefined && <Failed error={error} again={() => void refetch()} />}
+      {data?.length === 0 ? (
+        <EmptyState title="Nothing is slow">
+          Every running job is within what is normal for its kind. A job is listed when it runs well beyond
+          its kind's 95th percentile, or has used most of its lease or timeout.
+        </EmptyState>
+      ) : (
+        (data !== undefined || error === null) && (
+          <Rows
+            label="Slow jobs"
+            columns={columns}
+            items={data}
+            id={({ id }) => id}
+            open={({ id }) => ({ path: "/jobs/$id", params: { id } })}
+          />
+        )
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,104 @@
+import type { WorkerView } from "stint";
+import type { Wire } from "../../api.ts";
+import { Bar } from "../../components/bar.tsx";
+import { Rows, type Column } from "../../components/rows.tsx";
+import { bytes, duration, number } from "../../format.ts";
+import { isSilent } from "../../silence.ts";
+
+type Worker = Wire<WorkerView>;
+
+/** An event loop this late cannot renew leases in time for long. */
+const lagging = 200;
+const mostKinds = 3;
+
+const columns: readonly Column<Worker>[] = [
+  {
+    title: "Worker",
+    head: true,
+    cell: ({ id, host, pid }) => (
+      <>
+        <span className="worker-id mono">{id}</span>
+        <div className="second">
+          {host}, pid {pid}
+        </div>
+      </>
+    ),
+  },
+  { title: "It is", cell: (worker) => <Condition worker={worker} /> },
+  {
+    title: "Slots",
+    wide: true,
+    cell: ({ busy, slots, waiting }) => (
+      <div className="worker-slots tabular">
+        <span>
+          {number(busy)} <span className="muted">of {number(slots)} busy</span>
+          {waiting > 0 && <span className="muted"> · {number(waiting)} waiting</span>}
+        </span>
+        <Bar value={busy} limit={slots} label={`${number(busy)} of ${number(slots)} slots busy`} />
+      </div>
+    ),
+  },
+  {
+    title: "Pools",
+    wide: true,
+    cell: ({ pools }) => (
+      <div className="worker-pools tabular">
+        {Object.entries(pools).map(([queue, slots]) => (
+          <span key={queue}>
+            {queue} <span className="muted">{number(slots)}</span>
+          </span>
+        ))}
+      </div>
+    ),
+  },
+  {
+    title: "Kinds",
+    cell: ({ kinds }) => (
+      <span title={kinds.join(", ")}>
+        {kinds.slice(0, mostKinds).join(", ")}
+        {kinds.length > mostKinds && <span className="muted"> and {kinds.length - mostKinds} more</span>}
+      </span>
+    ),
+  },
+  {
+    title: "Loop lag",
+    number: true,
+    cell: ({ lagMs }) => <span className={(lagMs ?? 0) >= lagging ? "warn" : ""}>{duration(lagMs)}</span>,
+  },
+  { title: "Memory", number: true, cell: ({ rssBytes }) => bytes(rssBytes) },
+  {
+    title: "Version",
+    cell: ({ version, behind }) => (
+      <>
+        {version}
+        {behind && <div className="second warn">behind</div>}
+      </>
+    ),
+  },
+  { title: "Up for", number: true, cell: ({ startedAt }) => duration(Date.now() - Date.parse(startedAt)) },
+];
+
+export function WorkerRows({ workers }: { readonly workers: readonly Worker[] | undefined }) {
+  return <Rows label="Workers" columns={columns} items={workers} id={({ id }) => id} />;
+}
+
+function Condition({ worker }: { readonly worker: Worker }) {
+  const { word, tone, says } = conditionOf(worker);
+  return (
+    <>
+      <span className={tone}>{word}</span>
+      {says !== "" && <div className="second nowrap">{says}</div>}
+    </>
+  );
+}
+
+function conditionOf(worker: Worker) {
+  const { draining, asleep, hears, silentMs, busy } = worker;
+  if (isSilent(worker)) {
+    return { word: "silent", tone: "bad", says: `for ${duration(silentMs)}` };
+  }
+  if (draining)
+    return { word: "draining", tone: "warn", says: busy === 0 ? "almost gone" : `${busy} to end` };
+  if (asleep) return { word: "asleep", tone: "muted", says: "until a wake comes" };
+  return { word: busy > 0 ? "working" : "idle", tone: "", says: hears ? "" : "polls, hears no wakes" };
+}

@@ -1,0 +1,36 @@
+import { useEffect, useRef, type ReactNode } from "react";
+import "./overlay.css";
+
+/** A layer over the page. The browser's own dialog keeps the focus inside, answers Esc, and gives the focus back. */
+export function Overlay({
+  label,
+  close,
+  children,
+}: {
+  readonly label: string;
+  readonly close: () => void;
+  readonly children: ReactNode;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const element = dialog.current;
+    if (element?.open === false) element.showModal();
+    return () => element?.close();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      className="overlay"
+      aria-label={label}
+      onCancel={(event) => {
+        event.preventDefault();
+        close();
+      }}
+      onClick={(event) => {
+        if (event.target === dialog.current) close();
+      }}
+    >
+      {children}
+    </dialog>
+  );
+}

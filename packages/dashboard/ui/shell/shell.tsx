@@ -1,0 +1,69 @@
+import { Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import { destination } from "../components/link.tsx";
+import { Banner } from "../components/page.tsx";
+import { Toasts } from "../components/toast.tsx";
+import { useKeys, type Keys } from "../keys.ts";
+import { togglePaused, useConnection, useTrouble } from "../live.ts";
+import { places } from "../screens.ts";
+import { Help } from "./help.tsx";
+import { Navigation } from "./navigation.tsx";
+import { Palette } from "./palette.tsx";
+import { TopBar } from "./top-bar.tsx";
+import "./shell.css";
+
+/** What is around every screen. */
+export function Shell() {
+  const [open, setOpen] = useState<"palette" | "help" | null>(null);
+  const navigate = useNavigate();
+  const connection = useConnection();
+  const trouble = useTrouble();
+  const main = useRef<HTMLElement>(null);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+
+  // A person who moves by keyboard goes on from the top of the new screen, not from the link they left.
+  const lastPath = useRef(path);
+  useEffect(() => {
+    if (lastPath.current !== path) main.current?.focus({ preventScroll: true });
+    lastPath.current = path;
+  }, [path]);
+
+  const keys: Record<string, Keys[string]> = {
+    "mod+k": () => setOpen("palette"),
+    "?": () => setOpen("help"),
+    "g p": () => togglePaused(),
+  };
+  for (const { key, path } of places) {
+    if (key !== undefined) keys[`g ${key}`] = () => void navigate(destination({ path }));
+  }
+  useKeys(keys);
+
+  return (
+    <div className="shell">
+      <a className="skip" href="#main" onClick={(event) => focusMain(event, main.current)}>
+        Skip to the screen
+      </a>
+      <TopBar openPalette={() => setOpen("palette")} openHelp={() => setOpen("help")} />
+      <Navigation />
+      <main id="main" tabIndex={-1} ref={main}>
+        {connection === "away" && (
+          <div className="shell-banner">
+            <Banner tone="late" title="No fresh figures.">
+              {trouble} What is shown is from before, and is asked for again every few seconds.
+            </Banner>
+          </div>
+        )}
+        <Outlet />
+      </main>
+      {open === "palette" && <Palette close={() => setOpen(null)} />}
+      {open === "help" && <Help close={() => setOpen(null)} />}
+      <Toasts />
+    </div>
+  );
+}
+
+/** With a `<base>`, a bare fragment would leave the page. */
+function focusMain(event: { preventDefault(): void }, main: HTMLElement | null): void {
+  event.preventDefault();
+  main?.focus();
+}
