@@ -4,6 +4,7 @@ import { crash } from "./crash.ts";
 import { drain } from "./drain.ts";
 import { enqueueTx } from "./enqueue-tx.ts";
 import { enqueue } from "./enqueue.ts";
+import { eyes } from "./eyes.ts";
 import { foreign } from "./foreign.ts";
 import { growth } from "./growth.ts";
 import { horizon } from "./horizon.ts";
@@ -26,4 +27,5 @@ export const scenarios: readonly Scenario[] = [
   memory,
   cold,
   crash,
+  eyes,
 ];

@@ -5,6 +5,7 @@ import { openLoop, paced } from "./open-loop.ts";
 import { stintOpenLoop, stintStarts, stintWork } from "./stint.ts";
 import { fill, pending, prepare } from "./store.ts";
 import { topUp } from "./top-up.ts";
+import { unwatch, watch } from "./watch.ts";
 import { close, latencies, progress, usage, work } from "./work.ts";
 
 /** What an actor can be told to do. A new task is a function `(context, input) => Promise<output>`, both JSON, listed here. */
@@ -28,6 +29,8 @@ export const tasks = {
   stintWork,
   stintStarts,
   stintOpenLoop,
+  watch,
+  unwatch,
 };
 export type Tasks = typeof tasks;
 export type TaskName = keyof Tasks;

@@ -15,6 +15,8 @@ export type StintWork = Wake & {
   backoff?: string;
   /** Handlers stay in the middle of their job. */
   holds?: boolean;
+  /** With spans and metrics, kept by an SDK that exports nothing. */
+  traced?: boolean;
 };
 
 /** One start of the handler: the payload's number and time, which attempt, and when it was. */
@@ -24,14 +26,15 @@ const starts: Start[] = [];
 
 /** Start a worker with these options. */
 export async function stintWork(
-  { stores }: Context,
-  { wake, holds = false, backoff, ...options }: StintWork,
+  { stores, runs }: Context,
+  { wake, holds = false, backoff, traced = false, ...options }: StintWork,
 ): Promise<void> {
   const { createStint, defineJob, handle, silentLogger, steps, typed } = await import("stint");
   const stint = createStint({
     database: stores.postgres,
     logger: silentLogger,
     ...(wake === undefined ? {} : { wake }),
+    ...(traced ? { telemetry: await tracing() } : {}),
   });
   const noop = defineJob("noop", { payload: typed<Payload>() });
   const input: WorkerOptions = {
@@ -40,13 +43,40 @@ export async function stintWork(
     ...(backoff === undefined ? {} : { backoff: steps(backoff) }),
     handlers: [
       handle(noop, async ({ payload: { n, at, failures = 0 }, attempt }) => {
-        starts.push([n, at, attempt, nowMs()]);
+        runs.count += 1;
+        if (at !== 0) starts.push([n, at, attempt, nowMs()]);
         if (holds) await new Promise(() => undefined);
         if (attempt <= failures) throw new Error("fails on purpose");
       }),
     ],
   };
   await stint.worker(input).start();
+}
+
+/** Spans are made, sampled and ended as in production; where they would be sent is nobody's cost but the exporter's. */
+async function tracing(): Promise<NonNullable<StintOptions["telemetry"]>> {
+  const { NodeTracerProvider, BatchSpanProcessor } = await import("@opentelemetry/sdk-trace-node");
+  const { MeterProvider, PeriodicExportingMetricReader, AggregationTemporality } =
+    await import("@opentelemetry/sdk-metrics");
+  const { metrics } = await import("@opentelemetry/api");
+  const { openTelemetry } = await import("stint/opentelemetry");
+  const done = { code: 0 };
+  new NodeTracerProvider({
+    spanProcessors: [
+      new BatchSpanProcessor({ export: (_, answer) => answer(done), shutdown: async () => undefined }),
+    ],
+  }).register();
+  const reader = new PeriodicExportingMetricReader({
+    exporter: {
+      export: (_, answer) => answer(done),
+      forceFlush: async () => undefined,
+      shutdown: async () => undefined,
+      selectAggregationTemporality: () => AggregationTemporality.CUMULATIVE,
+    },
+    exportIntervalMillis: 5_000,
+  });
+  metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }));
+  return openTelemetry();
 }
 
 /** What the handlers of `stintWork` saw, from the given start on. */
