@@ -11,7 +11,10 @@ import { addOne } from "../sql/jobs.ts";
 
 const idAt = (ms: number): string => uuidv7(ms, new Uint8Array(10));
 
-/** How many pages the statement of a call reads, once its connection knows the catalog. */
+/**
+ * How many pages the statement of a call reads, once its connection knows the catalog: the least of a few times, because other
+ * tests change the catalog meanwhile, and then it is read again.
+ */
 async function pagesOf(fresh: Fresh, call: (db: Run) => Promise<unknown>): Promise<number> {
   let pages = 0;
   const db: Run = {
@@ -21,11 +24,14 @@ async function pagesOf(fresh: Fresh, call: (db: Run) => Promise<unknown>): Promi
         "QUERY PLAN": { Plan: { "Shared Hit Blocks": number; "Shared Read Blocks": number } }[];
       };
       const explain = `explain (analyze, buffers, format json) ${forSchema(statement.text, fresh.schema)}`;
-      await client.query(explain, [...values]);
-      const { rows } = await client.query<Answer>(explain, [...values]);
+      let least = Infinity;
+      for (let n = 0; n < 6; n++) {
+        const { rows } = await client.query<Answer>(explain, [...values]);
+        const plan = rows[0]?.["QUERY PLAN"][0]?.Plan;
+        least = Math.min(least, (plan?.["Shared Hit Blocks"] ?? 0) + (plan?.["Shared Read Blocks"] ?? 0));
+      }
       await client.end();
-      const plan = rows[0]?.["QUERY PLAN"][0]?.Plan;
-      pages += (plan?.["Shared Hit Blocks"] ?? 0) + (plan?.["Shared Read Blocks"] ?? 0);
+      pages += least;
       return [{ id: null, examined: 0, reached: null }];
     },
   };

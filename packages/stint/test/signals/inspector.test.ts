@@ -336,5 +336,5 @@ test("an inspector ends with the client it was made from, and may be closed agai
   await stint.close();
 
   await inspector.close();
-  await expect(inspector.health()).rejects.toThrow();
+  await expect(inspector.health()).rejects.toThrow(/pool after calling end/);
 });
