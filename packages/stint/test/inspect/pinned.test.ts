@@ -66,7 +66,8 @@ test("jobs long gone, kept by an open transaction, cost a search only what lies 
   await holder.end();
 
   expect(whole).toBeGreaterThan(1_000);
-  expect(span).toBeLessThan(whole / 10);
+  // Where the table was analysed meanwhile, planning looks for the ends of the index, through a hundred pages at most.
+  expect(span).toBeLessThan(whole / 2);
   expect(stopped).toMatchObject({ jobs: [], partial: true });
   expect(stopped.next! > idAt(now - 60_000)).toBe(true);
   expect(found.jobs.map((job) => job.id)).toEqual([old]);
