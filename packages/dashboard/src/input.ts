@@ -1,32 +1,10 @@
 /** Reading what was sent: strictly, with words that say what is wrong. */
-import type { BulkAction, JobFilter, JobState } from "stint";
+import { jobFilterKeys, jobStates, type BulkAction, type JobFilter, type JobState } from "stint";
 import { badRequest } from "./problem.ts";
 import type { Input } from "./route.ts";
 
-const states = [
-  "scheduled",
-  "ready",
-  "running",
-  "retrying",
-  "parked",
-  "succeeded",
-  "dead",
-  "cancelled",
-] as const satisfies readonly JobState[];
-
 const actions = ["cancel", "run-now", "replay"] as const satisfies readonly BulkAction[];
 
-export const filterKeys = [
-  "state",
-  "kind",
-  "queue",
-  "tenant",
-  "key",
-  "tag",
-  "error",
-  "since",
-  "until",
-] as const;
 const textKeys = ["kind", "queue", "tenant", "key", "tag", "error"] as const;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -42,7 +20,7 @@ export function idOf(input: Input): string {
 
 /** The filter in the query of an address: states separated by commas, times in ISO 8601. Empty means absent. */
 export function filterOf(query: URLSearchParams): JobFilter {
-  const given = filterKeys.flatMap((key) => {
+  const given = jobFilterKeys.flatMap((key) => {
     const text = query.get(key);
     if (text === null || text === "") return [];
     return [[key, key === "state" ? text.split(",") : text]];
@@ -65,8 +43,9 @@ export function bulkFilterOf(body: Input["body"]): JobFilter {
 }
 
 function readFilter(given: Readonly<Record<string, unknown>>): JobFilter {
-  const unknown = Object.keys(given).find((key) => !(filterKeys as readonly string[]).includes(key));
-  if (unknown !== undefined) throw badRequest(`The filter takes ${filterKeys.join(", ")}, and nothing else.`);
+  const unknown = Object.keys(given).find((key) => !(jobFilterKeys as readonly string[]).includes(key));
+  if (unknown !== undefined)
+    throw badRequest(`The filter takes ${jobFilterKeys.join(", ")}, and nothing else.`);
   const filter: { -readonly [Key in keyof JobFilter]: JobFilter[Key] } = {};
   if (given["state"] !== undefined) filter.state = statesOf(given["state"]);
   for (const key of textKeys) if (given[key] !== undefined) filter[key] = textOf(given[key], key);
@@ -77,15 +56,15 @@ function readFilter(given: Readonly<Record<string, unknown>>): JobFilter {
 
 function statesOf(value: unknown): JobState[] {
   const named = [value].flat();
-  if (named.length === 0 || named.length > states.length) throw badRequest(stateRule);
+  if (named.length === 0 || named.length > jobStates.length) throw badRequest(stateRule);
   return named.map((name) => {
-    const state = states.find((one) => one === name);
+    const state = jobStates.find((one) => one === name);
     if (state === undefined) throw badRequest(stateRule);
     return state;
   });
 }
 
-const stateRule = `state must be one or more of ${states.join(", ")}.`;
+const stateRule = `state must be one or more of ${jobStates.join(", ")}.`;
 
 export function textOf(value: unknown, name: string, max = 512): string {
   if (typeof value !== "string" || value === "" || value.length > max)

@@ -35,7 +35,7 @@ export { exponential, steps, type Backoff } from "./model/backoff.ts";
 export type { Duration } from "./model/duration.ts";
 export type { Attempt, AttemptOutcome, Fence, Job } from "./model/job.ts";
 export type { Failure } from "./model/failure.ts";
-export type { JobState, ParkReason } from "./model/state.ts";
+export { states as jobStates, type JobState, type ParkReason } from "./model/state.ts";
 export type { StandardSchema } from "./model/standard-schema.ts";
 export { defineConfig, type StintConfig } from "./config.ts";
 export type { StintOptions } from "./client/options.ts";
@@ -71,6 +71,7 @@ export type {
   WorkerView,
 } from "./inspect/types.ts";
 export { seriesRanges } from "./inspect/types.ts";
+export { filterKeys as jobFilterKeys } from "./inspect/filter.ts";
 export type { QueueCounts } from "./sql/queues.ts";
 export type { AuditEntry } from "./sql/audit.ts";
 export type { LiveWorker } from "./sql/workers.ts";

@@ -1,4 +1,5 @@
-import { filterKeys, filterOf, idOf, limitOf, reasonOf, textOf } from "../input.ts";
+import { jobFilterKeys } from "stint";
+import { filterOf, idOf, limitOf, reasonOf, textOf } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route } from "../route.ts";
 import { requireSearchable, showDetail, showPage } from "../shown.ts";
@@ -8,7 +9,7 @@ export const jobRoutes = [
     method: "GET",
     path: "jobs",
     right: "view",
-    query: [...filterKeys, "after", "limit"],
+    query: [...jobFilterKeys, "after", "limit"],
     parse: ({ query }) => {
       const after = query.get("after") ?? "";
       return {
@@ -27,7 +28,7 @@ export const jobRoutes = [
     method: "GET",
     path: "jobs/count",
     right: "view",
-    query: filterKeys,
+    query: jobFilterKeys,
     parse: ({ query }) => filterOf(query),
     run: async (tools, filter, visitor) => {
       requireSearchable(filter, visitor, tools.redactor);

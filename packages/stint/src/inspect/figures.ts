@@ -1,9 +1,7 @@
 import { bounds, percentiles } from "../signals/histogram.ts";
 import { seriesCounters, type SeriesCounter, type SeriesSums } from "../sql/series.ts";
 import type { DepthRow } from "../sql/depth.ts";
-import type { Depth, Rates, SeriesPoint } from "./types.ts";
-
-const states = ["scheduled", "ready", "running", "retrying", "parked", "dead"] as const;
+import { depthStates, type Depth, type Rates, type SeriesPoint } from "./types.ts";
 
 export function sumDepth(rows: readonly Depth[]): Depth {
   const sum: Record<keyof Depth, number> = {
@@ -14,7 +12,7 @@ export function sumDepth(rows: readonly Depth[]): Depth {
     parked: 0,
     dead: 0,
   };
-  for (const row of rows) for (const state of states) sum[state] += row[state];
+  for (const row of rows) for (const state of depthStates) sum[state] += row[state];
   return sum;
 }
 

@@ -1,36 +1,10 @@
 import { expect, test } from "vitest";
+import { aJob } from "../../test/support/a-job.ts";
 import type { Job } from "../model/job.ts";
 import { timeline } from "./timeline.ts";
 
 const at = (s: number): Date => new Date(Date.UTC(2026, 2, 1) + s * 1_000);
-const job: Job = {
-  id: "019a8a2c-1f00-7000-8000-0123456789ab",
-  kind: "send",
-  queue: "mail",
-  state: "ready",
-  priority: 0,
-  runAt: at(0),
-  createdAt: at(0),
-  finishedAt: null,
-  attempts: 0,
-  maxAttempts: null,
-  crashes: 0,
-  interruptions: 0,
-  epoch: 0,
-  run: 1,
-  worker: null,
-  claimedAt: null,
-  leaseUntil: null,
-  cancelRequested: false,
-  key: null,
-  tenant: null,
-  tags: [],
-  meta: {},
-  reason: null,
-  payload: null,
-  result: null,
-  log: [],
-};
+const job = aJob(at(0));
 const steps = (
   own: Partial<Job>,
   audit: Parameters<typeof timeline>[1] = [],

@@ -5,6 +5,7 @@
 import type { Job } from "../model/job.ts";
 import type { JobState } from "../model/state.ts";
 import type { AuditEntry } from "../sql/audit.ts";
+import type { FoundJob } from "../sql/search.ts";
 import type { LiveWorker } from "../sql/workers.ts";
 
 /** How many, up to a limit. `capped`: there are at least so many. */
@@ -19,6 +20,15 @@ export type Depth = {
   readonly parked: number;
   readonly dead: number;
 };
+
+export const depthStates = [
+  "scheduled",
+  "ready",
+  "running",
+  "retrying",
+  "parked",
+  "dead",
+] as const satisfies readonly (keyof Depth)[];
 
 /** What happened per second, over the last minute unless said otherwise. */
 export type Rates = {
@@ -145,30 +155,7 @@ export type JobFilter = {
 };
 
 /** A job as lists show it: no payload, no result. */
-export type JobRow = Pick<
-  Job,
-  | "id"
-  | "kind"
-  | "queue"
-  | "state"
-  | "priority"
-  | "runAt"
-  | "createdAt"
-  | "finishedAt"
-  | "attempts"
-  | "maxAttempts"
-  | "crashes"
-  | "run"
-  | "worker"
-  | "claimedAt"
-  | "key"
-  | "tenant"
-  | "tags"
-  | "reason"
-> & {
-  /** The last error, shortened. */
-  readonly error: { readonly name: string; readonly message: string } | null;
-};
+export type JobRow = FoundJob;
 
 export type JobPage = {
   readonly jobs: readonly JobRow[];

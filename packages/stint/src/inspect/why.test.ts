@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { aJob } from "../../test/support/a-job.ts";
 import type { Attempt, Job } from "../model/job.ts";
 import type { NearWorker } from "../sql/explain-job.ts";
 import type { Facts } from "./findings.ts";
@@ -9,34 +10,7 @@ const from = (ms: number): Date => new Date(at.getTime() + ms);
 const minute = 60_000;
 const id = "019a8a2c-1f00-7000-8000-0123456789ab";
 
-const ready: Job = {
-  id,
-  kind: "send",
-  queue: "mail",
-  state: "ready",
-  priority: 0,
-  runAt: from(-5_000),
-  createdAt: from(-minute),
-  finishedAt: null,
-  attempts: 0,
-  maxAttempts: null,
-  crashes: 0,
-  interruptions: 0,
-  epoch: 0,
-  run: 1,
-  worker: null,
-  claimedAt: null,
-  leaseUntil: null,
-  cancelRequested: false,
-  key: null,
-  tenant: null,
-  tags: [],
-  meta: {},
-  reason: null,
-  payload: null,
-  result: null,
-  log: [],
-};
+const ready: Job = { ...aJob(from(-minute)), runAt: from(-5_000) };
 
 const running: Partial<Job> = {
   state: "running",

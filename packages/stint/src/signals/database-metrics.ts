@@ -1,16 +1,14 @@
-import type { Depth, Health, Inspector, QueueHealth, Stats } from "../inspect/types.ts";
+import {
+  depthStates,
+  type Depth,
+  type Health,
+  type Inspector,
+  type QueueHealth,
+  type Stats,
+} from "../inspect/types.ts";
 import { renderReadings } from "./prometheus.ts";
 import type { Reading, Sample } from "./reading.ts";
 import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts";
-
-const states = [
-  "scheduled",
-  "ready",
-  "running",
-  "retrying",
-  "parked",
-  "dead",
-] as const satisfies (keyof Depth)[];
 
 /**
  * The metrics of the whole installation, as Prometheus reads them. Serve them in one place only: every replica that told
@@ -57,11 +55,11 @@ export function databaseReadings(health: Health, stats: Stats): Reading[] {
 
 /** The largest first: what is folded into `other` is what there is least of. */
 function depths({ byKind }: Stats): Sample[] {
-  const size = (depth: Depth): number => states.reduce((total, state) => total + depth[state], 0);
+  const size = (depth: Depth): number => depthStates.reduce((total, state) => total + depth[state], 0);
   return byKind
     .toSorted((a, b) => size(b.depth) - size(a.depth))
     .flatMap(({ queue, kind, depth }) =>
-      states.map((state) => ({ labels: { queue, kind, state }, value: depth[state] })),
+      depthStates.map((state) => ({ labels: { queue, kind, state }, value: depth[state] })),
     );
 }
 

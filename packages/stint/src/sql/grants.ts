@@ -1,3 +1,4 @@
+import { quoteIdentifier } from "../db/quote.ts";
 import { forSchema } from "../db/statement.ts";
 
 /** The roles we know how to keep apart. */
@@ -54,8 +55,4 @@ export function grantSql(
   return text.replaceAll(/:(role|database)\b/g, (_, name: "role" | "database") =>
     quoteIdentifier(names[name]),
   );
-}
-
-function quoteIdentifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }

@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./deeds.ts";
 import { toTallies } from "./tallies.ts";
 
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
@@ -20,8 +21,6 @@ export type Acted = { readonly id: string; readonly queue: string; readonly was:
 /** So many less in the state they were in. */
 const fewer = (state: JobState): string => `-count(*) filter (where state = '${state}')`;
 const grouped = `group by queue, kind, priority`;
-
-const audit = `insert into stint.audit (id, actor, action, reason, job_id)`;
 
 /**
  * Locked in one order and without waiting: a job that somebody claims, renews or settles at this moment is left for another
@@ -48,18 +47,9 @@ const cancelMany = statement(
     delete from stint.job j
     using picked p
     where j.id = p.id and j.state <> 'running' and p.state <> 'running'
-    returning
-      j.id, j.kind, j.queue, p.state, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
-      j.epoch, j.run, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms, j.key, j.tenant, j.tags, j.meta, j.payload, j.log
+    returning ${waitingColumns("p.state")}
   ), ended as (
-    insert into stint.history (
-      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
-      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, log
-    )
-    select
-      id, kind, queue, 'cancelled', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
-      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, $5::text, meta, payload, log
-    from gone
+    ${endCancelled("$5")}
   ), tallied as (
     ${toTallies("live, scheduled, retrying, parked")}
     select queue, kind, priority, -count(*), ${fewer("scheduled")}, ${fewer("retrying")}, ${fewer("parked")} from gone ${grouped}
@@ -103,19 +93,9 @@ const replayMany = statement(
     delete from stint.history h
     using picked p
     where h.id = p.id and h.state in ('dead', 'cancelled')
-    returning
-      h.id, h.kind, h.queue, h.state, h.priority, h.created_at, h.interruptions, h.epoch, h.run,
-      h.max_attempts, h.max_crashes, h.timeout_ms, h.lease_ms, h.key, h.tenant, h.tags, h.meta, h.payload, h.log
+    returning ${endedColumns}
   ), back as (
-    insert into stint.job (
-      id, kind, queue, state, priority, run_at, created_at, attempts, crashes, interruptions, epoch, run,
-      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
-    )
-    -- The epoch goes on: a worker left over from an earlier life must never match again.
-    select
-      id, kind, queue, 'ready', priority, clock_timestamp(), created_at, 0, 0, interruptions, epoch, run + 1,
-      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
-    from gone
+    ${liveAgain}
   ), tallied as (
     ${toTallies("live, dead")} select queue, kind, priority, count(*), ${fewer("dead")} from gone ${grouped}
   ), noted as (

@@ -1,18 +1,11 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./deeds.ts";
 import { toTallies } from "./tallies.ts";
 
 /** Who did it and why; written in the same statement as the deed. */
 export type Deed = { auditId: string; actor: string; reason: string | null };
-
-const audit = `insert into stint.audit (id, actor, action, reason, job_id)`;
-
-const toHistory = `
-    insert into stint.history (
-      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
-      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, log
-    )`;
 
 /** One less in the state it was in. */
 const unless = (state: JobState): string => `case when state = '${state}' then -1 else 0 end`;
@@ -28,15 +21,9 @@ const cancelJob = statement(
   ), gone as (
     delete from stint.job j
     where j.id = $1 and j.state <> 'running'
-    returning
-      j.id, j.kind, j.queue, j.state, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
-      j.epoch, j.run, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms, j.key, j.tenant, j.tags, j.meta, j.payload, j.log
+    returning ${waitingColumns("j.state")}
   ), ended as (
-    ${toHistory}
-    select
-      id, kind, queue, 'cancelled', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
-      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, $4::text, meta, payload, log
-    from gone
+    ${endCancelled("$4")}
     returning id
   ), tallied as (
     ${toTallies("live, scheduled, retrying, parked")}
@@ -93,19 +80,9 @@ const replayJob = statement(
   with gone as (
     delete from stint.history h
     where h.id = $1 and h.state in ('dead', 'cancelled')
-    returning
-      h.id, h.kind, h.queue, h.state, h.priority, h.created_at, h.interruptions, h.epoch, h.run,
-      h.max_attempts, h.max_crashes, h.timeout_ms, h.lease_ms, h.key, h.tenant, h.tags, h.meta, h.payload, h.log
+    returning ${endedColumns}
   ), back as (
-    insert into stint.job (
-      id, kind, queue, state, priority, run_at, created_at, attempts, crashes, interruptions, epoch, run,
-      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
-    )
-    -- The epoch goes on: a worker left over from an earlier life must never match again.
-    select
-      id, kind, queue, 'ready', priority, clock_timestamp(), created_at, 0, 0, interruptions, epoch, run + 1,
-      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
-    from gone
+    ${liveAgain}
     returning id, queue
   ), tallied as (
     ${toTallies("live, dead")} select queue, kind, priority, 1, ${unless("dead")} from gone

@@ -9,7 +9,30 @@ export const jobColumns = `
   attempts, max_attempts, crashes, interruptions, epoch, run,
   worker, claimed_at, lease_until, cancel_requested, key, tenant, tags, meta, reason, payload, result, log`;
 
-export function toJob(row: Row): Job {
+/** What lists show of a job, too. */
+export type JobHead = Pick<
+  Job,
+  | "id"
+  | "kind"
+  | "queue"
+  | "state"
+  | "priority"
+  | "runAt"
+  | "createdAt"
+  | "finishedAt"
+  | "attempts"
+  | "maxAttempts"
+  | "crashes"
+  | "run"
+  | "worker"
+  | "claimedAt"
+  | "key"
+  | "tenant"
+  | "tags"
+  | "reason"
+>;
+
+export function toJobHead(row: Row): JobHead {
   return {
     id: row["id"] as string,
     kind: row["kind"] as string,
@@ -22,18 +45,24 @@ export function toJob(row: Row): Job {
     attempts: row["attempts"] as number,
     maxAttempts: row["max_attempts"] as number | null,
     crashes: row["crashes"] as number,
-    interruptions: row["interruptions"] as number,
-    epoch: Number(row["epoch"]),
     run: row["run"] as number,
     worker: row["worker"] as string | null,
     claimedAt: row["claimed_at"] as Date | null,
-    leaseUntil: row["lease_until"] as Date | null,
-    cancelRequested: row["cancel_requested"] as boolean,
     key: row["key"] as string | null,
     tenant: row["tenant"] as string | null,
     tags: (row["tags"] as string[] | null) ?? [],
-    meta: (row["meta"] as Record<string, unknown> | null) ?? {},
     reason: row["reason"] as string | null,
+  };
+}
+
+export function toJob(row: Row): Job {
+  return {
+    ...toJobHead(row),
+    interruptions: row["interruptions"] as number,
+    epoch: Number(row["epoch"]),
+    leaseUntil: row["lease_until"] as Date | null,
+    cancelRequested: row["cancel_requested"] as boolean,
+    meta: (row["meta"] as Record<string, unknown> | null) ?? {},
     payload: row["payload"],
     result: row["result"] ?? null,
     log: toLog(row),

@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { toJobHead, type JobHead } from "./rows.ts";
 
 /**
  * Which jobs are looked for. Ids of jobs are in the order of their time, so a span of time is a span of ids: all that
@@ -19,27 +20,10 @@ export type Search = {
   readonly from: string;
 };
 
-/** A job as lists show it. */
-export type FoundJob = {
-  id: string;
-  kind: string;
-  queue: string;
-  state: JobState;
-  priority: number;
-  runAt: Date;
-  createdAt: Date;
-  finishedAt: Date | null;
-  attempts: number;
-  maxAttempts: number | null;
-  crashes: number;
-  run: number;
-  worker: string | null;
-  claimedAt: Date | null;
-  key: string | null;
-  tenant: string | null;
-  tags: readonly string[];
-  reason: string | null;
-  error: { name: string; message: string } | null;
+/** A job as lists show it: no payload, no result. */
+export type FoundJob = JobHead & {
+  /** The last error, shortened. */
+  readonly error: { readonly name: string; readonly message: string } | null;
 };
 
 // Neither payload nor result: both may be megabytes, kept apart from the row and read only by whoever names them.
@@ -241,24 +225,7 @@ function fewValues(search: Search, by: Few, most: number): unknown[] {
 function toFound(row: Row): FoundJob {
   const name = row["error_name"] as string | null;
   return {
-    id: row["id"] as string,
-    kind: row["kind"] as string,
-    queue: row["queue"] as string,
-    state: row["state"] as JobState,
-    priority: row["priority"] as number,
-    runAt: row["run_at"] as Date,
-    createdAt: row["created_at"] as Date,
-    finishedAt: row["finished_at"] as Date | null,
-    attempts: row["attempts"] as number,
-    maxAttempts: row["max_attempts"] as number | null,
-    crashes: row["crashes"] as number,
-    run: row["run"] as number,
-    worker: row["worker"] as string | null,
-    claimedAt: row["claimed_at"] as Date | null,
-    key: row["key"] as string | null,
-    tenant: row["tenant"] as string | null,
-    tags: (row["tags"] as string[] | null) ?? [],
-    reason: row["reason"] as string | null,
+    ...toJobHead(row),
     error: name === null ? null : { name, message: (row["error_message"] as string | null) ?? "" },
   };
 }

@@ -6,7 +6,7 @@ import { appliedSteps, selectThings, type Thing } from "../../sql/doctor/schema.
 import { migrateHint } from "../../sql/schema-version.ts";
 import type { Check } from "../check.ts";
 import { counted, error, note, warning, type Finding, type Seen } from "../finding.ts";
-import { named } from "../pasteable.ts";
+import { quoteName } from "../../db/quote.ts";
 
 /**
  * What is installed against what the migrations make. They are run once more, under another name, in a transaction of which
@@ -110,7 +110,7 @@ function storage({ table, found, definition, schema }: Storage): Finding {
   return warning(
     "Storage settings of a table were changed",
     `table ${table} has ${found === "" ? "none" : found}`,
-    `Put them back: alter table ${named(schema, table)} ${parts.join(", ")};`,
+    `Put them back: alter table ${quoteName(schema, table)} ${parts.join(", ")};`,
   );
 }
 

@@ -2,7 +2,7 @@ import { formatMs } from "../../model/duration.ts";
 import { pins, slots, type Pin, type Slot } from "../../sql/doctor/sessions.ts";
 import type { Check } from "../check.ts";
 import { error, warning, type Finding, type Seen } from "../finding.ts";
-import { literal } from "../pasteable.ts";
+import { quoteLiteral } from "../../db/quote.ts";
 
 /** Beyond this a claim meets so many dead rows that it is felt. */
 const longMs = 600_000;
@@ -52,10 +52,10 @@ function fixOf(pin: Pin): string {
     case "session":
       return `End it: select pg_terminate_backend(${pin.id}); then find out why its application leaves transactions open.`;
     case "prepared":
-      return `End it, in this database: rollback prepared ${literal(pin.id)}; or commit prepared, if its coordinator had decided so.`;
+      return `End it, in this database: rollback prepared ${quoteLiteral(pin.id)}; or commit prepared, if its coordinator had decided so.`;
     case "slot":
       return pin.state === "inactive"
-        ? `If its standby is gone for good: select pg_drop_replication_slot(${literal(pin.id)});`
+        ? `If its standby is gone for good: select pg_drop_replication_slot(${quoteLiteral(pin.id)});`
         : "End the long query on its standby, or set hot_standby_feedback = off there.";
     case "standby":
       return "End the long query there (its pg_stat_activity says which), or set hot_standby_feedback = off there.";
@@ -71,7 +71,7 @@ function lagging({ slot, type, active, catalogBehind, keptBytes }: Slot): Findin
     warning(
       "Nobody reads a replication slot, so the server keeps its log for it",
       `${type} slot "${slot}" keeps ${kept} of log`,
-      `Start its reader again, or, if it is gone for good: select pg_drop_replication_slot(${literal(slot)});`,
+      `Start its reader again, or, if it is gone for good: select pg_drop_replication_slot(${quoteLiteral(slot)});`,
     ),
   ];
 }

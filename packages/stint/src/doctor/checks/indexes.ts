@@ -1,7 +1,7 @@
 import { brokenIndexes, type BrokenIndex } from "../../sql/doctor/schema.ts";
 import type { Check } from "../check.ts";
 import { error, type Seen } from "../finding.ts";
-import { named } from "../pasteable.ts";
+import { quoteName } from "../../db/quote.ts";
 
 /** Indexes that are there and do not work. Those that are not there are found by the check drift. */
 export const indexes: Check = {
@@ -17,12 +17,12 @@ export function indexesRule(broken: readonly BrokenIndex[], schema: string): See
       ? error(
           "A failed rebuild left an invalid index behind",
           `index ${index} of table ${table}`,
-          `Every write pays for it. Drop it: drop index concurrently ${named(schema, index)};`,
+          `Every write pays for it. Drop it: drop index concurrently ${quoteName(schema, index)};`,
         )
       : error(
           "An index is invalid: no query uses it",
           `index ${index} of table ${table}`,
-          `Build it again: reindex index concurrently ${named(schema, index)};`,
+          `Build it again: reindex index concurrently ${quoteName(schema, index)};`,
         ),
   );
   return { seen: broken.length === 0 ? "all valid" : `${broken.length} invalid`, findings };

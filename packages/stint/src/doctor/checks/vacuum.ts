@@ -2,7 +2,7 @@ import { formatMs } from "../../model/duration.ts";
 import { tableFacts, type TableFacts } from "../../sql/doctor/tables.ts";
 import type { Check } from "../check.ts";
 import { counted, error, note, warning, type Finding, type Seen } from "../finding.ts";
-import { named } from "../pasteable.ts";
+import { quoteName } from "../../db/quote.ts";
 
 /** Below this nobody feels it. */
 const worthMention = { dead: 20_000, bytes: 64 * 2 ** 20 };
@@ -26,7 +26,7 @@ export function vacuumRule(tables: readonly TableFacts[], schema: string): Seen 
 
 function turnedOff({ table, vacuumOff }: TableFacts, schema: string): Finding[] {
   if (!vacuumOff) return [];
-  const fix = `Turn it on: alter table ${named(schema, table)} reset (autovacuum_enabled);`;
+  const fix = `Turn it on: alter table ${quoteName(schema, table)} reset (autovacuum_enabled);`;
   return [error("Autovacuum is off for a table, so dead rows pile up", `table ${table}`, fix)];
 }
 
@@ -39,7 +39,7 @@ function lag(facts: TableFacts, schema: string): Finding[] {
       vacuuming ? "Vacuum is at work and far behind" : "Vacuum is far behind",
       `table ${table} has ${counted("dead row", dead)}, ${last}`,
       "If the check horizon names somebody, end that first. " +
-        `Then: vacuum (analyze) ${named(schema, table)}; and if it happens again, ` +
+        `Then: vacuum (analyze) ${quoteName(schema, table)}; and if it happens again, ` +
         "as a superuser: alter system set autovacuum_naptime = '15s'; and select pg_reload_conf();",
     ),
   ];
@@ -54,7 +54,7 @@ function bloat({ table, bytes, liveBytes, indexBytes }: TableFacts, schema: stri
       "A table is much larger than what lives in it",
       `table ${table} takes ${megabytes(bytes)} for about ${megabytes(liveBytes)}, its indexes ${megabytes(indexBytes)}`,
       "It fills up again by itself after a backlog. To give the room back in a quiet hour: " +
-        `vacuum full ${named(schema, table)}; (it locks the table), or pg_repack.`,
+        `vacuum full ${quoteName(schema, table)}; (it locks the table), or pg_repack.`,
     ),
   ];
 }

@@ -1,0 +1,33 @@
+import type { Job } from "../../src/model/job.ts";
+
+/** A job that nothing has happened to, from then on. */
+export function aJob(createdAt: Date): Job {
+  return {
+    id: "019a8a2c-1f00-7000-8000-0123456789ab",
+    kind: "send",
+    queue: "mail",
+    state: "ready",
+    priority: 0,
+    runAt: createdAt,
+    createdAt,
+    finishedAt: null,
+    attempts: 0,
+    maxAttempts: null,
+    crashes: 0,
+    interruptions: 0,
+    epoch: 0,
+    run: 1,
+    worker: null,
+    claimedAt: null,
+    leaseUntil: null,
+    cancelRequested: false,
+    key: null,
+    tenant: null,
+    tags: [],
+    meta: {},
+    reason: null,
+    payload: null,
+    result: null,
+    log: [],
+  };
+}
