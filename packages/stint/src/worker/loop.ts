@@ -180,7 +180,7 @@ export class ClaimLoop {
     const jobs = await claimer.ready(takes, floors, stopping);
     const at = Leases.now();
     this.#lastClaimAt = sentAt;
-    const full = slots.claimed(takes, jobs, at);
+    const full = slots.claimed(takes, jobs, { sentAt, at });
     this.#pauseUntil = full.size > 0 ? 0 : at + pauseAfter(at - sentAt);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
     if (jobs.length > 0) {

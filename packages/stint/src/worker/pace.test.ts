@@ -2,17 +2,21 @@ import { expect, test } from "vitest";
 import { Pace } from "./pace.ts";
 
 /** Ends so many handlers, each of this length, between two claims `ms` apart. */
-function run(pace: Pace, count: number, { took = 0.01, from = 0, ms = 100, weight = 4 } = {}): void {
-  pace.measure(from, 0);
+function run(
+  pace: Pace,
+  count: number,
+  { took = 0.01, from = 0, ms = 100, weight = 4, roundTrip = 1 } = {},
+): void {
+  pace.measure(from, 0, roundTrip);
   for (let n = 0; n < count; n++) pace.ended(took);
-  pace.measure(from + ms, weight);
+  pace.measure(from + ms, weight, roundTrip);
 }
 
 test("a pool that has ended nothing claims nothing ahead", () => {
   const pace = new Pace(10);
   expect(pace.ahead).toBe(0);
-  pace.measure(0, 4);
-  pace.measure(1_000, 4);
+  pace.measure(0, 4, 1);
+  pace.measure(1_000, 4, 1);
   expect(pace.ahead).toBe(0);
 });
 
@@ -21,6 +25,32 @@ test("it claims ahead what it ends in fifty milliseconds", () => {
   run(pace, 100);
 
   expect(pace.ahead).toBe(50);
+});
+
+test("while answers take long it claims ahead what it ends in four round trips, up to a quarter of a second", () => {
+  const pace = new Pace(10);
+  run(pace, 100, { roundTrip: 30 });
+  expect(pace.ahead).toBe(120);
+  run(pace, 100, { from: 200, roundTrip: 5_000 });
+  expect(pace.ahead).toBe(250);
+});
+
+test("once answers come quickly again, it claims ahead less by half at every claim", () => {
+  const pace = new Pace(10);
+  run(pace, 100, { roundTrip: 50 });
+  run(pace, 50, { from: 100, ms: 50 });
+  expect(pace.ahead).toBe(50);
+});
+
+test("a pool whose slots wait for claims is given more, not less", () => {
+  const pace = new Pace(10);
+  let claimed = 20;
+  for (let n = 0; n < 12; n++) {
+    // Each claim takes forty milliseconds and is used up before the next is answered.
+    run(pace, claimed, { from: n * 80, ms: 40, roundTrip: 40 });
+    claimed = Math.max(1, Math.floor(pace.ahead / 2));
+  }
+  expect(claimed).toBe(1_000);
 });
 
 test("a pool of long jobs claims none ahead, however close together they end", () => {
@@ -53,9 +83,9 @@ test("it is quicker at once, and slower by half at every claim", () => {
   run(pace, 100);
   run(pace, 1_600, { from: 200 });
   expect(pace.ahead).toBe(800);
-  pace.measure(400, 4);
+  pace.measure(400, 4, 1);
   expect(pace.ahead).toBe(400);
-  pace.measure(500, 4);
+  pace.measure(500, 4, 1);
   expect(pace.ahead).toBe(200);
 });
 
@@ -82,7 +112,7 @@ test("after a reset it claims nothing ahead until it has been measured anew", ()
   pace.ended(0.01);
   pace.reset();
   expect(pace.ahead).toBe(0);
-  pace.measure(200, 4);
+  pace.measure(200, 4, 1);
   expect(pace.ahead).toBe(0);
   run(pace, 100, { from: 300 });
   expect(pace.ahead).toBe(50);
@@ -90,9 +120,9 @@ test("after a reset it claims nothing ahead until it has been measured anew", ()
 
 test("two claims in the same moment do not make it infinitely quick", () => {
   const pace = new Pace(1);
-  pace.measure(5, 4);
+  pace.measure(5, 4, 1);
   pace.ended(0);
-  pace.measure(5, 4);
+  pace.measure(5, 4, 1);
 
   expect(pace.ahead).toBeLessThanOrEqual(1_000);
 });

@@ -1,5 +1,11 @@
-/** How much work to hold ready, in milliseconds of it: a few round trips, so that slots never wait for one. */
-const aheadMs = 50;
+/**
+ * How much work to hold ready, in milliseconds of it: a few round trips, so that slots never wait for one. Were it a fixed
+ * time, a server that takes longer than half of it to answer would starve the slots; starved, they end less; and what ends
+ * less is given less, until each claim brings a handful.
+ */
+const leastAheadMs = 50;
+const mostAheadMs = 250;
+const roundTrips = 4;
 const mostAhead = 2_000;
 /** Characters of payloads to hold ready. */
 const heaviestAhead = 4_194_304;
@@ -17,6 +23,7 @@ export class Pace {
   #since: number | undefined;
   #perMs = 0;
   #heaviest = 0;
+  #aheadMs = leastAheadMs;
 
   constructor(slots: number) {
     this.#slots = slots;
@@ -28,12 +35,15 @@ export class Pace {
     this.#tookMs = tookMs > this.#tookMs ? tookMs : this.#tookMs + (tookMs - this.#tookMs) * slowly;
   }
 
-  /** A claim was answered: what ended since the one before says how quick this pool is. */
-  measure(at: number, heaviest: number): void {
+  /** A claim was answered, after so long: what ended since the one before says how quick this pool is. */
+  measure(at: number, heaviest: number, roundTripMs: number): void {
     const ms = Math.max(at - (this.#since ?? at), 0.1);
     const perMs = this.#ended / ms;
     this.#perMs = perMs > this.#perMs ? perMs : (perMs + this.#perMs) / 2;
     this.#heaviest = Math.max(heaviest, this.#heaviest / 2);
+    // Longer at once, and shorter by half at every claim, like the pace itself.
+    const aheadMs = Math.max(roundTrips * roundTripMs, this.#aheadMs / 2, leastAheadMs);
+    this.#aheadMs = Math.min(aheadMs, mostAheadMs);
     this.#ended = 0;
     this.#since = at;
   }
@@ -45,6 +55,7 @@ export class Pace {
   }
 
   get ahead(): number {
+    const aheadMs = this.#aheadMs;
     if (this.#tookMs >= aheadMs) return 0;
     const byLength = (this.#slots * aheadMs) / this.#tookMs;
     const byWeight = heaviestAhead / Math.max(this.#heaviest, 1);

@@ -7,6 +7,9 @@ import { Slots } from "./slots.ts";
 
 const later = 10_000;
 
+/** A claim that was answered at once. */
+const at = (ms: number): { sentAt: number; at: number } => ({ sentAt: ms, at: ms });
+
 const job = claimedJob;
 
 /** The jobs of one claim, as they wait; those named were handed back meanwhile. */
@@ -42,13 +45,13 @@ const names = (entries: readonly HeldJob[]): string[] => entries.map((entry) => 
 function quick(slots: number): Slots {
   const pool = one(slots);
   const takes = pool.takes(0);
-  pool.claimed(takes, [], 0);
+  pool.claimed(takes, [], at(0));
   for (let n = 0; n < 100; n++) {
     pool.take("main");
     pool.free("main", 0.01);
     pool.recorded("main");
   }
-  pool.claimed(takes, [], 100);
+  pool.claimed(takes, [], at(100));
   pool.wet();
   return pool;
 }
@@ -97,12 +100,12 @@ test("a quick pool asks for more than its free slots, and again only when half o
 test("one claim brings no more than a thousand ahead, but never less than there are slots", () => {
   const fill = (slots: Slots): Slots => {
     const takes = slots.takes(0);
-    slots.claimed(takes, [], 0);
+    slots.claimed(takes, [], at(0));
     for (let n = 0; n < 10_000; n++) {
       slots.take("main");
       slots.free("main", 0.01);
     }
-    slots.claimed(takes, [], 1);
+    slots.claimed(takes, [], at(1));
     slots.wet();
     return slots;
   };
@@ -112,7 +115,7 @@ test("one claim brings no more than a thousand ahead, but never less than there 
 
 test("for a second after a claim brought a job whose worker had died, only free slots are filled", () => {
   const slots = quick(4);
-  slots.claimed(slots.takes(1_000), named(54, { crashes: 1 }), 1_000);
+  slots.claimed(slots.takes(1_000), named(54, { crashes: 1 }), at(1_000));
 
   expect(slots.takes(1_999)).toEqual([{ queue: "main", limit: 4 }]);
   expect(slots.takes(2_000)[0]?.limit).toBeGreaterThan(4);
@@ -122,9 +125,9 @@ test("of a pool with several queues the first that is not dry is asked", () => {
   const slots = new Slots([{ name: "pool", queues: ["a", "b"], slots: 2 }]);
   const takes = slots.takes(0);
   expect(takes).toEqual([{ queue: "a", limit: 2 }]);
-  slots.claimed(takes, [job("x", { queue: "a" })], 1);
+  slots.claimed(takes, [job("x", { queue: "a" })], at(1));
   expect(slots.takes(2)).toEqual([{ queue: "b", limit: 2 }]);
-  slots.claimed(slots.takes(2), [], 3);
+  slots.claimed(slots.takes(2), [], at(3));
   expect(slots.takes(4)).toEqual([]);
   expect(slots.wants("a", 4)).toBe(false);
 
@@ -137,9 +140,9 @@ test("a queue that was spoken of while its claim was under way is not dry, whate
   const slots = one(2);
   const takes = slots.takes(0);
   slots.wet("main");
-  slots.claimed(takes, [], 1);
+  slots.claimed(takes, [], at(1));
   expect(slots.takes(2)).toEqual([{ queue: "main", limit: 2 }]);
-  slots.claimed(takes, [], 3);
+  slots.claimed(takes, [], at(3));
   expect(slots.takes(4)).toEqual([]);
 });
 
@@ -231,7 +234,7 @@ test("a slot that was taken for nothing is free again, and says nothing of how q
   slots.giveUp("main");
 
   expect(slots.busy).toBe(0);
-  slots.claimed(slots.takes(0), [], 1);
+  slots.claimed(slots.takes(0), [], at(1));
   slots.wet();
   expect(slots.takes(later)).toEqual([{ queue: "main", limit: 1 }]);
 });

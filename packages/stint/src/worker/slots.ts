@@ -99,8 +99,12 @@ export class Slots {
     return takes;
   }
 
-  /** Note how a claim went. Answers the queues of which it brought as many as it was to. */
-  claimed(takes: readonly Take[], jobs: readonly ClaimedJob[], at: number): Set<string> {
+  /** Note how a claim went, and how long it took. Answers the queues of which it brought as many as it was to. */
+  claimed(
+    takes: readonly Take[],
+    jobs: readonly ClaimedJob[],
+    { sentAt, at }: { sentAt: number; at: number },
+  ): Set<string> {
     const got = new Map<string, number>();
     const heaviest = new Map<PoolState, number>();
     for (const job of jobs) {
@@ -113,7 +117,7 @@ export class Slots {
     const full = new Set<string>();
     for (const { queue, limit } of takes) {
       const state = this.#poolOf.get(queue);
-      state?.pace.measure(at, heaviest.get(state) ?? 0);
+      state?.pace.measure(at, heaviest.get(state) ?? 0, at - sentAt);
       if ((got.get(queue) ?? 0) >= limit) full.add(queue);
       else if (!this.#news.has(queue)) this.#dry.add(queue);
     }
