@@ -24,7 +24,7 @@ declare
   v_value jsonb := p_options -> p_name;
   v_text  text := p_options ->> p_name;
 begin
-  if v_value is not null and (jsonb_typeof(v_value) <> 'string' or length(v_text) not between 1 and p_max or v_text ~ '[\x01-\x1f]') then
+  if v_value is not null and (jsonb_typeof(v_value) <> 'string' or length(v_text) not between 1 and p_max or v_text ~ E'[\\x01-\\x1f]') then
     perform stint.refuse(p_kind, format('%s must be a text of 1 to %s characters without control characters', p_name, p_max), v_value);
   end if;
   return v_text;
@@ -65,11 +65,12 @@ begin
     return null;
   elsif jsonb_typeof(v_value) = 'number' then
     v_ms := (v_value #>> '{}')::numeric;
-  elsif jsonb_typeof(v_value) = 'string' and v_value #>> '{}' ~ '\d' then
+  elsif jsonb_typeof(v_value) = 'string' and v_value #>> '{}' ~ '[0-9]' then
     -- Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips.
+    -- Without backslashes, as all patterns here: to a session with standard_conforming_strings off they mean something else.
     v_part := regexp_match(v_value #>> '{}',
-      '^\s*(?:(\d{1,15}(?:\.\d{1,9})?)d)? ?(?:(\d{1,15}(?:\.\d{1,9})?)h)? ?(?:(\d{1,15}(?:\.\d{1,9})?)m)? ?'
-      || '(?:(\d{1,15}(?:\.\d{1,9})?)s)? ?(?:(\d{1,15}(?:\.\d{1,9})?)ms)?\s*$');
+      '^[[:space:]]*(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)d)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)h)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)m)? ?'
+      || '(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)s)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)ms)?[[:space:]]*$');
     if v_part is not null then
       v_ms := coalesce(v_part[1]::numeric, 0) * 86400000 + coalesce(v_part[2]::numeric, 0) * 3600000
         + coalesce(v_part[3]::numeric, 0) * 60000 + coalesce(v_part[4]::numeric, 0) * 1000 + coalesce(v_part[5]::numeric, 0);
@@ -95,7 +96,7 @@ begin
   if v_text is null then
     return null;
   end if;
-  if v_text !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)? ?(Z|[+-]\d\d(:?\d\d)?)$' then
+  if v_text !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)? ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' then
     perform stint.refuse(p_kind, v_rule, p_options -> p_name);
   end if;
   return v_text::timestamptz;

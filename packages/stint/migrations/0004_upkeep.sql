@@ -65,7 +65,7 @@ begin
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'stint.history_done'::regclass
-      and c.relname ~ '^history_done_\d{8}$'
+      and c.relname ~ '^history_done_[0-9]{8}$'
       and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (p_before at time zone 'UTC')::date
     order by c.relname
     limit 5
@@ -98,7 +98,7 @@ begin
 end
 $$;
 
-select stint.make_partitions(7);
+select stint.make_partitions(3);
 select stint.make_room();
 
 -- Functions are open to everybody unless it is said otherwise.

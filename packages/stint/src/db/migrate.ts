@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import { Client } from "pg";
+import type { Client } from "pg";
 import { checkSchemaName } from "../model/names.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
+import { ReadingClient } from "./client.ts";
 import { couldNotConnect, requireConnection, toClientConfig, type Connection } from "./connection.ts";
 import { troubleOf } from "./sqlstate.ts";
 import { forSchema } from "./statement.ts";
@@ -112,7 +113,7 @@ create table if not exists stint.migration (
 
 async function prepareSchema(client: Client, schema: string): Promise<void> {
   await patiently(async () => {
-    await client.query("begin");
+    await begin(client);
     try {
       await lockMigrations(client, schema);
       // Asked first: a role that may not create schemas may still migrate one that exists.
@@ -129,7 +130,7 @@ async function prepareSchema(client: Client, schema: string): Promise<void> {
 
 async function applyStep(client: Client, schema: string, step: Migration): Promise<boolean> {
   return await patiently(async () => {
-    await client.query("begin");
+    await begin(client);
     try {
       await lockMigrations(client, schema);
       // Looked up under the lock: another process may have applied it while this one waited.
@@ -154,9 +155,16 @@ values (${step.version}, '${step.name}', ${step.oldestCode}, '${checksum}');`;
   return forSchema(`${step.text}\n${row}`, schema);
 }
 
+async function begin(client: Client): Promise<void> {
+  // Whatever the role's default is: what another process did while this one waited for the lock must be seen.
+  await client.query("begin isolation level read committed");
+}
+
 async function lockMigrations(client: Client, schema: string): Promise<void> {
   // A step that waited longer for a busy table would make everybody else wait behind it.
   await client.query("set local lock_timeout = '3s'");
+  // Counting a large table, or an index on it, takes what it takes.
+  await client.query("set local statement_timeout = 0");
   await client.query("select pg_advisory_xact_lock(hashtextextended('stint migrate ' || $1, 0))", [schema]);
 }
 
@@ -191,7 +199,7 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function withClient<T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({
+  const client = new ReadingClient({
     ...toClientConfig(connection),
     application_name: "stint migrate",
     connectionTimeoutMillis: 10_000,
@@ -200,7 +208,9 @@ async function withClient<T>(connection: Connection, work: (client: Client) => P
   client.on("error", () => undefined);
   try {
     await client.connect();
+    await client.readTimes();
   } catch (error) {
+    void client.end().catch(() => undefined);
     throw couldNotConnect(error);
   }
   try {

@@ -1,6 +1,7 @@
-import { Pool, types, type PoolClient, type QueryConfig, type QueryResult } from "pg";
+import { Pool, types, type ClientBase, type PoolClient, type QueryConfig, type QueryResult } from "pg";
 import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
 import { maskUrl } from "../runtime/mask.ts";
+import { ownSettings, ReadingClient } from "./client.ts";
 import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
 import { ConnectionLost, type Db, type Row, type Run, type RunOptions, type Tx } from "./db.ts";
 import { codeOf, troubleOf } from "./sqlstate.ts";
@@ -36,7 +37,9 @@ export class PgDb implements Db {
   constructor(options: PgDbOptions) {
     this.schema = options.schema;
     this.#options = options;
-    this.#own = openPool(options, options.connections);
+    // Not behind a pooler that shares its connections: what is set there stays set for others.
+    const settings = options.prepare ? ownSettings : undefined;
+    this.#own = openPool(options, options.connections, settings);
     this.#turnstile = new Turnstile(options.transactions);
   }
 
@@ -126,10 +129,13 @@ export const asText: typeof types = {
     keptAsText.has(oid) ? String : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
 };
 
-function openPool(options: PgDbOptions, max: number): Pool {
+function openPool(options: PgDbOptions, max: number, settings?: string): Pool {
   const pool = new Pool({
     ...toClientConfig(options.connection),
     max,
+    Client: ReadingClient,
+    // Before anybody gets the connection, and once for its life.
+    onConnect: setting(settings, options.connectDeadlineMs),
     application_name: options.applicationName,
     // Not behind a pooler that shares its connections: it refuses what would stay set for others.
     ...(options.statementTimeoutMs === undefined || !options.prepare
@@ -150,6 +156,21 @@ function openPool(options: PgDbOptions, max: number): Pool {
     });
   });
   return pool;
+}
+
+/** The pool waits for its answer, though its types do not say so. */
+function setting(settings: string | undefined, deadlineMs: number): (client: ClientBase) => unknown {
+  return async (client) => {
+    if (!(client instanceof ReadingClient)) return;
+    // The pool's own limit ends with the login. A server that freezes right after it, or a pooler that has no connection to spare,
+    // would be waited for without end. While a query is under way `end` closes the socket, and the query fails.
+    const timer = setTimeout(() => void client.end().catch(() => undefined), deadlineMs);
+    try {
+      await (settings === undefined ? client.readTimes() : client.query(settings));
+    } finally {
+      clearTimeout(timer);
+    }
+  };
 }
 
 /** Gives the client back when the work is done, or away for good when its connection can no longer be trusted. */

@@ -1,4 +1,5 @@
-import { Client, escapeIdentifier } from "pg";
+import { escapeIdentifier, type Client } from "pg";
+import { ReadingClient } from "./client.ts";
 import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
 import type { Row, Run } from "./db.ts";
 import { forSchema, type Statement } from "./statement.ts";
@@ -26,7 +27,7 @@ export class Session implements Run {
 
   /** @throws {DatabaseUnavailableError} There is no connection. */
   static async open({ connection, schema, applicationName }: SessionOptions): Promise<Session> {
-    const client = new Client({
+    const client = new ReadingClient({
       ...toClientConfig(connection),
       application_name: applicationName,
       connectionTimeoutMillis: limits.connectMs,
@@ -36,7 +37,9 @@ export class Session implements Run {
     client.on("error", () => undefined);
     try {
       await client.connect();
+      await client.readTimes();
     } catch (error) {
+      void client.end().catch(() => undefined);
       throw couldNotConnect(error);
     }
     return new Session(client, schema);

@@ -5,9 +5,9 @@ import { testDatabaseUrl } from "./database.ts";
 
 /**
  * "unsent": the statement never reaches the server. "unanswered": the server executes and commits it, and its answer
- * never reaches the client.
+ * never reaches the client. "held": it never reaches the server, and the connection stays open, as that of a frozen one.
  */
-export type Cut = "unsent" | "unanswered";
+export type Cut = "unsent" | "unanswered" | "held";
 
 /** A way to the test database that can be cut at a chosen statement. */
 export type CutProxy = {
@@ -57,8 +57,8 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
       if (plan !== undefined && data.includes(plan.marker)) {
         const met = plan;
         plan = undefined;
-        if (met.cut === "unsent") {
-          end(pair);
+        if (met.cut !== "unanswered") {
+          if (met.cut === "unsent") end(pair);
           met.done();
           return;
         }

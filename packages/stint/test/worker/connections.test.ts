@@ -3,20 +3,26 @@ import { ConnectionLost } from "#stint/db/db.js";
 import { Listener } from "#stint/db/listener.js";
 import { PgDb } from "#stint/db/pg.js";
 import { statement } from "#stint/db/statement.js";
+import { startCutProxy } from "../support/cut-proxy.ts";
 import { query, testDatabaseUrl } from "../support/database.ts";
 import { until } from "../support/until.ts";
 import { onTestFinished } from "vitest";
 
 const backend = statement("backend", "select pg_backend_pid() as pid");
 
-function oneConnection({ deadlineMs = 15_000, connectDeadlineMs = 5_000 } = {}): PgDb {
+function oneConnection({
+  deadlineMs = 15_000,
+  connectDeadlineMs = 5_000,
+  prepare = false,
+  connection = testDatabaseUrl(),
+} = {}): PgDb {
   const db = new PgDb({
-    connection: testDatabaseUrl(),
+    connection,
     schema: "stint",
     connections: 1,
     transactions: 1,
     applicationName: "stint-test-one",
-    prepare: false,
+    prepare,
     deadlineMs,
     connectDeadlineMs,
     onError: () => undefined,
@@ -35,6 +41,16 @@ test("a connection to a demoted primary is given up, though it answers", async (
 
   const [after] = await db.run(backend, []);
   expect(after?.["pid"]).not.toBe(before?.["pid"]);
+});
+
+test("a server that freezes right after the login is not waited for", async () => {
+  const proxy = await startCutProxy();
+  const db = oneConnection({ connection: proxy.url, connectDeadlineMs: 200, prepare: true });
+  const held = proxy.cutAt("array_nulls", "held");
+  await expect(db.run(backend, [])).rejects.toMatchObject({ code: "DATABASE_UNAVAILABLE" });
+  await held;
+
+  expect(await db.run(backend, [])).toHaveLength(1);
 });
 
 test("a statement that is not answered in time is given up with its connection", async () => {
