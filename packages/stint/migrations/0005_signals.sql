@@ -1,4 +1,4 @@
--- Signals: how many jobs there are, what happened to them when, how workers are.
+-- How many jobs there are. What happened to them when is in the next step.
 -- oldest code: 5
 
 -- ---- Depth without counting ------------------------------------------------------------------------
@@ -23,8 +23,11 @@ create index tally_delta_xid on stint.tally_delta (xid);
 -- It has no key. Under a publication for all tables, a fold could not delete from it otherwise.
 alter table stint.tally_delta replica identity full;
 
--- The sums of what has been folded.
+-- The sums of what has been folded, in rows that are added and never changed: of a row that changes, an old version stays for as
+-- long as somebody's transaction is open, and everybody who looks for it walks past all of them. Each fold adds what it took,
+-- under its number; now and then one brings all of them together under its own.
 create table stint.tally (
+  fold      bigint not null,
   queue     text not null,
   kind      text not null,
   priority  smallint not null,
@@ -33,30 +36,59 @@ create table stint.tally (
   retrying  bigint not null,
   parked    bigint not null,
   dead      bigint not null,
-  primary key (queue, kind, priority)
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+  arrived   bigint not null default 0,             -- how many came; a pair of queue and kind that is forgotten (see fold_tallies) begins at zero again
+  primary key (fold, queue, kind, priority)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+alter table stint.tally alter column fold set statistics 0;
 
--- What has been folded: exactly the deltas of transactions that this snapshot saw. The others are those that were open then
--- and those that came later, and the index finds both without meeting what was deleted. So neither a fold nor a reader walks the
--- dead entries that somebody's open transaction keeps, and nothing that commits late is missed.
+-- The last fold: one row, and a new one for each. Folded are exactly the deltas of transactions that its snapshot saw. The others are
+-- those that were open then and those that came later, and the index finds both without meeting what was deleted. So neither a fold
+-- nor a reader walks the dead entries that somebody's open transaction keeps, and nothing that commits late is missed.
 create table stint.tally_fold (
-  one      boolean primary key default true check (one),  -- there is only one
-  snapshot pg_snapshot not null,
-  at       timestamptz not null
-) with (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-insert into stint.tally_fold (snapshot, at) values (pg_current_snapshot(), '-infinity');
+  fold      bigint primary key,
+  base      bigint not null,                       -- the sums are the rows of the folds from this one on
+  together  integer not null,                      -- how many rows that was when they were last brought together
+  added     integer not null,                      -- and how many came since
+  snapshot  pg_snapshot not null,
+  home      text not null,                         -- whose transactions the snapshot speaks of
+  at        timestamptz not null,
+  framed_at timestamptz not null,                  -- when the depth of everything was last sampled, changed or not
+  to_sample jsonb not null                         -- what the next sample must not leave out, by queue and kind
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+-- Which server, database and table this is. A dump that is restored, or a subscriber that takes over, has the numbers of another
+-- server's transactions. A server that does not tell its name is told from another by the rest.
+create function stint.home() returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_server text;
+begin
+  begin
+    select c.system_identifier into v_server from pg_control_system() c;
+  exception when others then
+    v_server := 'unnamed';
+  end;
+  return format('%s/%s/%s', v_server,
+    (select d.oid from pg_database d where d.datname = current_database()), 'stint.tally_fold'::regclass::oid);
+end
+$$;
+
+insert into stint.tally_fold (fold, base, together, added, snapshot, home, at, framed_at, to_sample)
+values (1, 1, 0, 0, pg_current_snapshot(), stint.home(), '-infinity', '-infinity', '[]');
 
 -- What has not been folded yet.
 -- `limit 1`: there is only one, and a planner that believes in a hundred sorts all deltas on disk instead of hashing them.
 create view stint.tally_unfolded as
   select d.*
-  from (select snapshot from stint.tally_fold limit 1) f
+  from (select snapshot from stint.tally_fold order by fold desc limit 1) f
   cross join lateral (
     select u.* from stint.tally_delta u where u.xid >= stint.by_index(pg_snapshot_xmax(f.snapshot))
   ) d
   union all
   select d.*
-  from (select snapshot from stint.tally_fold limit 1) f
+  from (select snapshot from stint.tally_fold order by fold desc limit 1) f
   cross join lateral pg_snapshot_xip(f.snapshot) as open (xid)
   cross join lateral (
     select u.* from stint.tally_delta u where u.xid = stint.by_index(open.xid)
@@ -70,7 +102,9 @@ create view stint.depth as
     sum(live) - sum(scheduled) - sum(retrying) - sum(parked) - sum(running) as ready,
     sum(running) as running, sum(retrying) as retrying, sum(parked) as parked, sum(dead) as dead
   from (
-    select queue, kind, priority, live, scheduled, retrying, parked, dead, 0::bigint as running from stint.tally
+    select t.queue, t.kind, t.priority, t.live, t.scheduled, t.retrying, t.parked, t.dead, 0::bigint as running
+    from (select base from stint.tally_fold order by fold desc limit 1) f
+    cross join lateral (select s.* from stint.tally s where s.fold >= stint.by_index(f.base)) t
     union all
     -- Summed by themselves: while no worker folds there may be a million, and all three together would be sorted on disk.
     select queue, kind, priority, sum(live), sum(scheduled), sum(retrying), sum(parked), sum(dead), 0
@@ -82,6 +116,37 @@ create view stint.depth as
     from stint.job
     where state = 'running' and lease_until >= stint.by_index((select '-infinity'::timestamptz))
   ) tallied
+  group by queue, kind, priority;
+
+-- How many came, enqueued or replayed. Begins at zero again where a name was long unused among more than a thousand.
+create view stint.arrivals as
+  select queue, kind, sum(arrived) as arrived
+  from (
+    select t.queue, t.kind, t.arrived
+    from (select base from stint.tally_fold order by fold desc limit 1) f
+    cross join lateral (select s.* from stint.tally s where s.fold >= stint.by_index(f.base)) t
+    union all
+    select queue, kind, sum(greatest(live, 0)) from stint.tally_unfolded group by queue, kind
+  ) tallied
+  group by queue, kind
+  having sum(arrived) > 0;
+
+-- The depth found by counting, which reads every live and every dead job: for counting anew, and for those who compare.
+create view stint.counted as
+  select
+    queue, kind, priority,
+    count(*) filter (where state <> 'dead') as live,
+    count(*) filter (where state = 'scheduled') as scheduled,
+    count(*) filter (where state = 'ready') as ready,
+    count(*) filter (where state = 'running') as running,
+    count(*) filter (where state = 'retrying') as retrying,
+    count(*) filter (where state = 'parked') as parked,
+    count(*) filter (where state = 'dead') as dead
+  from (
+    select queue, kind, priority, state from stint.job
+    union all
+    select queue, kind, priority, state from stint.history where state = 'dead'
+  ) jobs
   group by queue, kind, priority;
 
 -- What the statement that asks sees, as far as the transactions before `p_end`; null: all of them. Its own transaction counts as
@@ -107,208 +172,99 @@ $$;
 create function stint.recount() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = on                            -- also when a fold calls it
 as $$
+declare
+  v_fold bigint;
 begin
   -- Waits for a fold that is under way; its sums would come after these.
   perform pg_advisory_xact_lock(hashtextextended('stint tallies', 'stint.tally'::regclass::oid::bigint));
-  with counted as (
-    select
-      queue, kind, priority,
-      count(*) filter (where state <> 'dead') as live,
-      count(*) filter (where state = 'scheduled') as scheduled,
-      count(*) filter (where state = 'retrying') as retrying,
-      count(*) filter (where state = 'parked') as parked,
-      count(*) filter (where state = 'dead') as dead
-    from (
-      select queue, kind, priority, state from stint.job
-      union all
-      select queue, kind, priority, state from stint.history where state = 'dead'
-    ) jobs
-    group by queue, kind, priority
-  ), marked as (
-    -- In the statement that counts, so that it is the very snapshot.
-    update stint.tally_fold set snapshot = stint.folding_snapshot(), at = clock_timestamp()
+  select coalesce(max(f.fold), 0) + 1 into v_fold from stint.tally_fold f;
+  with old_sums as (
+    delete from stint.tally returning queue, kind, priority, arrived
+  ), last as (
+    delete from stint.tally_fold
   ), gone as (
     -- All that this statement sees has been counted, whatever its number: after a restore numbers are of another server.
-    delete from stint.tally_delta
+    delete from stint.tally_delta returning queue, kind, priority, greatest(live, 0) as arrived
+  ), came as (
+    select queue, kind, priority, sum(arrived) as arrived
+    from (select * from old_sums union all select * from gone) said
+    group by queue, kind, priority
+  ), summed as (
+    insert into stint.tally (fold, queue, kind, priority, live, scheduled, retrying, parked, dead, arrived)
+    select
+      v_fold, queue, kind, priority, coalesce(c.live, 0), coalesce(c.scheduled, 0), coalesce(c.retrying, 0), coalesce(c.parked, 0),
+      coalesce(c.dead, 0), coalesce(a.arrived, 0)
+    from stint.counted c
+    full join came a using (queue, kind, priority)
+    returning 1
   )
-  insert into stint.tally as t (queue, kind, priority, live, scheduled, retrying, parked, dead)
-  select
-    queue, kind, priority, coalesce(c.live, 0), coalesce(c.scheduled, 0), coalesce(c.retrying, 0),
-    coalesce(c.parked, 0), coalesce(c.dead, 0)
-  from counted c
-  full join stint.tally old using (queue, kind, priority)
-  on conflict (queue, kind, priority) do update
-    set live = excluded.live, scheduled = excluded.scheduled, retrying = excluded.retrying, parked = excluded.parked,
-        dead = excluded.dead;
-end
-$$;
-
--- ---- What happened when ----------------------------------------------------------------------------
-
--- Counted in steps of ten seconds, a minute, ten minutes and an hour, all written at once: nothing has to be rolled up. A row is of the
--- moment its counts were sent, up to ten seconds after they were counted.
-create table stint.series (
-  step        integer not null check (step in (10, 60, 600, 3600)),
-  at          timestamptz not null,                -- when the step began
-  queue       text not null,
-  kind        text not null,
-  arrived     bigint not null default 0,
-  claimed     bigint not null default 0,
-  succeeded   bigint not null default 0,
-  failed      bigint not null default 0,
-  timed_out   bigint not null default 0,
-  retried     bigint not null default 0,
-  dead        bigint not null default 0,
-  cancelled   bigint not null default 0,
-  snoozed     bigint not null default 0,
-  released    bigint not null default 0,
-  rescued     bigint not null default 0,
-  lease_lost  bigint not null default 0,
-  slow        bigint not null default 0,
-  attempts_of_succeeded bigint not null default 0,
-  -- How often what lasted how long, by the bounds of src/signals/histogram.ts. Null: nothing.
-  wait        integer[],
-  wait_ms     double precision not null default 0,
-  run         integer[],
-  run_ms      double precision not null default 0,
-  -- As last sampled within the step; null where nothing was. The age is that of the whole queue.
-  ready       bigint,
-  running     bigint,
-  oldest_ready_ms double precision,
-  primary key (step, at, queue, kind)
-) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
-
--- The tenants whose attempts ended most often, in steps of ten minutes. Each worker sends its first few: a signal, not an account.
-create table stint.tenant_usage (
-  at     timestamptz not null,
-  tenant text not null,
-  ended  bigint not null,
-  run_ms double precision not null,
-  primary key (at, tenant)
-) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
-
-create function stint.step_of(p_at timestamptz, p_step integer) returns timestamptz
-language sql immutable parallel safe
-as $$
-  select to_timestamp(floor(extract(epoch from p_at) / p_step) * p_step)
-$$;
-
--- Bucket by bucket.
-create function stint.add_buckets(a integer[], b integer[]) returns integer[]
-language sql immutable parallel safe
-as $$
-  select case
-    when a is null then b
-    when b is null then a
-    else array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as pair (x, y))
-  end
-$$;
-
--- Adds to the steps of this moment. `p_rows` is an array of objects with the columns above; what is left out is zero.
-create function stint.record_series(p_rows jsonb) returns void
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := clock_timestamp();
-begin
-  insert into stint.series as s (
-    step, at, queue, kind, arrived, claimed, succeeded, failed, timed_out, retried, dead, cancelled, snoozed, released, rescued,
-    lease_lost, slow, attempts_of_succeeded, wait, wait_ms, run, run_ms, ready, running, oldest_ready_ms
-  )
-  select
-    steps.step, stint.step_of(v_now, steps.step), r.queue, r.kind, coalesce(r.arrived, 0), coalesce(r.claimed, 0),
-    coalesce(r.succeeded, 0), coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.retried, 0), coalesce(r.dead, 0),
-    coalesce(r.cancelled, 0), coalesce(r.snoozed, 0), coalesce(r.released, 0), coalesce(r.rescued, 0), coalesce(r.lease_lost, 0),
-    coalesce(r.slow, 0), coalesce(r.attempts_of_succeeded, 0), r.wait, coalesce(r.wait_ms, 0), r.run, coalesce(r.run_ms, 0),
-    r.ready, r.running, r.oldest_ready_ms
-  from jsonb_to_recordset(p_rows) as r (
-    queue text, kind text, arrived bigint, claimed bigint, succeeded bigint, failed bigint, timed_out bigint, retried bigint,
-    dead bigint, cancelled bigint, snoozed bigint, released bigint, rescued bigint, lease_lost bigint, slow bigint,
-    attempts_of_succeeded bigint, wait integer[], wait_ms double precision, run integer[], run_ms double precision,
-    ready bigint, running bigint, oldest_ready_ms double precision
-  )
-  cross join unnest(array[10, 60, 600, 3600]) as steps (step)
-  -- Everybody in one order: two workers that send the same kinds at once would otherwise wait for each other.
-  order by steps.step, r.queue collate "C", r.kind collate "C"
-  on conflict (step, at, queue, kind) do update set
-    arrived = s.arrived + excluded.arrived, claimed = s.claimed + excluded.claimed, succeeded = s.succeeded + excluded.succeeded,
-    failed = s.failed + excluded.failed, timed_out = s.timed_out + excluded.timed_out, retried = s.retried + excluded.retried,
-    dead = s.dead + excluded.dead, cancelled = s.cancelled + excluded.cancelled, snoozed = s.snoozed + excluded.snoozed,
-    released = s.released + excluded.released, rescued = s.rescued + excluded.rescued,
-    lease_lost = s.lease_lost + excluded.lease_lost, slow = s.slow + excluded.slow,
-    attempts_of_succeeded = s.attempts_of_succeeded + excluded.attempts_of_succeeded,
-    wait = stint.add_buckets(s.wait, excluded.wait), wait_ms = s.wait_ms + excluded.wait_ms,
-    run = stint.add_buckets(s.run, excluded.run), run_ms = s.run_ms + excluded.run_ms,
-    ready = coalesce(excluded.ready, s.ready), running = coalesce(excluded.running, s.running),
-    oldest_ready_ms = case when excluded.ready is null then s.oldest_ready_ms else excluded.oldest_ready_ms end;
-end
-$$;
-
-create function stint.record_tenants(p_rows jsonb) returns void
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  insert into stint.tenant_usage as u (at, tenant, ended, run_ms)
-  select stint.step_of(clock_timestamp(), 600), r.tenant, r.ended, r.run_ms
-  from jsonb_to_recordset(p_rows) as r (tenant text, ended bigint, run_ms double precision)
-  order by r.tenant collate "C"                    -- as above
-  on conflict (at, tenant) do update set ended = u.ended + excluded.ended, run_ms = u.run_ms + excluded.run_ms;
+  -- In the statement that counts, so that it is the very snapshot. The next sample is of everything.
+  insert into stint.tally_fold (fold, base, together, added, snapshot, home, at, framed_at, to_sample)
+  select v_fold, v_fold, (select count(*) from summed), 0, stint.folding_snapshot(), stint.home(), clock_timestamp(), '-infinity', '[]';
 end
 $$;
 
 -- ---- Folding ---------------------------------------------------------------------------------------
 
--- Moves what has not been folded into the sums, and samples the depth where it changed. One at a time, and none if the last one was less
--- than `p_rest_ms` ago: of many workers each would otherwise do it. Without `p_sample` only what arrived is told. Takes about
--- `p_most` at once, the oldest first: what was said while no worker ran could outlast every time limit. Answers how many deltas it took.
+-- Moves what has not been folded into the sums, samples the depth where it changed, and rolls up the series (0006). One at a time, and none if the
+-- last one was less than `p_rest_ms` ago: of many workers each would otherwise do it. Without `p_sample` only what arrived is told. Takes
+-- about `p_most` at once, the oldest first: what was said while no worker ran could outlast every time limit. Answers how many it took;
+-- null: left to another, who is at it or has just done it.
 create function stint.fold_tallies(p_rest_ms integer default 0, p_sample boolean default true, p_most integer default 200000)
 returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off                           -- by the indexes, past old versions, also if the plan is of when there were none
 as $$
 declare
-  v_last    pg_snapshot;
-  v_end     xid8;
-  v_folded  integer;
-  v_changed jsonb;
-  v_sampled jsonb;
+  v_last      stint.tally_fold;
+  v_together  boolean;
+  v_end       xid8;
+  v_snapshot  pg_snapshot;
+  v_rows      integer;
+  v_folded    integer;
+  v_changed   jsonb;
+  v_frame     boolean;
+  v_to_sample jsonb;
+  v_points    jsonb;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('stint tallies', 'stint.tally'::regclass::oid::bigint)) then
-    return 0;
+    return null;
   end if;
-  select f.snapshot into v_last
-  from stint.tally_fold f
-  where f.at <= clock_timestamp() - p_rest_ms * interval '1 millisecond'
-    or f.at > clock_timestamp();                   -- the clock was put back
-  if not found then
-    return 0;
-  end if;
-  -- Transactions are counted anew: this database was restored from a dump, and what the snapshot says is of another server.
-  if pg_snapshot_xmax(v_last) > pg_snapshot_xmax(pg_current_snapshot()) then
+  select f.* into v_last from stint.tally_fold f order by f.fold desc limit 1;
+  -- Numbers of another server's transactions say nothing here. The second is for servers that do not tell their name.
+  if v_last.home is distinct from stint.home() or pg_snapshot_xmax(v_last.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
     perform stint.recount();
     return 0;
   end if;
+  if v_last.at > clock_timestamp() - p_rest_ms * interval '1 millisecond'
+    and v_last.at <= clock_timestamp()             -- else the clock was put back
+  then
+    return null;
+  end if;
+  perform stint.roll_up_series();
 
   -- Whole transactions, and at least one.
   select (u.xid::text::bigint + 1)::text::xid8 into v_end
   from stint.tally_delta u
-  where u.xid >= stint.by_index(pg_snapshot_xmax(v_last))
+  where u.xid >= stint.by_index(pg_snapshot_xmax(v_last.snapshot))
   order by u.xid
   offset p_most - 1
   limit 1;
+  -- As soon as as many were added as there are: readers find at most about twice as many as they need, and each is written about twice.
+  v_together := v_last.added > greatest(v_last.together, 100);
 
   with gone as (
     delete from stint.tally_delta d
     where d.ctid = any (array(
       select u.ctid
       from stint.tally_delta u
-      where u.xid >= stint.by_index(pg_snapshot_xmax(v_last)) and (v_end is null or u.xid < v_end)
+      where u.xid >= stint.by_index(pg_snapshot_xmax(v_last.snapshot)) and (v_end is null or u.xid < v_end)
       union all
       select u.ctid
-      from pg_snapshot_xip(v_last) as open (xid)
+      from pg_snapshot_xip(v_last.snapshot) as open (xid)
       cross join lateral (select o.ctid from stint.tally_delta o where o.xid = stint.by_index(open.xid)) u
     ))
     returning d.queue, d.kind, d.priority, d.live, d.scheduled, d.retrying, d.parked, d.dead
@@ -318,65 +274,97 @@ begin
       sum(parked) as parked, sum(dead) as dead, sum(greatest(live, 0)) as arrived
     from gone
     group by queue, kind, priority
+  ), old_sums as (
+    delete from stint.tally t
+    where v_together and t.fold >= stint.by_index(v_last.base)
+    returning t.queue, t.kind, t.priority, t.live, t.scheduled, t.retrying, t.parked, t.dead, t.arrived, t.fold > v_last.base as is_new
   ), folded as (
-    insert into stint.tally as t (queue, kind, priority, live, scheduled, retrying, parked, dead)
-    select queue, kind, priority, live, scheduled, retrying, parked, dead from summed
-    on conflict (queue, kind, priority) do update
-      set live = t.live + excluded.live, scheduled = t.scheduled + excluded.scheduled, retrying = t.retrying + excluded.retrying,
-          parked = t.parked + excluded.parked, dead = t.dead + excluded.dead
-  ), marked as (
-    -- In the statement that takes them, so that it is the very snapshot.
-    update stint.tally_fold set snapshot = stint.folding_snapshot(v_end), at = clock_timestamp()
-    where exists (select from gone)
+    insert into stint.tally (fold, queue, kind, priority, live, scheduled, retrying, parked, dead, arrived)
+    select v_last.fold + 1, queue, kind, priority, sum(live), sum(scheduled), sum(retrying), sum(parked), sum(dead), sum(arrived)
+    from (
+      select
+        rows.*,
+        bool_or(is_new or (live, scheduled, retrying, parked, dead) <> (0, 0, 0, 0, 0)) over (partition by queue, kind) as is_kept
+      from (
+        select queue, kind, priority, live, scheduled, retrying, parked, dead, arrived, true as is_new from summed
+        union all
+        select queue, kind, priority, live, scheduled, retrying, parked, dead, arrived, is_new from old_sums
+      ) rows
+    ) rows
+    group by queue, kind, priority
+    -- What is no more is kept for the sake of how many came; not among thousands, where names come and go. Kept or forgotten with
+    -- all its priorities: a sum that lost one of them would fall, and whoever reads a counter takes what is left for new.
+    having (sum(live), sum(scheduled), sum(retrying), sum(parked), sum(dead)) <> (0, 0, 0, 0, 0)
+      or sum(arrived) > 0 and (v_last.together < 1000 or bool_or(is_kept))
+    returning 1
   )
-  select coalesce(sum(deltas), 0), jsonb_agg(jsonb_build_object('queue', queue, 'kind', kind, 'arrived', arrived))
-  into v_folded, v_changed
+  select
+    coalesce(sum(deltas), 0), coalesce(jsonb_agg(jsonb_build_object('queue', queue, 'kind', kind, 'arrived', arrived)), '[]'),
+    (select count(*) from folded),
+    stint.folding_snapshot(v_end)                  -- in the statement that takes them, so that it is the very snapshot
+  into v_folded, v_changed, v_rows, v_snapshot
   from (select queue, kind, sum(deltas) as deltas, sum(arrived) as arrived from summed group by queue, kind) k;
-  if v_folded = 0 then
+  -- Also where nothing was said: a chart carries on what it last knew, and that a job is taken, or given back, nobody says.
+  v_frame := p_sample and v_last.framed_at < stint.step_of(clock_timestamp(), 3600);
+  if v_folded = 0 and not v_together and not v_frame and not (p_sample and (v_last.to_sample <> '[]' or exists (
+    select from stint.job l where l.state = 'running' and l.lease_until >= stint.by_index('-infinity'::timestamptz)
+  ))) then
     return 0;
   end if;
-  if not p_sample then
-    perform stint.record_series(v_changed);
-    return v_folded;
-  end if;
 
-  with depth as materialized (
-    -- What only waits for its time, as one job of each of thousands of queues may, was sampled when that changed.
-    select queue, kind, priority, ready, running from stint.depth where ready > 0 or running > 0
-  ), oldest as (
-    select q.queue, extract(epoch from clock_timestamp() - min(head.run_at)) * 1000 as ms
-    from (select distinct queue, priority from depth) q
-    cross join lateral (
-      select r.run_at
-      from stint.job r
-      where r.state = 'ready' and r.queue = stint.by_index(q.queue) and r.priority = q.priority
-      order by r.run_at
-      limit 1
-    ) head
-    group by q.queue
-  )
-  select jsonb_agg(jsonb_build_object(
-    'queue', queue, 'kind', kind, 'arrived', coalesce(c.arrived, 0), 'ready', coalesce(d.ready, 0),
-    'running', coalesce(d.running, 0), 'oldest_ready_ms', case when o.ms is not null then greatest(o.ms, 0) end))
-  into v_sampled
-  from (select queue, kind, sum(ready) as ready, sum(running) as running from depth group by queue, kind) d
-  full join jsonb_to_recordset(v_changed) as c (queue text, kind text, arrived bigint) using (queue, kind)
-  left join oldest o using (queue);
-  perform stint.record_series(v_sampled);
+  if p_sample then
+    -- The depth is right already: what was taken is in the sums.
+    with changed as (
+      -- What a sample left out, and what ran then: that a job is taken, or given back, is not told.
+      select queue, kind, sum(arrived) as arrived
+      from jsonb_to_recordset(v_changed || v_last.to_sample) as c (queue text, kind text, arrived bigint)
+      group by queue, kind
+    ), every as materialized (
+      select d.queue, d.kind, d.priority, d.ready, d.running from stint.depth d where d.ready > 0 or d.running > 0
+    ), depth as materialized (
+      -- Of a queue that changed, all kinds; the others are as they were. Once an hour all, so that nobody has to look further back.
+      select e.*
+      from every e
+      where v_frame or e.queue in (select c.queue from changed c union all select r.queue from every r where r.running > 0)
+    ), oldest as (
+      select q.queue, extract(epoch from clock_timestamp() - min(head.run_at)) * 1000 as ms
+      from (select distinct queue, priority from depth) q
+      cross join lateral (
+        select r.run_at
+        from stint.job r
+        where r.state = 'ready' and r.queue = stint.by_index(q.queue) and r.priority = q.priority
+        order by r.run_at
+        limit 1
+      ) head
+      group by q.queue
+    )
+    select
+      coalesce(jsonb_agg(jsonb_build_object(
+        'queue', queue, 'kind', kind, 'arrived', coalesce(c.arrived, 0), 'ready', coalesce(d.ready, 0),
+        'running', coalesce(d.running, 0), 'oldest_ready_ms', case when o.ms is not null then greatest(o.ms, 0) end)), '[]'),
+      coalesce(jsonb_agg(jsonb_build_object('queue', queue, 'kind', kind)) filter (where d.running > 0), '[]')
+    into v_points, v_to_sample
+    from (select queue, kind, sum(ready) as ready, sum(running) as running from depth group by queue, kind) d
+    full join changed c using (queue, kind)
+    left join oldest o using (queue);
+  else
+    select
+      coalesce(jsonb_agg(to_jsonb(c)) filter (where c.arrived > 0), '[]'),
+      coalesce(jsonb_agg(distinct jsonb_build_object('queue', c.queue, 'kind', c.kind)), '[]')
+    into v_points, v_to_sample
+    from jsonb_to_recordset(v_changed || v_last.to_sample) as c (queue text, kind text, arrived bigint);
+  end if;
+  perform stint.record_series(v_points);
+
+  delete from stint.tally_fold f where f.fold = v_last.fold;
+  insert into stint.tally_fold (fold, base, together, added, snapshot, home, at, framed_at, to_sample)
+  values (
+    v_last.fold + 1, case when v_together then v_last.fold + 1 else v_last.base end, case when v_together then v_rows else v_last.together end,
+    case when v_together then 0 else v_last.added + v_rows end, v_snapshot, v_last.home, clock_timestamp(),
+    case when v_frame then clock_timestamp() else v_last.framed_at end, v_to_sample);
   return v_folded;
 end
 $$;
-
--- ---- Workers and kinds -----------------------------------------------------------------------------
-
--- How it is, as it last said itself: busy, slots, waiting, lagMs, rssBytes.
-alter table stint.worker add column vitals jsonb;
-
--- What the kind's attempts get unless a job has its own.
-alter table stint.kind add column lease_ms bigint, add column timeout_ms bigint;
-
--- The oldest dead job of each queue.
-create index history_dead_queue on stint.history_dead (queue, finished_at);
 
 select stint.recount();
 

@@ -73,6 +73,17 @@ export class WrongStateError extends StintError {
   }
 }
 
+/** As many bulk operations run as may at once. */
+export class TooManyOperationsError extends StintError {
+  readonly code = "TOO_MANY_OPERATIONS";
+  constructor(readonly most: number) {
+    super(
+      `${most} bulk operations are running already, which is as many as may at once. Nothing was begun. ` +
+        `Wait until one has ended, or abort one.`,
+    );
+  }
+}
+
 /** The kind was defined with `requiresTransaction` and was enqueued without one. */
 export class TransactionRequiredError extends StintError {
   readonly code = "TRANSACTION_REQUIRED";

@@ -47,6 +47,7 @@ export type { TransactionLike } from "./db/user-transaction.ts";
 export type {
   BulkAction,
   Count,
+  DeadGroups,
   Depth,
   Explanation,
   Health,
@@ -68,10 +69,13 @@ export type {
   Stats,
   TimelineStep,
   UnservedKind,
+  WaitingTenants,
   WorkerView,
 } from "./inspect/types.ts";
 export { seriesRanges } from "./inspect/types.ts";
 export { filterKeys as jobFilterKeys } from "./inspect/filter.ts";
+export type { DeadGroup } from "./sql/dead-groups.ts";
+export type { WaitingTenant } from "./sql/waiting-tenants.ts";
 export type { QueueCounts } from "./sql/queues.ts";
 export type { AuditEntry } from "./sql/audit.ts";
 export type { LiveWorker } from "./sql/workers.ts";
@@ -90,6 +94,7 @@ export {
   StintError,
   StoppingError,
   TimedOutError,
+  TooManyOperationsError,
   TransactionRequiredError,
   UnknownKindError,
   UnknownOutcomeError,

@@ -268,7 +268,8 @@ export class Stint implements Enqueues {
     });
     const targets = resolveTargets(options);
     const tell = (hint: string): void => this.#waker.tell([hint], this.#options.wake === "notify");
-    const inspector = makeInspector(db, tell, targets);
+    // One that was closed is let go of: a program may make one for each question it has.
+    const inspector = makeInspector(db, tell, targets, () => this.#inspectors.delete(inspector));
     this.#inspectors.add(inspector);
     return inspector;
   }

@@ -15,6 +15,7 @@ export const filterKeys = [
   "key",
   "tag",
   "error",
+  "fingerprint",
   "since",
   "until",
 ] as const satisfies (keyof JobFilter)[];
@@ -36,7 +37,7 @@ const highest = "ffffffff-ffff-ffff-ffff-ffffffffffff";
  */
 export function toSearch(what: string, filter: JobFilter): Search {
   refuseUnknownKeys(what, filter, filterKeys);
-  const { state, kind, queue, tenant, key, tag, error, since, until } = filter;
+  const { state, kind, queue, tenant, key, tag, error, fingerprint, since, until } = filter;
   const wanted = state === undefined ? states : [state].flat();
   return {
     states: wanted.map((one) => requireOneOf(`${what}.state`, one, states)),
@@ -46,9 +47,18 @@ export function toSearch(what: string, filter: JobFilter): Search {
     key: key === undefined ? null : checkText(key, `${what}.key`),
     tag: tag === undefined ? null : checkText(tag, `${what}.tag`),
     error: error === undefined ? null : checkText(error, `${what}.error`),
+    fingerprint: fingerprint === undefined ? null : checkFingerprint(fingerprint, `${what}.fingerprint`),
     from: since === undefined ? lowest : firstIdAt(requireDate(`${what}.since`, since).getTime()),
     before: until === undefined ? highest : firstIdAt(requireDate(`${what}.until`, until).getTime()),
   };
+}
+
+function checkFingerprint(value: unknown, option: string): string {
+  if (typeof value === "string" && /^[0-9a-f]{12}$/i.test(value)) return value.toLowerCase();
+  throw new InvalidOptionError(
+    option,
+    `must be that of a group of dead jobs, 12 digits from 0-9 and a-f, got ${describe(value)}`,
+  );
 }
 
 /** The same, of those that can be acted on so. */

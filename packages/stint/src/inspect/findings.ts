@@ -1,9 +1,11 @@
 import type { AuditEntry } from "../sql/audit.ts";
-import type { CloseJob, NearWorker, Surroundings } from "../sql/explain-job.ts";
+import type { CloseJob, Surroundings } from "../sql/explain-job.ts";
 import type { Explanation } from "./types.ts";
 
 /** All that is known of a job and its surroundings. The rules that explain it look at nothing else. */
 export type Facts = Pick<CloseJob, "job" | "at" | "timeoutMs" | "maxCrashes"> & {
+  /** Where it lives: advised commands must work there. */
+  readonly schema: string;
   readonly around: Surroundings;
   readonly audit: readonly AuditEntry[];
   /** The 95th percentile of its kind's runs; null while too few have ended to know. */
@@ -19,13 +21,6 @@ export function blocks(text: string, advice: string | null = null): Finding {
 
 export function notes(text: string, advice: string | null = null): Finding {
   return { blocks: false, text, advice };
-}
-
-/** A worker that has not been heard of for so long is gone, unless it sleeps. */
-const silentAfterMs = 60_000;
-
-export function isSilent({ asleep, silentMs }: NearWorker): boolean {
-  return !asleep && silentMs > silentAfterMs;
 }
 
 /** How many jobs are somewhere, where they were counted up to one more than `most`. */

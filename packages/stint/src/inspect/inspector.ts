@@ -6,7 +6,7 @@ import type { Targets } from "./targets.ts";
 import type { Inspector } from "./types.ts";
 
 /** Put together from its three parts; each asks on the same connections. */
-export function makeInspector(db: PgDb, tell: Tell, targets: Targets): Inspector {
+export function makeInspector(db: PgDb, tell: Tell, targets: Targets, onClose?: () => void): Inspector {
   let closing: Promise<void> | undefined;
   const signals: SignalsInspector = inspectSignals(db, targets);
   const jobs: JobsInspector = inspectJobs(db, signals);
@@ -17,7 +17,10 @@ export function makeInspector(db: PgDb, tell: Tell, targets: Targets): Inspector
     ...operations,
     close: async () => {
       // Its owner and the client it was made from may both close it.
-      closing ??= operations.stop().then(async () => await db.close());
+      closing ??= operations
+        .stop()
+        .then(async () => await db.close())
+        .finally(() => onClose?.());
       await closing;
     },
   };

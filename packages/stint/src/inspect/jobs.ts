@@ -1,9 +1,11 @@
 import { ask } from "../client/ask.ts";
 import { requireId } from "../client/ids.ts";
 import type { Db } from "../db/db.ts";
+import { checkName } from "../model/names.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import { isTerminal } from "../model/state.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
+import { deadGroups } from "../sql/dead-groups.ts";
 import { closeJob, surroundings, type CloseJob, type Surroundings } from "../sql/explain-job.ts";
 import { earlier, filterKeys, toBefore, toSearch } from "./filter.ts";
 import type { SignalsInspector } from "./signals.ts";
@@ -12,7 +14,11 @@ import type { Explanation, Inspector, Percentiles } from "./types.ts";
 import { countUpTo, findPage } from "./walk.ts";
 import { explain } from "./why.ts";
 
-export type JobsInspector = Pick<Inspector, "jobs" | "count" | "job" | "why">;
+export type JobsInspector = Pick<Inspector, "jobs" | "count" | "deadGroups" | "job" | "why">;
+
+/** Dead jobs looked at for their groups, and groups shown. */
+const mostDead = 10_000;
+const mostGroups = 100;
 
 const nobody: Surroundings = { workers: [], ahead: 0, suspects: 0 };
 const unknown: Percentiles = { p50: null, p95: null, p99: null };
@@ -28,7 +34,7 @@ export function inspectJobs(db: Db, signals: Pick<SignalsInspector, "kinds">): J
     normal: Percentiles,
   ): Promise<Explanation> => {
     const around = isTerminal(seen.job.state) ? nobody : await ask(db, (run) => surroundings(run, seen.job));
-    return explain({ ...seen, around, audit, usualMs: normal.p95 });
+    return explain({ ...seen, schema: db.schema, around, audit, usualMs: normal.p95 });
   };
 
   return {
@@ -44,6 +50,16 @@ export function inspectJobs(db: Db, signals: Pick<SignalsInspector, "kinds">): J
     async count(filter) {
       const search = toSearch("count", filter);
       return await ask(db, (run) => countUpTo(run, search));
+    },
+
+    async deadGroups(filter = {}) {
+      refuseUnknownKeys("deadGroups", filter, ["kind", "queue"]);
+      const kind = filter.kind === undefined ? null : checkName(filter.kind, "deadGroups.kind");
+      const queue = filter.queue === undefined ? null : checkName(filter.queue, "deadGroups.queue");
+      const wanted = { kind, queue, most: mostDead, groups: mostGroups };
+      const { groups, matched, lookedAt } = await ask(db, (run) => deadGroups(run, wanted));
+      const shown = groups.reduce((sum, { count }) => sum + count, 0);
+      return { groups, others: matched - shown, of: { count: lookedAt, capped: lookedAt === mostDead } };
     },
 
     async job(id) {

@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { leaseAdvice } from "../model/lease-advice.ts";
+import { isSilent } from "../model/silence.ts";
 import { enoughEnded } from "../model/slow.ts";
 import { percentiles } from "../signals/histogram.ts";
 import { depths } from "../sql/depth.ts";
@@ -10,9 +11,6 @@ import { depthBy, sumDepth, sumSeries, toRates } from "./figures.ts";
 import type { KindView } from "./types.ts";
 
 type Place = { readonly kind: string; readonly queue: string };
-
-/** One that says nothing for longer is gone, unless it sleeps. */
-export const silentMs = 120_000;
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
@@ -28,7 +26,7 @@ export async function kinds(db: Run): Promise<KindView[]> {
   ]);
   const byPlace = depthBy(depth, ({ kind, queue }) => ({ kind, queue }));
   const leases = new Map(known.map(({ name, leaseMs }) => [name, leaseMs]));
-  const alive = workers.filter((worker) => worker.asleep || worker.silentMs < silentMs);
+  const alive = workers.filter((worker) => !isSilent(worker));
   const places = new Map<string, Place>();
   for (const { kind, queue } of [
     ...byPlace,

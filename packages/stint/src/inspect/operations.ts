@@ -1,6 +1,6 @@
 import { ask } from "../client/ask.ts";
 import type { Db } from "../db/db.ts";
-import { InvalidOptionError } from "../errors.ts";
+import { InvalidOptionError, TooManyOperationsError } from "../errors.ts";
 import { checkText } from "../model/names.ts";
 import { refuseUnknownKeys } from "../model/options.ts";
 import { newId } from "../runtime/new-id.ts";
@@ -10,6 +10,7 @@ import {
   beginOperation,
   findOperation,
   latestOperations,
+  mostOperations,
   type StoredOperation,
 } from "../sql/operations.ts";
 import { toActionSearch } from "./filter.ts";
@@ -65,6 +66,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
         cursor: search.before,
       };
       const operation = await ask(db, (run) => beginOperation(run, noted));
+      if (operation === undefined) throw new TooManyOperationsError(mostOperations);
       const work = runOperation({ db, operation, search, tell, signal: letGo.signal });
       running.add(work);
       void work.finally(() => running.delete(work));

@@ -3,6 +3,7 @@ import { isPassing } from "../db/passing.ts";
 import { codeOf } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, StintError } from "../errors.ts";
 import { Recovery } from "../runtime/recovery.ts";
+import { newId } from "../runtime/new-id.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { clip } from "../runtime/text.ts";
 import { actOnMany, type Acted } from "../sql/operate-many.ts";
@@ -72,10 +73,13 @@ async function walkThrough(running: Running): Promise<"finished" | "aborted" | "
 async function actOn(running: Running, ids: readonly string[]): Promise<number> {
   const { db, operation, search, signal } = running;
   const { action, actor, reason, until } = operation;
+  // One for each job, however often it is tried: what was done and not answered must not be done again.
+  const auditIds = new Map(ids.map((id) => [id, newId()]));
   let left = ids;
   for (let round = 1; left.length > 0 && round <= tries; round++) {
     if (round > 1) await sleep(pauseMs, signal);
-    const batch = { ids: left, states: search.states, until, actor, reason };
+    const audits = left.map((id) => auditIds.get(id) ?? newId());
+    const batch = { ids: left, auditIds: audits, states: search.states, until, actor, reason };
     const acted = await steadily(signal, () => actOnMany(db, action, batch));
     tellOf(running, acted);
     const done = new Set(acted.map((one) => one.id));
@@ -89,7 +93,7 @@ function tellOf({ operation, tell }: Running, acted: readonly Acted[]): void {
     if (acted.some((one) => one.was === "running")) tell("cancel");
     return;
   }
-  for (const queue of new Set(acted.map((one) => one.queue))) tell(`ready:${queue}`);
+  for (const queue of new Set(acted.flatMap((one) => one.queue ?? []))) tell(`ready:${queue}`);
 }
 
 /** Through faults that pass, for a while. */

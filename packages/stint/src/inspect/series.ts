@@ -1,12 +1,12 @@
 import type { Run } from "../db/db.ts";
-import { seriesSteps, type SeriesStep } from "../sql/series.ts";
+import { samples, seriesSteps, type Sample, type SeriesStep, type Step } from "../sql/series.ts";
 import { sumSeries, toPoint } from "./figures.ts";
 import type { Series, SeriesPoint, SeriesRange } from "./types.ts";
 
 const hourMs = 3_600_000;
 
 /** How far back, by which of the steps that are kept, and how wide a point is: a few hundred at most. */
-const ranges: Record<SeriesRange, { backMs: number; stepSeconds: number; widthMs: number }> = {
+const ranges: Record<SeriesRange, { backMs: number; stepSeconds: Step; widthMs: number }> = {
   "1h": { backMs: hourMs, stepSeconds: 10, widthMs: 10_000 },
   "6h": { backMs: 6 * hourMs, stepSeconds: 60, widthMs: 60_000 },
   "24h": { backMs: 24 * hourMs, stepSeconds: 600, widthMs: 600_000 },
@@ -19,13 +19,24 @@ export async function series(
   { queue = null, kind = null, range }: { queue?: string | null; kind?: string | null; range: SeriesRange },
 ): Promise<Series> {
   const { backMs, stepSeconds, widthMs } = ranges[range];
-  const steps = await seriesSteps(db, { stepSeconds, backMs, queue, kind });
+  const input = { stepSeconds, backMs, queue, kind };
+  const [steps, sampled] = await Promise.all([seriesSteps(db, input), samples(db, input)]);
   const now = steps[0]?.now ?? new Date();
-  return { queue, kind, range, stepMs: widthMs, points: toPoints(steps, now, backMs, widthMs) };
+  return {
+    queue,
+    kind,
+    range,
+    stepMs: widthMs,
+    points: toPoints(steps, new Standing(sampled, now), { now, backMs, widthMs }),
+  };
 }
 
 /** One for every width, the last of which has just begun. */
-function toPoints(steps: readonly SeriesStep[], now: Date, backMs: number, widthMs: number): SeriesPoint[] {
+function toPoints(
+  steps: readonly SeriesStep[],
+  standing: Standing,
+  { now, backMs, widthMs }: { now: Date; backMs: number; widthMs: number },
+): SeriesPoint[] {
   const startOf = (at: Date): number => Math.floor(at.getTime() / widthMs) * widthMs;
   const byStart = new Map<number, SeriesStep[]>();
   for (const step of steps) {
@@ -38,14 +49,52 @@ function toPoints(steps: readonly SeriesStep[], now: Date, backMs: number, width
   const last = startOf(now);
   return Array.from({ length: count }, (_, n) => {
     const start = last - (count - 1 - n) * widthMs;
-    const own = (byStart.get(start) ?? []).sort((a, b) => a.at.getTime() - b.at.getTime());
-    const sample = own.findLast(({ ready }) => ready !== null);
     return {
       at: new Date(start),
-      ...toPoint(sumSeries(own)),
-      ready: sample?.ready ?? null,
-      running: sample?.running ?? null,
-      oldestReadyMs: sample?.oldestReadyMs ?? null,
+      ...toPoint(sumSeries(byStart.get(start) ?? [])),
+      ...standing.by(start + widthMs),
     };
   });
+}
+
+type Stands = Pick<SeriesPoint, "ready" | "running" | "oldestReadyMs">;
+
+/** How it stood at a time: each queue as it was last sampled by then, or all together. Asked of one time after the other. */
+class Standing {
+  readonly #samples: readonly Sample[];
+  readonly #now: number;
+  readonly #queues = new Map<string | null, { ready: number; running: number; oldestAt: number }>();
+  #next = 0;
+
+  /** @param samples Oldest first. */
+  constructor(samples: readonly Sample[], now: Date) {
+    this.#samples = samples;
+    this.#now = now.getTime();
+  }
+
+  /** With the samples of the steps that ended by then. Who has waited since waits still. */
+  by(end: number): Stands {
+    for (let sample = this.#samples[this.#next]; sample !== undefined && sample.at.getTime() <= end;) {
+      this.#take(sample);
+      sample = this.#samples[++this.#next];
+    }
+    if (this.#queues.size === 0) return { ready: null, running: null, oldestReadyMs: null };
+    const all = [...this.#queues.values()];
+    const oldestAt = all.reduce((oldest, queue) => Math.min(oldest, queue.oldestAt), Infinity);
+    return {
+      ready: all.reduce((sum, { ready }) => sum + ready, 0),
+      running: all.reduce((sum, { running }) => sum + running, 0),
+      oldestReadyMs: oldestAt === Infinity ? null : Math.max(0, Math.min(end, this.#now) - oldestAt),
+    };
+  }
+
+  #take({ queue, at, ready, running, oldestReadyMs }: Sample): void {
+    // From a whole hour to one in which each queue stands for itself.
+    const isKnown = this.#queues.has(queue) || this.#queues.delete(null);
+    // A kind that was asked for and is not among those of the queue has no jobs there any more, or never had.
+    if (ready === null && !isKnown) return;
+    const sampledAt = Math.min(at.getTime(), this.#now);
+    const oldestAt = oldestReadyMs === null ? Infinity : sampledAt - oldestReadyMs;
+    this.#queues.set(queue, { ready: ready ?? 0, running: running ?? 0, oldestAt });
+  }
 }

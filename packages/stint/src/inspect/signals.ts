@@ -1,20 +1,29 @@
 import type { PgDb } from "../db/pg.ts";
 import { requireOneOf } from "../model/options.ts";
+import { isSilent } from "../model/silence.ts";
+import { arrivals } from "../sql/arrivals.ts";
 import { depths } from "../sql/depth.ts";
 import { recent, topTenants, usual } from "../sql/series.ts";
 import { runningJobs } from "../sql/slow.ts";
+import { waitingTenants } from "../sql/waiting-tenants.ts";
 import { watchWorkers, type WatchedWorker } from "../sql/workers.ts";
 import { depthBy, sumDepth, sumSeries, toPoint, toRates } from "./figures.ts";
 import { health } from "./health.ts";
-import { kinds, secondsOf, silentMs } from "./kinds.ts";
+import { kinds, secondsOf } from "./kinds.ts";
 import { series } from "./series.ts";
 import { toSlowJobs } from "./slow.ts";
 import type { Targets } from "./targets.ts";
 import { seriesRanges, type Inspector, type Stats, type WorkerView } from "./types.ts";
 
-export type SignalsInspector = Pick<Inspector, "health" | "stats" | "series" | "kinds" | "workers" | "slow">;
+export type SignalsInspector = Pick<
+  Inspector,
+  "health" | "stats" | "series" | "kinds" | "waitingTenants" | "workers" | "slow"
+>;
 
 const hourMs = 3_600_000;
+/** Ready jobs looked at for whose they are, and tenants shown. */
+const mostReady = 10_000;
+const mostTenants = 20;
 
 /** What is going on: how many there are, how old, how fast. */
 export function inspectSignals(db: PgDb, targets: Targets): SignalsInspector {
@@ -28,6 +37,10 @@ export function inspectSignals(db: PgDb, targets: Targets): SignalsInspector {
         range: requireOneOf("series.range", range, seriesRanges),
       }),
     kinds: async () => await kinds(db),
+    waitingTenants: async () => {
+      const { tenants, lookedAt, all } = await waitingTenants(db, { most: mostReady, tenants: mostTenants });
+      return { tenants, of: { count: lookedAt, capped: !all } };
+    },
     workers: async () => await workers(db),
     slow: async () => {
       const [running, runs] = await Promise.all([runningJobs(db), usual(db)]);
@@ -37,11 +50,12 @@ export function inspectSignals(db: PgDb, targets: Targets): SignalsInspector {
 }
 
 async function stats(db: PgDb): Promise<Stats> {
-  const [depth, minute, hour, tenants] = await Promise.all([
+  const [depth, minute, hour, tenants, arrived] = await Promise.all([
     depths(db),
     recent(db, 10, 60_000),
     recent(db, 60, hourMs),
     topTenants(db),
+    arrivals(db),
   ]);
   return {
     at: new Date(),
@@ -55,6 +69,7 @@ async function stats(db: PgDb): Promise<Stats> {
     byPriority: depthBy(depth, ({ queue, priority }) => ({ queue, priority })).sort(
       (a, b) => compare(a.queue, b.queue) || a.priority - b.priority,
     ),
+    arrivals: arrived,
     topTenants: tenants,
   };
 }
@@ -62,7 +77,7 @@ async function stats(db: PgDb): Promise<Stats> {
 async function workers(db: PgDb): Promise<WorkerView[]> {
   const all = await watchWorkers(db);
   const newest = all
-    .filter((worker) => worker.asleep || worker.silentMs < silentMs)
+    .filter((worker) => !isSilent(worker))
     .map(({ version }) => version)
     .reduce((highest, version) => (isBehind(highest, version) ? version : highest), "0");
   return all.map((worker) => toView(worker, newest));

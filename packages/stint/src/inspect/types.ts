@@ -4,8 +4,11 @@
  */
 import type { Job } from "../model/job.ts";
 import type { JobState } from "../model/state.ts";
+import type { Arrivals } from "../sql/arrivals.ts";
 import type { AuditEntry } from "../sql/audit.ts";
+import type { DeadGroup } from "../sql/dead-groups.ts";
 import type { FoundJob } from "../sql/search.ts";
+import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
 
 /** How many, up to a limit. `capped`: there are at least so many. */
@@ -104,7 +107,10 @@ export type SeriesPoint = {
   readonly dead: number;
   readonly cancelled: number;
   readonly rescued: number;
-  /** Depth and age at the end of the step, as last sampled; null when nothing was. */
+  /**
+   * Depth and age at the end of the step, as last sampled by then, which is done where something changed; null before the first sample.
+   * Of all queues, where very many changed very often, as of the wider step (a minute, ten minutes, an hour) that ended last.
+   */
   readonly ready: number | null;
   readonly running: number | null;
   readonly oldestReadyMs: number | null;
@@ -149,6 +155,8 @@ export type JobFilter = {
   readonly tag?: string;
   /** Part of the reason or of the last error's message. Looked for among the newest jobs only. */
   readonly error?: string;
+  /** That of a group of dead jobs: of one kind, and died of the same thing. Looked for among the newest jobs only. */
+  readonly fingerprint?: string;
   /** Enqueued at or after, and before. */
   readonly since?: Date;
   readonly until?: Date;
@@ -268,8 +276,28 @@ export type Stats = {
     readonly priority: number;
     readonly depth: Depth;
   }[];
+  /** Jobs that came, enqueued or replayed. Begins at zero again where a name was long unused among more than a thousand. */
+  readonly arrivals: readonly Arrivals[];
   /** Tenants with most ended attempts in the last hour. */
   readonly topTenants: readonly { readonly tenant: string; readonly ended: number; readonly runMs: number }[];
+};
+
+/** What the dead died of. */
+export type DeadGroups = {
+  /** The largest first, at most a hundred. */
+  readonly groups: readonly DeadGroup[];
+  /** Dead jobs in further groups. */
+  readonly others: number;
+  /** How many dead jobs were looked at; capped: only these, the newest, were. */
+  readonly of: Count;
+};
+
+/** Whose jobs are next. */
+export type WaitingTenants = {
+  /** Most first, at most twenty. */
+  readonly tenants: readonly WaitingTenant[];
+  /** How many ready jobs were looked at, without a tenant or with one; capped: only these, the next ones of each queue, were. */
+  readonly of: Count;
 };
 
 /**
@@ -282,6 +310,10 @@ export type Inspector = {
   kinds(): Promise<readonly KindView[]>;
   jobs(filter: JobFilter & { after?: string; limit?: number }): Promise<JobPage>;
   count(filter: JobFilter): Promise<Count>;
+  /** What the newest 10,000 dead jobs died of. */
+  deadGroups(filter?: Pick<JobFilter, "kind" | "queue">): Promise<DeadGroups>;
+  /** Whose jobs wait among the next 10,000 that are ready, shared out among the queues. */
+  waitingTenants(): Promise<WaitingTenants>;
   job(id: string): Promise<JobDetail | undefined>;
   why(id: string): Promise<Explanation | undefined>;
   workers(): Promise<readonly WorkerView[]>;

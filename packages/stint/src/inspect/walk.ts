@@ -7,11 +7,13 @@ import type { Count, JobPage } from "./types.ts";
 export type Budget = {
   /** Jobs looked at. */
   readonly rows: number;
-  /** Time spent, looked at between two windows. */
+  /** Time that the windows take, looked at between two of them; without the way to the database and back, as long as that is bearable. */
   readonly ms: number;
 };
 
 const usual: Budget = { rows: 200_000, ms: 500 };
+/** However far away the database is, the whole may last this many times as long. */
+const mostTimes = 4;
 const mostCounted = 10_000;
 const mostGathered = 10_000;
 const spans = { firstMs: 10_000, leastMs: 100, mostMs: 30 * 86_400_000, growth: 32 };
@@ -102,10 +104,12 @@ function stepsOf(search: Search, budget: Budget, first: number): Steps {
   let looked = false;
   let sentAt = began;
   let awayMs = windows.aimMs;
+  let spentMs = 0;
   return {
     next: () => {
       sentAt = performance.now();
-      if (before === null || left <= 0 || (looked && sentAt - began > budget.ms)) return undefined;
+      const isLate = spentMs > budget.ms || sentAt - began > mostTimes * budget.ms;
+      if (before === null || left <= 0 || (looked && isLate)) return undefined;
       looked = true;
       from = spanMs > spans.mostMs ? search.from : later(search.from, firstIdOf(before, spanMs));
       return { search: { ...search, before, from }, rows: Math.min(rows, left) };
@@ -114,6 +118,7 @@ function stepsOf(search: Search, budget: Budget, first: number): Steps {
       const tookMs = performance.now() - sentAt;
       // The quickest of them shows how far away the database is; that is no work of the search's.
       awayMs = Math.min(awayMs, tookMs);
+      spentMs += tookMs - awayMs;
       const room = windows.aimMs / Math.max(1, tookMs - awayMs);
       if (reached === null) spanMs = Math.max(spans.leastMs, spanMs * Math.min(spans.growth, room));
       else {

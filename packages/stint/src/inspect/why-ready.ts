@@ -1,6 +1,8 @@
+import { command } from "../model/command.ts";
 import { formatMs } from "../model/duration.ts";
+import { isSilent } from "../model/silence.ts";
 import type { NearWorker } from "../sql/explain-job.ts";
-import { blocks, isSilent, notes, some, type Facts, type Finding } from "./findings.ts";
+import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
 
 const mostAhead = 1_000;
@@ -16,7 +18,7 @@ export function whyReady(facts: Facts): Explanation {
   const findings =
     able.length === 0
       ? [nobody(facts, serving)]
-      : [...busyFindings(able, around.ahead, job.queue), ...asleepFindings(able, waitedMs)];
+      : [...busyFindings(facts, able), ...asleepFindings(able, waitedMs)];
   if (!findings.some((finding) => finding.blocks)) findings.push(freeFinding(able, waitedMs));
 
   const [first] = findings;
@@ -28,7 +30,7 @@ export function whyReady(facts: Facts): Explanation {
 
 /** No worker can take it. Says which half is missing. */
 function nobody(
-  { job: { queue, kind }, around: { workers } }: Facts,
+  { schema, job: { queue, kind }, around: { workers } }: Facts,
   serving: readonly NearWorker[],
 ): Finding {
   if (serving.length > 0) {
@@ -61,10 +63,12 @@ function nobody(
       `Add ${queue} to their pools.`,
     );
   }
-  return blocks(`No worker serves queue ${queue}.`, `Start one: \`npx stint worker\`.`);
+  return blocks(`No worker serves queue ${queue}.`, `Start one: \`${command(schema, "worker")}\`.`);
 }
 
-function busyFindings(able: readonly NearWorker[], ahead: number, queue: string): Finding[] {
+function busyFindings(facts: Facts, able: readonly NearWorker[]): Finding[] {
+  const { queue } = facts.job;
+  const { ahead } = facts.around;
   const slots = able.reduce((sum, worker) => sum + (worker.slots ?? 0), 0);
   const held = able.reduce((sum, worker) => sum + Math.min(worker.held, worker.slots ?? 0), 0);
   const findings: Finding[] = [];
@@ -72,7 +76,7 @@ function busyFindings(able: readonly NearWorker[], ahead: number, queue: string)
     findings.push(
       blocks(
         `All ${slots} slots for queue ${queue} are busy.`,
-        "It waits its turn. If the queue keeps growing, add slots or workers, or see what runs for long (`stint jobs list --state running`).",
+        `It waits its turn. If the queue keeps growing, add slots or workers, or see what runs for long (\`${command(facts.schema, "jobs", "list", "--state", "running")}\`).`,
       ),
     );
   }

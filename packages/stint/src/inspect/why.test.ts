@@ -36,6 +36,7 @@ function worker(own: Partial<NearWorker> = {}): NearWorker {
 function facts(job: Partial<Job>, own: Partial<Facts> & Partial<Facts["around"]> = {}): Facts {
   const { workers = [worker()], ahead = 0, suspects = 0, ...rest } = own;
   return {
+    schema: "stint",
     job: { ...ready, ...job },
     at,
     timeoutMs: null,
@@ -74,7 +75,7 @@ test("a scheduled job waits for its time, and can be run now", () => {
     "It is scheduled until 2026-03-01T13:30:00.000Z (in 1h 30m).",
     "! Its time is 1h 30m away.",
   ]);
-  expect(advice(given)).toContain(`stint jobs run-now ${id}`);
+  expect(advice(given)).toContain(`\`npx stint jobs run-now ${id}\``);
 });
 
 test("a snoozed job says so", () => {
@@ -193,7 +194,7 @@ test("workers that sleep are woken; if they are not, that is why", () => {
 
 test("a running job whose worker lives is fine", () => {
   expect(words(facts(running))).toEqual([
-    "It runs on w1 since 1m, as attempt 2.",
+    "It runs on w1 for 1m, as attempt 2.",
     "Its worker is alive and holds the lease for another 20s, renewed while it runs.",
   ]);
 });
@@ -276,7 +277,7 @@ test("a dead job tells why, its last error, and how to send it round again", () 
     "Its last error was TypeError: boom.",
     "! It spent 5 attempts and its worker died once. It is not tried again by itself.",
   ]);
-  expect(advice(given)).toContain(`stint jobs replay ${id} --reason`);
+  expect(advice(given)).toContain(`\`npx stint jobs replay ${id} --reason '…'\``);
 });
 
 test("a dead job does not tell its error twice, and long errors are cut", () => {
@@ -312,4 +313,24 @@ test("a job that succeeded tells when, where and how long it took", () => {
     finishedAt: from(-minute),
   });
   expect(words(given)).toEqual(["It succeeded 1m ago on w1 in 1.5s, at attempt 1."]);
+});
+
+test("every advised command works on the schema of the job", () => {
+  const schema = "billing";
+  const idle = worker({ held: 4 });
+  const given = [
+    facts({ state: "scheduled", runAt: from(minute) }, { schema }),
+    facts({ state: "retrying", runAt: from(-minute) }, { schema }),
+    facts({}, { schema, workers: [] }),
+    facts({}, { schema, workers: [idle] }),
+    facts({ state: "parked", reason: "review" }, { schema }),
+    facts({ state: "parked", reason: "quarantine" }, { schema }),
+    facts({ state: "dead", finishedAt: at }, { schema }),
+    facts({ state: "cancelled", finishedAt: at }, { schema }),
+  ];
+  for (const one of given) {
+    const commands = [...advice(one).matchAll(/`([^`]*)`/g)].map((match) => match[1]);
+    expect(commands).toHaveLength(1);
+    expect(commands[0]).toMatch(/^npx stint [^`]* --schema billing$/);
+  }
 });

@@ -1,7 +1,9 @@
+import { command } from "../model/command.ts";
 import { formatMs } from "../model/duration.ts";
 import type { Job } from "../model/job.ts";
+import { isSilent } from "../model/silence.ts";
 import type { ParkReason } from "../model/state.ts";
-import { blocks, isSilent, notes, some, type Facts, type Finding } from "./findings.ts";
+import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
 import { whyReady } from "./why-ready.ts";
 
@@ -34,34 +36,36 @@ export function explain(facts: Facts): Explanation {
   }
 }
 
-function whyScheduled({ job, at }: Facts): Explanation {
+function whyScheduled(facts: Facts): Explanation {
+  const { job, at } = facts;
   const snoozed = job.log.at(-1)?.outcome === "snoozed";
   const text = `It is ${snoozed ? "snoozed" : "scheduled"} until ${when(job.runAt, at)}.`;
-  return { summary: text, findings: waitsForItsTime(job, at) };
+  return { summary: text, findings: waitsForItsTime(facts) };
 }
 
-function whyRetrying({ job, at }: Facts): Explanation {
+function whyRetrying(facts: Facts): Explanation {
+  const { job, at } = facts;
   const of = job.maxAttempts === null ? "" : ` of ${job.maxAttempts}`;
   const error = lastError(job);
   return {
     summary: `Attempt ${job.attempts}${of} failed${error === null ? "" : ` with ${error}`}; the next is due at ${when(job.runAt, at)}.`,
-    findings: waitsForItsTime(job, at),
+    findings: waitsForItsTime(facts),
   };
 }
 
-function waitsForItsTime({ id, runAt }: Job, at: Date): Finding[] {
-  const lateMs = at.getTime() - runAt.getTime();
+function waitsForItsTime({ schema, job, at }: Facts): Finding[] {
+  const lateMs = at.getTime() - job.runAt.getTime();
   if (lateMs > soonMs) {
     return [
       blocks(
         `It was due ${formatMs(lateMs)} ago and nobody has made it ready. Any worker does that, whatever it serves.`,
-        "Start a worker, or look at the logs of those that run (`stint workers`).",
+        `Start a worker, or look at the logs of those that run (\`${command(schema, "workers")}\`).`,
       ),
     ];
   }
   if (lateMs >= 0) return [blocks("It is due and becomes ready at any moment.")];
   return [
-    blocks(`Its time is ${formatMs(-lateMs)} away.`, `To run it at once: \`stint jobs run-now ${id}\`.`),
+    blocks(`Its time is ${formatMs(-lateMs)} away.`, `To run it at once: \`${runNow(schema, job.id)}\`.`),
   ];
 }
 
@@ -78,7 +82,7 @@ function whyRunning(facts: Facts): Explanation {
     );
   }
   return {
-    summary: `It runs on ${job.worker ?? "a worker"} since ${formatMs(runningMs)}, as attempt ${job.attempts}.`,
+    summary: `It runs on ${job.worker ?? "a worker"} for ${formatMs(runningMs)}, as attempt ${job.attempts}.`,
     findings,
   };
 }
@@ -146,7 +150,7 @@ const parked: Record<Exclude<ParkReason, "quarantine">, string> = {
   review: "It waits for a person to look at it.",
 };
 
-function whyParked({ job, maxCrashes, around }: Facts): Explanation {
+function whyParked({ schema, job, maxCrashes, around }: Facts): Explanation {
   const { reason, id, crashes, queue, kind } = job;
   if (reason !== "quarantine") {
     const known = parked[reason as keyof typeof parked] as string | undefined;
@@ -155,7 +159,7 @@ function whyParked({ job, maxCrashes, around }: Facts): Explanation {
       findings: [
         blocks(
           known ?? "It is held back until somebody lets it go.",
-          `To run it at once: \`stint jobs run-now ${id}\`.`,
+          `To run it at once: \`${runNow(schema, id)}\`.`,
         ),
       ],
     };
@@ -174,13 +178,13 @@ function whyParked({ job, maxCrashes, around }: Facts): Explanation {
       ...(around.suspects > 0 ? [blocks(`${some(around.suspects, 100)} in quarantine before it.`)] : []),
       notes(
         "If the worker dies again, the job is dead.",
-        `If the crash is understood and mended: \`stint jobs run-now ${id}\`.`,
+        `If the crash is understood and mended: \`${runNow(schema, id)}\`.`,
       ),
     ],
   };
 }
 
-function whyDead({ job, at }: Facts): Explanation {
+function whyDead({ schema, job, at }: Facts): Explanation {
   const error = lastError(job);
   const reason = job.reason ?? "no reason was kept";
   const spent = `It spent ${job.attempts === 1 ? "1 attempt" : `${job.attempts} attempts`}${job.crashes > 0 ? ` and its worker died ${times(job.crashes)}` : ""}.`;
@@ -190,22 +194,19 @@ function whyDead({ job, at }: Facts): Explanation {
       ...(error === null || reason.includes(error) ? [] : [notes(`Its last error was ${error}.`)]),
       blocks(
         `${spent} It is not tried again by itself.`,
-        `When the cause is mended: \`stint jobs replay ${job.id} --reason "…"\`.`,
+        `When the cause is mended: \`${replay(schema, job.id)}\`.`,
       ),
     ],
   };
 }
 
-function whyCancelled({ job, audit, at }: Facts): Explanation {
+function whyCancelled({ schema, job, audit, at }: Facts): Explanation {
   const deed = audit.findLast(({ action }) => action === "cancel");
   const by = deed === undefined ? "by its handler" : `by ${deed.actor}`;
   return {
     summary: `It was cancelled ${by} ${ago(job.finishedAt, at)}${because(deed?.reason ?? job.reason)}.`,
     findings: [
-      blocks(
-        "It is not tried again by itself.",
-        `To send it round again: \`stint jobs replay ${job.id} --reason "…"\`.`,
-      ),
+      blocks("It is not tried again by itself.", `To send it round again: \`${replay(schema, job.id)}\`.`),
     ],
   };
 }
@@ -221,6 +222,14 @@ function whySucceeded({ job, at }: Facts): Explanation {
     summary: `It succeeded ${ago(finishedAt, at)}${on}${took}, at attempt ${attempts}.`,
     findings: [],
   };
+}
+
+function runNow(schema: string, id: string): string {
+  return command(schema, "jobs", "run-now", id);
+}
+
+function replay(schema: string, id: string): string {
+  return command(schema, "jobs", "replay", id, "--reason", "…");
 }
 
 /** The last error, in one line of bearable length. */

@@ -4,9 +4,9 @@ export type Slowness = "beyond-normal" | "near-lease" | "near-timeout";
 /** Times what is usual for its kind. */
 const times = 3;
 /** What is shorter than this is not called slow: the usual of quick kinds is a few milliseconds, and any pause is many of those. */
-const leastMs = 1_000;
+export const leastMs = 1_000;
 /** The share of its time a job may take, or leave of its lease, unnoticed. */
-const share = 0.7;
+export const share = 0.7;
 /** Fewer ended attempts say little about what is usual. */
 export const enoughEnded = 20;
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { traceIdOf, traceOf, withTrace } from "./telemetry.ts";
+import { firstAttemptOf, takesFirstAttempt, traceIdOf, traceOf, withTrace } from "./telemetry.ts";
 
 const traceparent = `00-${"1".repeat(32)}-${"2".repeat(16)}-01`;
 const context = { traceparent };
@@ -39,5 +39,22 @@ describe("a trace in meta", () => {
 
   test("parts of it that are rubbish are left out", () => {
     expect(traceOf({ trace: { traceparent, tracestate: 5, link: "yes" } })).toEqual(context);
+  });
+});
+
+describe("the first attempt in meta", () => {
+  test.each([
+    [{}, undefined, true],
+    [{ trace: context }, undefined, true],
+    [{ trace: { ...context, first: traceparent } }, traceparent, false],
+    [{ trace: { first: traceparent } }, traceparent, false],
+    // What somebody else keeps there is neither read nor changed.
+    [{ trace: { ...context, first: "mine" } }, undefined, false],
+    [{ trace: null }, undefined, false],
+    [{ trace: "mine" }, undefined, false],
+    [{ trace: [1] }, undefined, false],
+  ])("of %j is %s", (meta, first, takes) => {
+    expect(firstAttemptOf(meta)).toBe(first);
+    expect(takesFirstAttempt(meta)).toBe(takes);
   });
 });

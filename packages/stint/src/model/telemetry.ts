@@ -9,6 +9,9 @@ export type TraceContext = {
   readonly link?: true;
 };
 
+/** Beside them, the `traceparent` of the first attempt that was recorded: later ones point to it, in whichever process they run. */
+const firstAttempt = "first";
+
 /** What is told of a job that is about to be enqueued. */
 export type EnqueuingJob = {
   readonly id: string;
@@ -29,8 +32,12 @@ export type AttemptTrace = {
   readonly traceId: string | undefined;
   /** Call so that what is traced inside belongs to this attempt. */
   run<T>(work: () => T): T;
-  ended(end: AttemptEnd): void;
+  /** Answers what the job is to carry, as `traceparent`, if it goes back and the next attempt should point to this one. */
+  ended(end: AttemptEnd): string | undefined;
 };
+
+/** An attempt whose outcome is on record. */
+export type SettledAttempt = { readonly job: ClaimedJob; readonly trace: AttemptTrace | undefined };
 
 /** Who is told of what happens, to make traces and metrics of it. `openTelemetry()` of "stint/opentelemetry" is one. */
 export type Telemetry = {
@@ -42,6 +49,8 @@ export type Telemetry = {
   /** A claim brought these. */
   claimed(jobs: readonly ClaimedJob[], tookMs: number, worker: string): void;
   attempt(job: ClaimedJob, worker: string): AttemptTrace;
+  /** The outcomes of these are on record. */
+  settled?(attempts: readonly SettledAttempt[], tookMs: number, worker: string): void;
   /** Call so that nothing inside is traced: the statements of a worker's own loops would drown everything else. */
   quietly<T>(work: () => T): T;
   /** The same for a client whose database is there. */
@@ -58,17 +67,36 @@ export const telemetryMethods = [
 const reserved = "trace";
 const traceparentPattern = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/;
 
+export function isTraceparent(text: unknown): text is string {
+  return typeof text === "string" && traceparentPattern.test(text);
+}
+
 /** The context a job carries. Rubbish is none: meta may be written by anybody. */
 export function traceOf(meta: Readonly<Record<string, unknown>>): TraceContext | undefined {
   const trace = meta[reserved] as Partial<TraceContext> | null | undefined;
   if (typeof trace !== "object" || trace === null) return undefined;
   const { traceparent, tracestate, link } = trace;
-  if (typeof traceparent !== "string" || !traceparentPattern.test(traceparent)) return undefined;
+  if (!isTraceparent(traceparent)) return undefined;
   return {
     traceparent,
     ...(typeof tracestate === "string" ? { tracestate } : {}),
     ...(link === true ? { link } : {}),
   };
+}
+
+/** The first attempt that was recorded, as `traceparent`. */
+export function firstAttemptOf(meta: Readonly<Record<string, unknown>>): string | undefined {
+  const trace = meta[reserved] as Readonly<Record<string, unknown>> | null | undefined;
+  if (typeof trace !== "object" || trace === null) return undefined;
+  const first = trace[firstAttempt];
+  return isTraceparent(first) ? first : undefined;
+}
+
+/** Whether a first attempt can be noted in it. What somebody else keeps in its place stays as it is. */
+export function takesFirstAttempt(meta: Readonly<Record<string, unknown>>): boolean {
+  const trace = meta[reserved] as Readonly<Record<string, unknown>> | null | undefined;
+  if (trace === undefined) return true;
+  return typeof trace === "object" && trace !== null && !Array.isArray(trace) && !(firstAttempt in trace);
 }
 
 /** The id of the trace a job was enqueued in. */

@@ -1,8 +1,10 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { leastMs, share } from "../model/slow.ts";
 import { unservedKinds } from "./kinds.ts";
 import { usualRuns, type Runs } from "./series.ts";
 import { running, toRunning, type RunningJob } from "./slow.ts";
+import { isHeard } from "./workers.ts";
 
 /** Who works, on what, and what nobody works on: in one statement, so that it is of one moment. */
 export type Crew = {
@@ -10,7 +12,8 @@ export type Crew = {
     readonly pools: Readonly<Record<string, number>>;
     readonly draining: boolean;
   }[];
-  readonly running: readonly RunningJob[];
+  /** Those that run and may be slow, and what is usual for their kinds. Most jobs end before anybody would call them so. */
+  readonly perhapsSlow: readonly RunningJob[];
   readonly usual: Runs;
   readonly unserved: readonly {
     readonly kind: string;
@@ -22,14 +25,22 @@ export type Crew = {
 const selectCrew = statement(
   "crew",
   `
+  with perhaps as materialized (
+    select r.*
+    from (${running}) r
+    where r.running_ms >= ${leastMs} or r.lease_left_ms <= ${1 - share} * coalesce(r.lease_ms, 0)
+  )
   select
     (
       select coalesce(jsonb_agg(jsonb_build_object('pools', w.pools, 'draining', w.draining)), '[]')
       from stint.worker w
-      where w.asleep or w.seen_at > statement_timestamp() - interval '2 minutes'
+      where ${isHeard}
     ) as workers,
-    (select coalesce(jsonb_agg(to_jsonb(r)), '[]') from (${running}) r) as running,
-    (select coalesce(jsonb_object_agg(u.kind, u.run), '{}') from (${usualRuns("")}) u) as usual,
+    (select coalesce(jsonb_agg(to_jsonb(p)), '[]') from perhaps p) as perhaps_slow,
+    (
+      select coalesce(jsonb_object_agg(u.kind, u.run), '{}')
+      from (${usualRuns(" and s.kind = any (array(select p.kind from perhaps p))")}) u
+    ) as usual,
     (
       select coalesce(jsonb_agg(jsonb_build_object(
         'kind', u.kind, 'queue', u.queue, 'oldestReadyMs', extract(epoch from clock_timestamp() - u.oldest) * 1000)), '[]')
@@ -41,7 +52,7 @@ export async function crew(db: Run, waitedMs: number): Promise<Crew> {
   const [row = {}] = await db.run(selectCrew, [waitedMs]);
   return {
     workers: row["workers"] as Crew["workers"],
-    running: (row["running"] as Row[]).map(toRunning),
+    perhapsSlow: (row["perhaps_slow"] as Row[]).map(toRunning),
     usual: new Map(Object.entries(row["usual"] as Record<string, number[]>)),
     unserved: row["unserved"] as Crew["unserved"],
   };

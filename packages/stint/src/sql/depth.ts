@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { foldInPassing, isBehind } from "./tallies.ts";
 
 /** How many jobs of one queue, kind and priority are in which state. */
 export type DepthRow = {
@@ -19,14 +20,18 @@ const columns = ["scheduled", "ready", "running", "retrying", "parked", "dead"] 
 const selectDepth = statement(
   "depth",
   `
-  select queue, kind, priority, ${columns.map((column) => `${column}::float8 as ${column}`).join(", ")}
+  select queue, kind, priority, ${columns.map((column) => `${column}::float8 as ${column}`).join(", ")}, ${isBehind} as behind
   from stint.depth
   where live <> 0 or dead <> 0`,
 );
 
 /** Exact, and found without counting: the tallies, what has been said to them since, and what runs. */
 export async function depths(db: Run): Promise<DepthRow[]> {
-  return (await db.run(selectDepth, [])) as DepthRow[];
+  const rows = (await db.run(selectDepth, [])) as (DepthRow & { behind: boolean })[];
+  if (rows[0]?.behind === true) await foldInPassing(db);
+  return rows.map(({ queue, kind, priority, scheduled, ready, running, retrying, parked, dead }) => {
+    return { queue, kind, priority, scheduled, ready, running, retrying, parked, dead };
+  });
 }
 
 /** What the Health screen is made of besides what happened: in one statement, so that it is of one moment. */
@@ -71,11 +76,14 @@ export const standingNow = `
   select
     clock_timestamp() as at,
     (select coalesce(jsonb_agg(to_jsonb(d) - 'live'), '[]') from depth d) as depth,
-    (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from ages a) as ages`;
+    (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from ages a) as ages,
+    ${isBehind} as behind`;
 
 const selectStanding = statement("standing", standingNow);
 
 export async function standing(db: Run): Promise<Standing> {
-  const [row] = await db.run(selectStanding, []);
-  return row as Standing;
+  const [row = {}] = await db.run(selectStanding, []);
+  if (row["behind"] === true) await foldInPassing(db);
+  const { at, depth, ages } = row as Standing;
+  return { at, depth, ages };
 }

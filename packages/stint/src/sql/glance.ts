@@ -10,7 +10,7 @@ export type Glance = {
   dueInMs: number | null;
   /** Time until the first lease runs out; null when nothing runs anywhere. */
   expiresInMs: number | null;
-  /** Whether something was said to the tallies that has not been folded. */
+  /** Whether something was said to the tallies that has not been folded, or everything is yet to be sampled in this hour. */
   unfolded: boolean;
   /** When this was, by the database's clock. */
   at: string;
@@ -59,16 +59,15 @@ const lookAround = statement(
       order by l.lease_until
       limit 1
     )::float8 as expires_in_ms,
-    exists (
-      select
-      from stint.tally_fold f
-      cross join lateral (
+    (
+      select f.framed_at < stint.step_of(clock_timestamp(), 3600) or exists (
         select
         from stint.tally_delta d
         where d.xid >= stint.by_index(pg_snapshot_xmax(f.snapshot))
         order by d.xid
         limit 1
-      ) head
+      )
+      from (select snapshot, framed_at from stint.tally_fold order by fold desc limit 1) f
     ) as unfolded,
     clock_timestamp()::text as at`,
 );

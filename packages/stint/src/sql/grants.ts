@@ -17,9 +17,10 @@ grant select, insert, update, delete
 grant select, insert, delete on stint.audit to :role;
 grant select, insert, update, delete on stint.operation to :role;
 grant insert on stint.tally_delta to :role;
-grant select, update, delete on stint.tally to :role;
 grant select, delete on stint.series, stint.tenant_usage to :role;
-grant select on stint.jobs, stint.depth, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.migration to :role;
+grant select
+  on stint.jobs, stint.depth, stint.arrivals, stint.counted, stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.migration
+  to :role;
 grant execute on all functions in schema stint to :role;
 `,
   enqueue: `-- Adds jobs and can do nothing else: it has no right on any table of jobs.
@@ -33,10 +34,10 @@ grant execute on function
   read: `-- Looks at everything and changes nothing.
 grant usage on schema stint to :role;
 grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.dedupe_window, stint.audit, stint.migration,
-  stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.series, stint.tenant_usage, stint.operation
+  stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.arrivals, stint.counted, stint.series, stint.tenant_usage, stint.operation
   to :role;
 grant execute on function
-  stint.by_index(anyelement), stint.step_of(timestamptz, integer),
+  stint.by_index(anyelement), stint.step_of(timestamptz, integer), stint.workers_needed(jsonb, interval),
   stint.newest_between(uuid, uuid, boolean, boolean, boolean, integer)
   to :role;
 `,

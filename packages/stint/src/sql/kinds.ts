@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { isHeard } from "./workers.ts";
 
 export type KindInfo = {
   name: string;
@@ -63,7 +64,7 @@ export const unservedKinds = (waitedMs: string): string => `
     and not exists (
       select from stint.worker w
       where head.kind = any (w.kinds) and w.pools ? q.queue and not w.draining
-        and (w.asleep or w.seen_at > statement_timestamp() - interval '2 minutes')
+        and ${isHeard}
     )
   group by head.kind, q.queue
   order by oldest

@@ -7,6 +7,8 @@ import { toTallies } from "./tallies.ts";
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
 export type Batch = {
   readonly ids: readonly string[];
+  /** Of the audit row of each, the same whenever it is sent: what was done and not answered is not done again. */
+  readonly auditIds: readonly string[];
   /** Acted on only in these states: what was searched for, of those that allow it. */
   readonly states: readonly JobState[];
   /** Enqueued, or for a replay ended, no later than this, by the database's clock. */
@@ -15,22 +17,42 @@ export type Batch = {
   readonly reason: string;
 };
 
-/** A job that was acted on, and the queue in which it is ready or was asked to stop. */
-export type Acted = { readonly id: string; readonly queue: string; readonly was: JobState };
+/**
+ * A job that was acted on, and the queue in which it is ready or was asked to stop. If that was when this batch was sent before, as it
+ * is now; null if it has ended since.
+ */
+export type Acted = { readonly id: string; readonly queue: string | null; readonly was: JobState | null };
 
 /** So many less in the state they were in. */
 const fewer = (state: JobState): string => `-count(*) filter (where state = '${state}')`;
 const grouped = `group by queue, kind, priority`;
 
+/** Those that were done when this was sent before and its answer was lost. Their audit rows are there. */
+const before = `
+  with asked_for as (
+    select * from unnest($1::uuid[], $6::uuid[]) as a (id, audit_id)
+  ), before as materialized (
+    select a.id from asked_for a join stint.audit n on n.id = a.audit_id
+  )`;
+const andBefore = `
+  union all
+  select b.id, j.queue, j.state from before b left join stint.job j on j.id = b.id`;
+
+/** A row for each job, in the statement that acts on it. */
+const noted = (action: string, acted: string): string => `
+    ${audit} select a.audit_id, $4::text, '${action}', $5::text, a.id from ${acted} join asked_for a using (id)
+    -- Sent again while the first was still under way: the other's row is that of this deed.
+    on conflict (id) do nothing`;
+
 /**
  * Locked in one order and without waiting: a job that somebody claims, renews or settles at this moment is left for another
  * try, rather than holding up its worker or being held up by a transaction that stays open.
  */
-const picked = `
-  with picked as materialized (
+const picked = `${before}, picked as materialized (
     select j.id, j.state
     from stint.job j
     where j.id = any ($1::uuid[]) and j.state = any ($2::stint.job_state[]) and j.created_at <= $3::timestamptz
+      and j.id not in (select id from before)
     order by j.id
     for update skip locked
   )`;
@@ -58,9 +80,9 @@ const cancelMany = statement(
     union all
     select id, queue, state from gone
   ), noted as (
-    ${audit} select stint.new_id(), $4::text, 'cancel', $5::text, id from acted
+    ${noted("cancel", "acted")}
   )
-  select id, queue, state from acted`,
+  select id, queue, state from acted${andBefore}`,
 );
 
 const runManyNow = statement(
@@ -75,18 +97,18 @@ const runManyNow = statement(
     ${toTallies("scheduled, retrying, parked")}
     select queue, kind, priority, ${fewer("scheduled")}, ${fewer("retrying")}, ${fewer("parked")} from moved ${grouped}
   ), noted as (
-    ${audit} select stint.new_id(), $4::text, 'run-now', $5::text, id from moved
+    ${noted("run-now", "moved")}
   )
-  select id, queue, state from moved`,
+  select id, queue, state from moved${andBefore}`,
 );
 
 const replayMany = statement(
   "replay-many",
-  `
-  with picked as materialized (
+  `${before}, picked as materialized (
     select h.id
     from stint.history h
     where h.id = any ($1::uuid[]) and h.state = any ($2::stint.job_state[]) and h.finished_at <= $3::timestamptz
+      and h.id not in (select id from before)
     order by h.id
     for update skip locked
   ), gone as (
@@ -99,9 +121,9 @@ const replayMany = statement(
   ), tallied as (
     ${toTallies("live, dead")} select queue, kind, priority, count(*), ${fewer("dead")} from gone ${grouped}
   ), noted as (
-    ${audit} select stint.new_id(), $4::text, 'replay', $5::text, id from gone
+    ${noted("replay", "gone")}
   )
-  select id, queue, state from gone`,
+  select id, queue, state from gone${andBefore}`,
 );
 
 const statements = { cancel: cancelMany, "run-now": runManyNow, replay: replayMany };
@@ -110,11 +132,15 @@ const statements = { cancel: cancelMany, "run-now": runManyNow, replay: replayMa
 export async function actOnMany(
   db: Run,
   action: keyof typeof statements,
-  { ids, states, until, actor, reason }: Batch,
+  { ids, auditIds, states, until, actor, reason }: Batch,
 ): Promise<Acted[]> {
-  return (await db.run(statements[action], [ids, states, until, actor, reason])).map(toActed);
+  return (await db.run(statements[action], [ids, states, until, actor, reason, auditIds])).map(toActed);
 }
 
 function toActed(row: Row): Acted {
-  return { id: row["id"] as string, queue: row["queue"] as string, was: row["state"] as JobState };
+  return {
+    id: row["id"] as string,
+    queue: row["queue"] as string | null,
+    was: row["state"] as JobState | null,
+  };
 }

@@ -28,6 +28,9 @@ const columns = `
   case when state = 'running' and progressed_at < clock_timestamp() - interval '60 seconds' then 'abandoned' else state end as state,
   matched, matched_capped, done, skipped, error, created_at, ended_at, created_at::text as until`;
 
+/** How many may run at once in an installation. */
+export const mostOperations = 4;
+
 const putOperation = statement(
   "begin-operation",
   `
@@ -35,7 +38,14 @@ const putOperation = statement(
     delete from stint.operation where created_at < clock_timestamp() - interval '90 days'
   )
   insert into stint.operation (id, action, filter, reason, actor, matched, matched_capped, cursor)
-  values ($1, $2, $3::text::jsonb, $4, $5, $6, $7, $8)
+  select $1::uuid, $2::text, $3::text::jsonb, $4::text, $5::text, $6::integer, $7::boolean, $8::uuid
+  -- Each is a walk through the jobs that writes as it goes. Two that begin in the same instant may both be let in.
+  where (
+    select count(*)
+    from stint.operation o
+    where o.state = 'running' and o.id <> $1 and o.progressed_at > clock_timestamp() - interval '60 seconds'
+  ) < ${mostOperations}
+    or exists (select from stint.operation o where o.id = $1)
   -- Asked again because the answer was lost: it is the same operation.
   on conflict (id) do update set progressed_at = clock_timestamp()
   returning ${columns}`,
@@ -46,8 +56,10 @@ export type NewOperation = Pick<
   "id" | "action" | "filter" | "reason" | "actor" | "matched" | "matchedCapped"
 > & { cursor: string };
 
-/** Note a new operation. Those of a quarter ago are forgotten; what they did is in the audit. */
-export async function beginOperation(db: Run, operation: NewOperation): Promise<StoredOperation> {
+/**
+ * Note a new operation; undefined: too many run. Those of a quarter ago are forgotten; what they did is in the audit.
+ */
+export async function beginOperation(db: Run, operation: NewOperation): Promise<StoredOperation | undefined> {
   const { id, action, filter, reason, actor, matched, matchedCapped, cursor } = operation;
   const rows = await db.run(putOperation, [
     id,
@@ -59,7 +71,7 @@ export async function beginOperation(db: Run, operation: NewOperation): Promise<
     matchedCapped,
     cursor,
   ]);
-  return rows.map(toOperation)[0] as StoredOperation;
+  return rows.map(toOperation)[0];
 }
 
 const noteProgress = statement(

@@ -1,5 +1,6 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { rollUpSeries } from "./series.ts";
 import { toTallies } from "./tallies.ts";
 
 const makePartitions = statement(
@@ -119,21 +120,14 @@ const deleteSeries = statement(
     where ctid = any (array(
       select u.ctid from stint.tenant_usage u where u.at < statement_timestamp() - interval '1 day' limit $1
     ))
-  ), none as (
-    -- What once was there and is no more. Rows that a fold is at are stepped over, as above and for the same reason.
-    delete from stint.tally
-    where ctid = any (array(
-      select ctid
-      from stint.tally
-      where live = 0 and dead = 0 and scheduled = 0 and retrying = 0 and parked = 0
-      for update skip locked
-    ))
   )
   select count(*)::integer as gone from gone`,
 );
 
-/** Series past their time, and the tallies of what is no more. Answers how many points went. */
+/** Series past their time. Answers how many points went. */
 export async function pruneSignals(db: Run, limit: number): Promise<number> {
+  // First: after days without a worker, what has not been rolled up may be past its time already.
+  await rollUpSeries(db);
   return gone(await db.run(deleteSeries, [limit]));
 }
 

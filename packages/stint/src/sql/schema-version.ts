@@ -2,6 +2,7 @@ import type { Run } from "../db/db.ts";
 import { troubleOf } from "../db/sqlstate.ts";
 import { statement } from "../db/statement.ts";
 import { SchemaVersionError } from "../errors.ts";
+import { command } from "../model/command.ts";
 
 /** The schema this code was written for. A newer one is accepted as long as it still serves this code. */
 export const schemaVersion = 6;
@@ -13,7 +14,7 @@ const readVersion = statement(
 
 /** What to do about a schema that is missing or old, to be followed by "then …". */
 export function migrateHint(schema: string): string {
-  return `Run \`npx stint migrate${schema === "stint" ? "" : ` --schema ${schema}`}\``;
+  return `Run \`${command(schema, "migrate")}\``;
 }
 
 /** Refuse to work on a schema that is too old, or too new, for this code. */

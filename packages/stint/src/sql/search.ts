@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { commonIn, fingerprintOf, lastError, whyDied } from "./fingerprint.ts";
 import { toJobHead, type JobHead } from "./rows.ts";
 
 /**
@@ -15,6 +16,7 @@ export type Search = {
   readonly key: string | null;
   readonly tag: string | null;
   readonly error: string | null;
+  readonly fingerprint: string | null;
   /** Ids below this, and from this on. */
   readonly before: string;
   readonly from: string;
@@ -32,9 +34,6 @@ const light = `id, kind, queue, state, priority, run_at, created_at, attempts, m
 const live = `${light}, null::timestamptz as finished_at`;
 const ended = `${light}, finished_at`;
 
-/** The error of the last attempt that had one. */
-const lastError = `(jsonb_path_query_array(w.log, '$[*].error') -> -1)`;
-
 const shown = `
     w.id, w.kind, w.queue, w.state, w.priority, w.run_at, w.created_at, w.finished_at, w.attempts, w.max_attempts, w.crashes,
     w.run, w.worker, w.claimed_at, w.key, w.tenant, w.tags, left(w.reason, 1000) as reason,
@@ -50,22 +49,23 @@ const matching = `
     and ($6::text is null or $6 = any (w.tags))
     and ($7::text is null
       or strpos(lower(w.reason), lower($7)) > 0
-      or strpos(lower(${lastError} ->> 'message'), lower($7)) > 0)`;
+      or strpos(lower(${lastError} ->> 'message'), lower($7)) > 0)
+    and ($10::text is null or (w.state = 'dead' and ${fingerprintOf("w.kind", commonIn(whyDied))} = $10))`;
 
 /**
  * A window: so many of the newest jobs below an id, whatever they are. What does not match is thrown away afterwards, so
- * that the price of a window is known before. `$10` to `$12` say whether live jobs are
+ * that the price of a window is known before. `$11` to `$13` say whether live jobs are
  * wanted, those that are done, and the dead.
  */
 const window = `
   with walked as materialized (
     select *
-    from stint.newest_between($8::uuid, $9::uuid, $10::boolean, $11::boolean, $12::boolean, $13::integer)
+    from stint.newest_between($8::uuid, $9::uuid, $11::boolean, $12::boolean, $13::boolean, $14::integer)
   ), reached as (
     -- The last of a full window. None: everything in between was looked at.
     select last.id
     from (select id from walked order by id limit 1) last
-    where (select count(*) from walked) = $13::integer
+    where (select count(*) from walked) = $14::integer
   )`;
 
 const walkJobs = statement(
@@ -75,7 +75,7 @@ const walkJobs = statement(
     from walked w
     where ${matching}
     order by w.id desc
-    limit $14::integer
+    limit $15::integer
   )
   select (select id from reached) as reached, (select count(*) from walked)::integer as examined, found.*
   from (select) one
@@ -120,8 +120,8 @@ function toWalked<T>(rows: readonly Row[], found: T): Walked<T> {
 }
 
 function values(search: Search): unknown[] {
-  const { states, kind, queue, tenant, key, tag, error, before, from } = search;
-  return [states, kind, queue, tenant, key, tag, error, before, from];
+  const { states, kind, queue, tenant, key, tag, error, before, from, fingerprint } = search;
+  return [states, kind, queue, tenant, key, tag, error, before, from, fingerprint];
 }
 
 function windowValues(search: Search, rows: number): unknown[] {
@@ -143,36 +143,36 @@ export type Few = { key: boolean; running: boolean; parked: boolean; due: boolea
 const least = `stint.by_index((select '-infinity'::timestamptz))`;
 const few = `
   with gathered as materialized (
-    (select ${live} from stint.job where $10::boolean and key = stint.by_index((select $5::text)) limit $15::integer)
+    (select ${live} from stint.job where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
     union all
-    (select ${ended} from stint.history where $10::boolean and key = stint.by_index((select $5::text)) limit $15::integer)
+    (select ${ended} from stint.history where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
     union all
     (
       select ${live} from stint.job
-      where $11::boolean and state = 'running' and lease_until >= ${least}
+      where $12::boolean and state = 'running' and lease_until >= ${least}
       order by lease_until
-      limit $15::integer
+      limit $16::integer
     )
     union all
     (
       select ${live} from stint.job
-      where $12::boolean and state = 'parked' and reason >= stint.by_index((select ''))
+      where $13::boolean and state = 'parked' and reason >= stint.by_index((select ''))
       order by reason, run_at
-      limit $15::integer
+      limit $16::integer
     )
     union all
     (
       select ${live} from stint.job
-      where $13::boolean and state in ('scheduled', 'retrying') and run_at >= ${least}
+      where $14::boolean and state in ('scheduled', 'retrying') and run_at >= ${least}
       order by run_at
-      limit $15::integer
+      limit $16::integer
     )
     union all
     (
       select ${live} from stint.job
-      where $14::boolean and state = 'ready' and queue = stint.by_index((select $3::text))
+      where $15::boolean and state = 'ready' and queue = stint.by_index((select $3::text))
       order by priority, run_at, id
-      limit $15::integer
+      limit $16::integer
     )
   ), matched as (
     select * from gathered w where ${matching} and w.id < $8::uuid
@@ -181,7 +181,7 @@ const few = `
 const gatherJobs = statement(
   "gather",
   `${few}, found as (
-    select ${shown} from matched w order by w.id desc limit $16::integer
+    select ${shown} from matched w order by w.id desc limit $17::integer
   )
   select (select count(*) from gathered)::integer as examined, found.*
   from (select) one

@@ -1,7 +1,7 @@
 import type { Run } from "../db/db.ts";
-import { statement } from "../db/statement.ts";
+import { statement, type Statement } from "../db/statement.ts";
 
-/** What happened to the jobs of one kind in one queue, to be added to the steps of this moment. What is left out is zero. */
+/** What happened to the jobs of one kind in one queue, to be added to the ten seconds of this moment. What is left out is zero. */
 export type SeriesRow = {
   readonly queue: string;
   readonly kind: string;
@@ -48,11 +48,30 @@ const buckets = 21;
 const sumOf = (column: string): string =>
   `array[${Array.from({ length: buckets }, (_, n) => `coalesce(sum(${column}[${n + 1}]), 0)::float8`).join(", ")}]`;
 
+export const steps = [10, 60, 600, 3_600] as const;
+/** How many seconds a step is. */
+export type Step = (typeof steps)[number];
+
+/**
+ * Every point from a time on, in the widest steps up to this one that it has been rolled up to: what is later than the newest row of
+ * a step is found in the narrower ones.
+ */
+const pointsSince = (step: Step, since: string): string => {
+  const own = `
+    select s.* from stint.series s where s.step = ${step} and s.at >= stint.by_index(${since})`;
+  const narrower = steps[steps.indexOf(step) - 1];
+  if (narrower === undefined) return own;
+  const rolledUp = `(
+      select s.at + interval '${step} seconds' from stint.series s where s.step = ${step} order by s.at desc limit 1)`;
+  return `${own}
+    union all ${pointsSince(narrower, `greatest(${since}, ${rolledUp})`)}`;
+};
+
 /** How long the runs of each kind lasted within the last day. */
 export const usualRuns = (kinds: string): string => `
     select s.kind, ${sumOf("s.run")} as run
-    from stint.series s
-    where s.step = 3600 and s.at > statement_timestamp() - interval '1 day'${kinds}
+    from (${pointsSince(3_600, "statement_timestamp() - interval '1 day'")}) s
+    where s.run is not null${kinds}
     group by s.kind`;
 
 const flushSignals = statement(
@@ -64,13 +83,14 @@ const flushSignals = statement(
   select
     stint.record_series($3::text::jsonb),
     stint.record_tenants($4::text::jsonb),
-    (select jsonb_object_agg(usual.kind, usual.run) from (${usualRuns(" and s.kind = any ($5::text[])")}) usual) as usual`,
+    (select jsonb_object_agg(usual.kind, usual.run) from (${usualRuns(" and s.kind = any ($5::text[])")}) usual) as usual,
+    (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
 );
 
 /** How often runs lasted how long, by kind. */
 export type Runs = ReadonlyMap<string, readonly number[]>;
 
-/** Say what happened and how this worker is. Answers how long runs of these kinds lasted within the last day. */
+/** Say what happened and how this worker is. Answers how long runs of these kinds lasted within the last day, and the database's time. */
 export async function flush(
   db: Run,
   input: {
@@ -80,11 +100,21 @@ export async function flush(
     tenants: readonly TenantRow[];
     kinds: readonly string[];
   },
-): Promise<Runs> {
+): Promise<{ usual: Runs; nowMs: number }> {
   const { worker, vitals, rows, tenants, kinds } = input;
   const values = [worker, JSON.stringify(vitals), JSON.stringify(rows), JSON.stringify(tenants), kinds];
   const [row] = await db.run(flushSignals, values);
-  return new Map(Object.entries((row?.["usual"] ?? {}) as Record<string, number[]>));
+  return {
+    usual: new Map(Object.entries((row?.["usual"] ?? {}) as Record<string, number[]>)),
+    nowMs: row?.["now_ms"] as number,
+  };
+}
+
+const rollUp = statement("roll-up", `select stint.roll_up_series()`);
+
+/** Bring what is over together in wider steps. A fold does it, too. */
+export async function rollUpSeries(db: Run): Promise<void> {
+  await db.run(rollUp, []);
 }
 
 const selectUsual = statement("usual", usualRuns(""));
@@ -102,51 +132,142 @@ export type SeriesSums = { readonly [counter in SeriesCounter]: number } & {
   readonly run: readonly number[];
 };
 
-export type SeriesStep = SeriesSums & {
-  readonly at: Date;
-  readonly ready: number | null;
-  readonly running: number | null;
-  readonly oldestReadyMs: number | null;
-};
+export type SeriesStep = SeriesSums & { readonly at: Date };
 
 const sums = `
     ${seriesCounters.map((counter) => `coalesce(sum(s.${counter}), 0)::float8 as ${counter}`).join(", ")},
     ${sumOf("s.wait")} as wait, ${sumOf("s.run")} as run`;
 
-const sampled = `
-    sum(s.ready)::float8 as ready, sum(s.running)::float8 as running, max(s.oldest_ready_ms) as "oldestReadyMs"`;
+/** A statement for each step. */
+const byStep = (name: string, text: (step: Step) => string): ReadonlyMap<Step, Statement> =>
+  new Map(steps.map((step) => [step, statement(`${name}-${step}`, text(step))]));
 
-const selectSteps = statement(
+const backTo = `statement_timestamp() - $1::bigint * interval '1 millisecond'`;
+
+const selectSteps = byStep(
   "series",
-  `
-  select s.at, statement_timestamp() as now, ${sums}, ${sampled}
-  from stint.series s
-  where s.step = $1
-    and s.at > stint.by_index(statement_timestamp() - $2::bigint * interval '1 millisecond')
-    and ($3::text is null or s.queue = $3)
-    and ($4::text is null or s.kind = $4)
-  group by s.at`,
+  (step) => `
+  select stint.step_of(s.at, ${step}) as at, statement_timestamp() as now, ${sums}
+  from (${pointsSince(step, backTo)}) s
+  where ($2::text is null or s.queue = $2)
+    and ($3::text is null or s.kind = $3)
+  group by 1`,
 );
+
+/** What to show of the series. */
+export type SeriesInput = { stepSeconds: Step; backMs: number; queue: string | null; kind: string | null };
 
 /** The steps of so long a time in which something happened, in no order, and the database's time. */
 export async function seriesSteps(
   db: Run,
-  input: { stepSeconds: number; backMs: number; queue: string | null; kind: string | null },
+  { stepSeconds, backMs, queue, kind }: SeriesInput,
 ): Promise<(SeriesStep & { readonly now: Date })[]> {
-  const { stepSeconds, backMs, queue, kind } = input;
-  return (await db.run(selectSteps, [stepSeconds, backMs, queue, kind])) as (SeriesStep & { now: Date })[];
+  const rows = await db.run(of(selectSteps, stepSeconds), [backMs, queue, kind]);
+  return rows as (SeriesStep & { now: Date })[];
 }
 
-export type QueueStep = SeriesStep & { readonly step: 10 | 60; readonly queue: string };
+/** How it stood in a queue at the end of a step. The age is that of the whole queue. */
+export type Sample = {
+  /** Null: in all queues together, and nothing else stands beside it. */
+  readonly queue: string | null;
+  /** When the step ended. */
+  readonly at: Date;
+  /** Null: of the kind that was asked for, nothing is known here. */
+  readonly ready: number | null;
+  readonly running: number | null;
+  readonly oldestReadyMs: number | null;
+};
 
+// From the start of the hour, in which everything was sampled once.
+const sampledSince = (step: Step): string => pointsSince(step, `stint.step_of(${backTo}, 3600)`);
+
+// Every hour is whole, so of all queues it is added up here: for each queue it would be millions of rows. Not the newest one: with
+// that each queue begins, to be carried on by what is not over.
+const selectSamples = byStep(
+  "samples",
+  (step) => `
+  select
+    case when $2::text is not null or s.step < 3600 or s.at = newest.at then s.queue end as queue,
+    s.at + s.step * interval '1 second' as at,
+    sum(s.ready) filter (where $3::text is null or s.kind = $3)::float8 as ready,
+    sum(s.running) filter (where $3::text is null or s.kind = $3)::float8 as running,
+    max(s.oldest_ready_ms) filter (where s.ready > 0 and ($3::text is null or s.kind = $3)) as "oldestReadyMs"
+  from (${sampledSince(step)}) s
+  cross join (
+    select max(h.at) as at from (select w.at from stint.series w where w.step = 3600 order by w.at desc limit 1) h
+  ) newest
+  where s.ready is not null
+    and ($2::text is null or s.queue = $2)
+  group by 1, s.at, s.step
+  order by 2`,
+);
+
+/** Samples of all queues, to be carried on one by one, in the memory of a process. */
+const mostSamples = 50_000;
+
+const fewEnough = (step: Step): string =>
+  `$3 <= ${step} and not exists (select from (${sampledSince(step)}) s where s.ready is not null offset $2 limit 1)`;
+
+// The narrowest with few enough, from the one that was asked for on. An hour has as many as there are queues.
+const selectSamplesStep = statement(
+  "samples-step",
+  `
+  select case
+    when ${fewEnough(10)} then 10
+    when ${fewEnough(60)} then 60
+    when ${fewEnough(600)} then 600
+    else 3600
+  end as step`,
+);
+
+/**
+ * What was sampled in so long a time and a little before, oldest first. Of what changed: until its next sample a queue stands as it stood.
+ * In wider steps than it was asked for, where of all queues there would be too many.
+ */
+export async function samples(
+  db: Run,
+  { stepSeconds, backMs, queue, kind }: SeriesInput,
+  most = mostSamples,
+): Promise<Sample[]> {
+  let step = stepSeconds;
+  if (queue === null && stepSeconds < 3_600) {
+    const [row] = await db.run(selectSamplesStep, [backMs, most, stepSeconds]);
+    step = (row?.["step"] as Step | undefined) ?? stepSeconds;
+  }
+  return (await db.run(of(selectSamples, step), [backMs, queue, kind])) as Sample[];
+}
+
+function of(statements: ReadonlyMap<Step, Statement>, step: Step): Statement {
+  const found = statements.get(step);
+  if (found === undefined) throw new Error(`there is no step of ${String(step)} s`);
+  return found;
+}
+
+export type QueueStep = SeriesStep & {
+  readonly step: 10 | 60;
+  readonly queue: string;
+  /** As last sampled within the step; null where nothing changed. */
+  readonly ready: number | null;
+};
+
+// A queue is sampled whole, so its last sample within a minute is that of the last ten seconds that have one.
 const selectLately = statement(
   "lately",
   `
-  select s.step, s.at, s.queue, ${sums}, ${sampled}
-  from (values (10, interval '60 seconds'), (60, interval '29 minutes')) as w (step, back)
-  join stint.series s
-    on s.step = w.step and s.at >= stint.by_index(stint.step_of(statement_timestamp(), w.step) - w.back)
-  group by s.step, s.at, s.queue`,
+  select
+    w.step, stint.step_of(s.at, w.step) as at, s.queue, ${sums},
+    (array_agg(s.queue_ready order by s.at desc) filter (where s.queue_ready is not null))[1]::float8 as ready
+  from (values (10), (60)) as w (step)
+  cross join lateral (
+    select s.*, sum(s.ready) over (partition by s.queue, s.at) as queue_ready
+    from (${pointsSince(60, `stint.step_of(statement_timestamp(), 60) - interval '29 minutes'`)}) s
+    where w.step = 60
+    union all
+    select s.*, null
+    from (${pointsSince(10, `stint.step_of(statement_timestamp(), 10) - interval '60 seconds'`)}) s
+    where w.step = 10
+  ) s
+  group by w.step, 2, s.queue`,
 );
 
 /** By queue: the last minute in steps of ten seconds, and the last half hour in steps of a minute; with the step that has just begun. */
@@ -156,19 +277,18 @@ export async function lately(db: Run): Promise<QueueStep[]> {
 
 export type Recent = SeriesSums & { readonly queue: string; readonly kind: string; readonly seconds: number };
 
-const selectRecent = statement(
+const selectRecent = byStep(
   "recent",
-  `
-  select
-    s.queue, s.kind, ${sums}, extract(epoch from clock_timestamp() - w.since)::float8 as seconds
-  from (select stint.step_of(statement_timestamp(), $1) - $2::bigint * interval '1 millisecond' as since) w
-  join stint.series s on s.step = $1 and s.at >= w.since
+  (step) => `
+  select s.queue, s.kind, ${sums}, extract(epoch from clock_timestamp() - w.since)::float8 as seconds
+  from (select stint.step_of(statement_timestamp(), ${step}) - $1::bigint * interval '1 millisecond' as since) w
+  cross join lateral (${pointsSince(step, "w.since")}) s
   group by s.queue, s.kind, w.since`,
 );
 
 /** What happened to each kind in each queue since the step that began so long before the present one, and how long that is. */
-export async function recent(db: Run, stepSeconds: number, backMs: number): Promise<Recent[]> {
-  return (await db.run(selectRecent, [stepSeconds, backMs])) as Recent[];
+export async function recent(db: Run, stepSeconds: Step, backMs: number): Promise<Recent[]> {
+  return (await db.run(of(selectRecent, stepSeconds), [backMs])) as Recent[];
 }
 
 export type TenantUsage = { readonly tenant: string; readonly ended: number; readonly runMs: number };

@@ -25,6 +25,8 @@ export type PutBack = {
   /** Whether the attempt counts. What was not the job's fault gives it back. */
   spent: boolean;
   ending: Ending;
+  /** The `traceparent` of this attempt, for the job to carry as that of its first one. Only where it was traced. */
+  first?: string;
 };
 
 /**
@@ -159,15 +161,14 @@ const waiting = `${toTallies("scheduled, retrying, parked")}
     where state <> 'ready'
     group by queue, kind, priority`;
 
-const putBackJobs = statement(
-  "put-back",
-  `
+/** With `first`, those that have one carry it from now on. */
+const puttingBack = (first: "" | ", first"): string => `
   with mine as (
     select *
     from unnest(
         (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::bigint[]),
-        (select $6::boolean[]), (select $7::text[])
-      ) as m (id, epoch, lease_id, state, delay_ms, spent, ending)
+        (select $6::boolean[]), (select $7::text[])${first === "" ? "" : ", (select $8::text[])"}
+      ) as m (id, epoch, lease_id, state, delay_ms, spent, ending${first})
   ), back as (
     update stint.job j
     set state = case
@@ -183,7 +184,7 @@ const putBackJobs = statement(
         lease_until = null,
         worker = null,
         claimed_at = null,
-        reason = case when m.delay_ms is null then j.reason end,
+        reason = case when m.delay_ms is null then j.reason end,${first === "" ? "" : carried}
         log = ${ended}
     from mine m
     where ${fenced}
@@ -192,21 +193,32 @@ const putBackJobs = statement(
   ), tallied as (
     ${waiting}
   )
-  select id from back`,
-);
+  select id from back`;
+
+/** Beside the trace the job was enqueued in, if there is one. */
+const carried = `
+        meta = case when m.first is null then j.meta else coalesce(j.meta, '{}') || jsonb_build_object('trace',
+          coalesce(j.meta -> 'trace', '{}') || jsonb_build_object('first', m.first)) end,`;
+
+const putBackJobs = statement("put-back", puttingBack(""));
+const putBackTraced = statement("put-back-traced", puttingBack(", first"));
 
 /**
  * Give jobs back to be run again, each only if its fence still holds and nobody asked for its end meanwhile.
  * Answers the ids that went back.
  */
 export async function putBack(db: Run, jobs: readonly PutBack[]): Promise<Set<string>> {
-  const rows = await db.run(putBackJobs, [
+  const values = [
     ...toArrays(jobs.map((job) => job.fence)),
     jobs.map((job) => job.state),
     jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs))),
     jobs.map((job) => job.spent),
     jobs.map((job) => JSON.stringify(job.ending)),
-  ]);
+  ];
+  const isTraced = jobs.some(({ first }) => first !== undefined);
+  const rows = isTraced
+    ? await db.run(putBackTraced, [...values, jobs.map(({ first }) => first ?? null)])
+    : await db.run(putBackJobs, values);
   return new Set(rows.map((row) => row["id"] as string));
 }
 

@@ -4,7 +4,8 @@ import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall }
 import { Service, type ServiceOptions } from "./service.ts";
 
 const everyMs = 600_000;
-const daysAhead = 7;
+// As many as nobody may be there to make more: a long weekend.
+const daysAhead = 3;
 const batch = 5_000;
 const betweenBatchesMs = 1_000;
 

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { Db, Row } from "../db/db.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import { Meter } from "../signals/meter.ts";
@@ -42,7 +42,34 @@ test("what is on its way is not told again by a worker that stops meanwhile", as
   expect(told).toEqual([5]);
 });
 
+test("what was claimed here is asked for again where somebody had just folded, once", async () => {
+  let folds = 0;
+  const { made, meter } = tallies(async ({ name }) => {
+    if (name === "fold") folds += 1;
+    return [{ folded: null }];
+  });
+  made.service.start();
+  onTestFinished(async () => await made.service.stop());
+  const beats = async (count: number): Promise<void> => {
+    for (let n = 0; n < count; n += 1) {
+      made.service.wakeIn(0);
+      // All that a tick waits for has been answered by then.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  // As it starts.
+  await beats(6);
+  expect(folds).toBe(1);
+  meter.of("main", "mail").claimed = 1;
+  await beats(6);
+  expect(folds).toBe(3);
+});
+
 test("a fold that failed is tried again without the sample that may have taken too long", async () => {
+  let passedMs = 0;
+  const clock = performance.now.bind(performance);
+  const spy = vi.spyOn(performance, "now").mockImplementation(() => clock() + passedMs);
+  onTestFinished(() => spy.mockRestore());
   const samples: unknown[] = [];
   let done = (): void => undefined;
   const second = new Promise<void>((resolve) => (done = resolve));
@@ -54,7 +81,7 @@ test("a fold that failed is tried again without the sample that may have taken t
       return [{ folded: 1 }];
     }
     // Longer than samples may take at once.
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    passedMs += 200;
     throw new Error("canceling statement due to statement timeout");
   });
   made.toFold();

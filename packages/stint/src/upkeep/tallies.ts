@@ -1,15 +1,15 @@
 import { ConnectionLost, type Db } from "../db/db.ts";
+import { troubleOf } from "../db/sqlstate.ts";
 import { Turnstile } from "../db/turnstile.ts";
-import { about } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { Increments } from "../signals/increments.ts";
 import type { Meter } from "../signals/meter.ts";
 import { usualMsByKind } from "../signals/usual.ts";
 import { flush, type Vitals } from "../sql/series.ts";
 import { fold } from "../sql/tallies.ts";
+import { Beat } from "./beat.ts";
 import { Service, type ServiceOptions } from "./service.ts";
 
-const everyMs = 10_000;
 /** Of many workers only one folds in this time. */
 const foldRestMs = 5_000;
 
@@ -41,21 +41,39 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
   const increments = new Increments(meter);
   // A sample reads the heads of the queues, which may be far from their first entries.
   const samples = new Sweeps();
-  let unfolded = false;
+  const beat = new Beat();
+  // At first it is not known whose tallies these are: of a restored dump they say nothing here, and a fold sees that.
+  let unfolded = true;
+  // Something was claimed, given back or ended here: what runs is another than at the last sample, and nobody else would ask for one.
+  let moved = false;
+  let again = false;
 
   // One after the other: what is on its way is not told a second time by a worker that stops meanwhile.
   const flushes = new Turnstile(1);
 
-  const flushNow = async (): Promise<void> => await flushes.pass(tellAll);
+  const flushNow = async (): Promise<void> => await flushes.pass(tellSteadily);
+
+  // Where transactions are serializable and nobody could set them otherwise, workers that tell at once fail each other.
+  const tellSteadily = async (): Promise<void> => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await tellAll();
+      } catch (error) {
+        if (troubleOf(error) !== "contention" || tries >= 5) throw error;
+      }
+    }
+  };
 
   const tellAll = async (): Promise<void> => {
     const { increment, told } = increments.take();
     if (increment.rows.length === 0 && increment.tenants.length === 0) return;
     unfolded = true;
+    moved = true;
     try {
-      const runs = await flush(db, { worker, vitals: vitals(), kinds, ...increment });
+      const { usual, nowMs } = await flush(db, { worker, vitals: vitals(), kinds, ...increment });
       told();
-      onUsual(usualMsByKind(runs));
+      beat.setBy(nowMs, performance.now());
+      onUsual(usualMsByKind(usual));
     } catch (error) {
       // It may have arrived. Told again it would count twice, so it counts as told.
       if (error instanceof ConnectionLost) told();
@@ -65,22 +83,27 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
 
   const tick = async (): Promise<number> => {
     await flushNow();
-    if (unfolded) {
+    if (unfolded || again) {
+      const hasMoved = moved;
       // Before it: what is said meanwhile is for the next time.
       unfolded = false;
+      moved = false;
       const sentAt = performance.now();
       const sample = samples.inMs(sentAt) === 0;
       try {
-        await fold(db, foldRestMs, sample);
+        const left = (await fold(db, foldRestMs, sample)) === null;
+        // Who has just folded may have done it before the claim. If it is left to another a second time, that one has seen it.
+        again = !sample || (left && hasMoved);
       } catch (error) {
         // Still to be done. Without the sample, if that was what took too long.
         unfolded = true;
+        moved ||= hasMoved;
         throw error;
       } finally {
         if (sample) samples.done(sentAt, performance.now());
       }
     }
-    return about(everyMs);
+    return beat.restMs(performance.now());
   };
 
   const service = new Service({ name: "tallies", logger, tick });

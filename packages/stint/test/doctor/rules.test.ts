@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { clockRule } from "#stint/doctor/checks/clock.js";
 import { connectionsRule } from "#stint/doctor/checks/connections.js";
+import { driftRule } from "#stint/doctor/checks/drift.js";
 import { horizonRule } from "#stint/doctor/checks/horizon.js";
+import { indexesRule } from "#stint/doctor/checks/indexes.js";
+import { kindsRule } from "#stint/doctor/checks/kinds.js";
 import { numbersRule } from "#stint/doctor/checks/numbers.js";
 import { poolerRule } from "#stint/doctor/checks/pooler.js";
 import { serverRule } from "#stint/doctor/checks/server.js";
@@ -38,6 +41,8 @@ const lossy = { moves: true, keepsPrepared: false, hears: false };
 test.each([
   [plain, { prepare: true, notify: true }, []],
   [lossy, { prepare: true, notify: true }, ["error", "warning"]],
+  [{ ...lossy, keepsPrepared: true }, { prepare: true, notify: false }, ["warning"]],
+  [{ ...lossy, keepsPrepared: true }, { prepare: false, notify: false }, ["note"]],
   [lossy, { prepare: false, notify: true }, ["warning"]],
   [lossy, { prepare: false, notify: false }, ["note"]],
 ])("pooler %j for %j", (facts, uses, levels) => {
@@ -119,4 +124,43 @@ test.each([
   const { findings } = vacuumRule([{ ...table, ...facts }], "stint");
 
   expect(findings.map(({ level, title }) => `${level} ${title}`)).toEqual(expected);
+});
+
+test("whatever things are called, the SQL and the commands of a fix do what they say and no more", () => {
+  const evil = 'x"; drop table users; --';
+  const quoted = '"my_jobs"."x""; drop table users; --"';
+  const rules = [
+    indexesRule([{ index: evil, table: "job", definition: "" }], "my_jobs"),
+    indexesRule([{ index: `${evil}_ccnew`, table: "job", definition: "" }], "my_jobs"),
+    numbersRule([{ what: `sequence ${evil}`, used: 9, most: 10 }], "my_jobs"),
+    vacuumRule([{ ...table, table: evil, vacuumOff: true, bytes: 900e6 }], "my_jobs"),
+    vacuumRule([{ ...table, table: evil, dead: 500_000 }], "my_jobs"),
+    driftRule(
+      [{ what: `storage settings of table ${evil}`, definition: "fillfactor=10" }],
+      [{ what: `storage settings of table ${evil}`, definition: "" }],
+      "my_jobs",
+    ),
+  ];
+  const fixes = rules.flatMap(({ findings }) => findings.map(({ fix }) => fix));
+  expect(fixes).toHaveLength(7);
+  for (const fix of fixes) expect(fix.replace("_ccnew", "")).toContain(quoted);
+
+  const [kind] = kindsRule(
+    [{ kind: "a'; rm -rf ~", queue: "q", oldest: new Date(0) }],
+    0,
+    "my_jobs",
+  ).findings;
+  expect(kind?.fix).toContain(
+    `\`npx stint jobs cancel --state ready --kind 'a'\\''; rm -rf ~' --queue q --reason '…' --schema my_jobs\`.`,
+  );
+});
+
+test("what the doctor says to print is printed for the schema it looked at", () => {
+  const thing = { what: "function claim()", definition: "a" };
+  const fixes = [
+    driftRule([], [thing], "billing"),
+    driftRule([{ ...thing, definition: "b" }], [thing], "billing"),
+  ];
+  for (const { findings } of fixes)
+    expect(findings[0]?.fix).toContain("`npx stint migrate --sql --schema billing`,");
 });

@@ -224,6 +224,24 @@ test("an operation whose process ends is abandoned: at once when it closes, afte
   expect(aborted).toMatchObject({ state: "aborted" });
 });
 
+test("what the database said when it refused is not kept: it may name hosts and users", async () => {
+  const fresh = await freshSchema();
+  await addOne(fresh.db, {});
+  await fresh.sql(
+    `create function stint.refuse() returns trigger language plpgsql as $$ begin raise 'boss at 10.1.2.3 said no'; end $$`,
+  );
+  await fresh.sql(`create trigger refuse before delete on stint.job execute function stint.refuse()`);
+  const operations = operationsOf(fresh);
+
+  const { id } = await operations.begin("cancel", {}, why);
+
+  expect(await ended(operations, id)).toMatchObject({
+    state: "abandoned",
+    done: 0,
+    error: "the database refused it (SQLSTATE P0001)",
+  });
+});
+
 test("begun again, it goes on with what is left", async () => {
   const fresh = await freshSchema();
   await dead(fresh, 200);
@@ -267,6 +285,8 @@ test("workers hear of it: a replay runs, and a cancel reaches the handler", asyn
   const operations = operationsOf(fresh);
   await startWorker(stint, {
     pools: { main: 2 },
+    // A handler hears of it when its lease is renewed, after a third of it.
+    lease: "3s",
     handlers: [
       handle(job, async ({ signal, key }) => {
         if (key === "k") return;
@@ -322,4 +342,24 @@ test("two replays of the same jobs at once send each round once", async () => {
   expect(await fresh.sql(`select from stint.job where run = 2`)).toHaveLength(300);
   expect(await fresh.sql(`select from stint.audit`)).toHaveLength(300);
   expect(await tallyFaults(fresh)).toEqual([]);
+});
+
+test("a fifth at once is refused, unless one of the four is aborted or its process died", async () => {
+  const fresh = await freshSchema();
+  const operations = operationsOf(fresh);
+  const others = Array.from({ length: 4 }, newId);
+  await fresh.sql(
+    `insert into stint.operation (id, action, filter, reason, actor, matched, matched_capped)
+     select id, 'cancel', '{}', 'another process does it', 'bob', 1, false from unnest($1::uuid[]) id`,
+    [others],
+  );
+
+  await expect(operations.begin("replay", {}, why)).rejects.toMatchObject({ code: "TOO_MANY_OPERATIONS" });
+  expect(await operations.operations()).toHaveLength(4);
+  await fresh.sql(
+    `update stint.operation set progressed_at = clock_timestamp() - interval '2 minutes' where id = $1`,
+    [others[0]],
+  );
+  const { id } = await operations.begin("replay", {}, why);
+  expect((await ended(operations, id)).state).toBe("finished");
 });

@@ -6,7 +6,7 @@ import { findPage } from "#stint/inspect/walk.js";
 import { walk } from "#stint/sql/search.js";
 import { uuidv7 } from "#stint/runtime/uuid.js";
 import { adminClient } from "../support/database.ts";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { addOne } from "../sql/jobs.ts";
 
 const idAt = (ms: number): string => uuidv7(ms, new Uint8Array(10));
@@ -40,7 +40,7 @@ async function pagesOf(fresh: Fresh, call: (db: Run) => Promise<unknown>): Promi
 }
 
 test("jobs long gone, kept by an open transaction, cost a search only what lies in its span of time", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const now = Date.now();
   const old = await addOne(fresh.db, { id: idAt(now - 7_200_000) });
   const holder = await adminClient(fresh.url);

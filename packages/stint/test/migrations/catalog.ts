@@ -21,7 +21,7 @@ export async function catalogOf(schema: string, url?: string): Promise<string[]>
      union all
      select format('view %s', pg_get_viewdef(oid)) from pg_class where relkind = 'v' and relnamespace in (select oid from here)
      union all
-     select format('%s %s', pg_get_functiondef(oid), proacl) from pg_proc where pronamespace in (select oid from here)
+     select format('%s %s', pg_get_functiondef(oid), proacl) from pg_proc where pronamespace in (select oid from here) and prokind <> 'a'
      union all
      select format('enum %s %s', t.typname, e.enumlabel) from pg_enum e join pg_type t on t.oid = e.enumtypid and t.typnamespace in (select oid from here)`,
     [schema],

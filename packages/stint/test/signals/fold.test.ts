@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { newId } from "#stint/runtime/new-id.js";
 import { succeed } from "#stint/sql/settle.js";
+import { depths, standing } from "#stint/sql/depth.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
@@ -44,7 +44,7 @@ test("who folds soon after another leaves it be", async () => {
   await fold(fresh.db, 0);
   await addOne(fresh.db);
 
-  expect(await fold(fresh.db, 60_000)).toBe(0);
+  expect(await fold(fresh.db, 60_000)).toBeNull();
   expect(await fold(fresh.db, 0)).toBe(1);
 });
 
@@ -85,11 +85,11 @@ test("many folds at once count nothing twice and leave nothing out", async () =>
   };
   const folds = async (): Promise<number> => {
     let folded = 0;
-    for (let n = 0; n < 60; n++) folded += await fold(fresh.db, 0);
+    for (let n = 0; n < 60; n++) folded += (await fold(fresh.db, 0)) ?? 0;
     return folded;
   };
   const [first, second] = await Promise.all([folds(), folds(), work(), work()]);
-  const rest = await fold(fresh.db, 0);
+  const rest = (await fold(fresh.db, 0)) ?? 0;
 
   expect(first + second + rest).toBeGreaterThan(0);
   expect(await deltas(fresh)).toBe(0);
@@ -100,11 +100,10 @@ test("a fold that is killed half-way has done nothing, and the next does all of 
   const fresh = await freshSchema();
   await add(fresh.db, [{}, {}]);
   const before = await tallied(fresh);
-  // Held up after it has taken the deltas: somebody has locked the row it must add to.
-  await fresh.sql(`insert into stint.tally values ('main', 'work', 0, 0, 0, 0, 0, 0)`);
+  // Held up after it has taken the deltas: somebody has locked the row it must replace.
   const holder = await adminClient(fresh.url);
   await holder.query("begin");
-  await holder.query(`select from "${fresh.schema}".tally for update`);
+  await holder.query(`select from "${fresh.schema}".tally_fold for update`);
   const killed = fresh.sql(`select stint.fold_tallies()`).catch((error: Error) => error.message);
   const [victim] = (await until(
     async () => {
@@ -117,7 +116,7 @@ test("a fold that is killed half-way has done nothing, and the next does all of 
     { message: "the fold waits" },
   )) as { pid: number }[];
   // Meanwhile others neither wait nor fold.
-  expect(await fold(fresh.db, 0)).toBe(0);
+  expect(await fold(fresh.db, 0)).toBeNull();
   await fresh.sql(`select pg_terminate_backend($1)`, [victim!.pid]);
   expect(await killed).toMatch(/terminat/i);
   await holder.query("rollback");
@@ -127,32 +126,6 @@ test("a fold that is killed half-way has done nothing, and the next does all of 
   expect(await tallied(fresh)).toEqual(before);
   expect(await fold(fresh.db, 0)).toBe(1);
   expect(await tallied(fresh)).toEqual(before);
-});
-
-test("a database restored from a dump counts anew: its transactions have other numbers", async () => {
-  const fresh = await freshSchema();
-  await add(fresh.db, [{}, {}]);
-  const before = await tallied(fresh);
-  await fold(fresh.db, 0);
-  await fresh.sql(`update stint.tally_fold set snapshot = '900000000000:900000000000:'`);
-  await addOne(fresh.db, { id: newId() });
-  await fold(fresh.db, 0);
-  await addOne(fresh.db);
-
-  expect(before).toMatchObject([{ ready: "2" }]);
-  expect(await tallied(fresh)).toMatchObject([{ ready: "4" }]);
-});
-
-test("nor does it count twice what the dump held unfolded", async () => {
-  const fresh = await freshSchema();
-  await add(fresh.db, [{}, {}]);
-  // As the other server had it: folded up to a number that this one has not reached, and said after that.
-  await fresh.sql(`update stint.tally_fold set snapshot = '900000000000:900000000000:'`);
-  await fresh.sql(`update stint.tally_delta set xid = '900000000001'`);
-  await fold(fresh.db, 0);
-  expect(await tallied(fresh)).toMatchObject([{ ready: "2" }]);
-  await fold(fresh.db, 0);
-  expect(await tallied(fresh)).toMatchObject([{ ready: "2" }]);
 });
 
 test.each(["recount", "fold_tallies"])(
@@ -243,13 +216,33 @@ test("the depth reads what runs by its index, also with statistics of when all j
   expect(nodes.map((node) => node["Node Type"])).toEqual(["Index Scan"]);
 });
 
+test.each([
+  ["depths", async (fresh: Fresh) => (await depths(fresh.db))[0]?.ready],
+  ["standing", async (fresh: Fresh) => (await standing(fresh.db)).depth[0]?.ready],
+])("who asks for %s where nobody has folded for long folds some of it in passing", async (_, ready) => {
+  const fresh = await freshSchema();
+  const say = async (rows: number): Promise<void> => {
+    await fresh.sql(
+      `insert into stint.tally_delta (queue, kind, priority, live) select 'main', 'work', 0, 1 from generate_series(1, ${rows})`,
+    );
+  };
+  await say(20_000);
+  expect([await ready(fresh), await deltas(fresh)]).toEqual([20_000, 20_000]);
+  await say(60_000);
+  await say(1);
+  expect([await ready(fresh), await deltas(fresh)]).toEqual([80_001, 1]);
+  expect([await ready(fresh), await deltas(fresh)]).toEqual([80_001, 1]);
+});
+
 test("counting anew holds nobody up, and what commits meanwhile is in the sum once", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
   const client = await adminClient(fresh.url);
   await client.query("begin");
   await client.query(`select "${fresh.schema}".enqueue('late', '1', '{"queue": "main"}')`);
-  await fresh.sql(`update stint.tally set live = 99`);
+  await fresh.sql(
+    `insert into stint.tally select fold, 'main', 'never', 0, 99, 0, 0, 0, 0 from stint.tally_fold`,
+  );
   await recount(fresh.db);
   await client.query("commit");
   await client.end();

@@ -344,3 +344,42 @@ test("an inspector ends with the client it was made from, and may be closed agai
   await inspector.close();
   await expect(inspector.health()).rejects.toThrow(/pool after calling end/);
 });
+
+test("a worker that has been silent for a minute serves nothing, and one that sleeps does", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const inspector = inspect(stint);
+  const { id } = await stint.enqueue(mail, {});
+  await fresh.sql("update stint.job set run_at = run_at - interval '1 minute' where id = $1", [id]);
+  await fresh.sql(
+    `insert into stint.worker (id, host, pid, version, pools, kinds) values ('w', 'h', 1, '1.0.0', '{"notes": 5}', '{mail}')`,
+  );
+  const seen = async (silence: string, asleep = false) => {
+    await fresh.sql(`update stint.worker set seen_at = now() - $1::interval, asleep = $2`, [silence, asleep]);
+    const [health, kinds, workers] = await Promise.all([
+      inspector.health(),
+      inspector.kinds(),
+      inspector.workers(),
+    ]);
+    const [queue] = health.queues;
+    return {
+      all: health.workers,
+      queue: [queue?.workers, queue?.slots.total],
+      unserved: health.unserved.map(({ kind }) => kind),
+      kind: kinds[0]?.workers,
+      listed: workers.length,
+    };
+  };
+
+  const serves = { all: 1, queue: [1, 5], unserved: [], kind: 1, listed: 1 };
+  expect(await seen("50 seconds")).toEqual(serves);
+  expect(await seen("61 seconds")).toEqual({
+    all: 0,
+    queue: [0, 0],
+    unserved: ["mail"],
+    kind: 0,
+    // The list goes on showing it, as silent.
+    listed: 1,
+  });
+  expect(await seen("10 minutes", true)).toEqual(serves);
+});

@@ -2,11 +2,22 @@ import { expect, test } from "vitest";
 import { silentLogger } from "#stint/index.js";
 import { ConnectionLost, type Db } from "#stint/db/db.js";
 import { Meter } from "#stint/signals/meter.js";
-import { flush, seriesSteps, type SeriesRow, type SeriesStep } from "#stint/sql/series.js";
+import {
+  flush,
+  rollUpSeries,
+  samples,
+  seriesSteps,
+  type Sample,
+  type SeriesRow,
+  type SeriesStep,
+  type Step,
+} from "#stint/sql/series.js";
+import { glance } from "#stint/sql/glance.js";
 import { fold } from "#stint/sql/tallies.js";
 import { pruneSignals } from "#stint/sql/prune.js";
 import { talliesService, type Tallies } from "#stint/upkeep/tallies.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { handBack } from "#stint/sql/settle.js";
 import { add, addOne, take } from "../sql/jobs.ts";
 
 const vitals = { busy: 1, slots: 4, waiting: 0, lagMs: 2, rssBytes: 1_000 };
@@ -16,7 +27,11 @@ async function send(fresh: Fresh, worker: string, rows: readonly SeriesRow[]): P
 }
 
 /** All that was told within the last hour, in one. */
-async function hour(fresh: Fresh, stepSeconds = 3_600, kind: string | null = null): Promise<SeriesStep> {
+async function hour(
+  fresh: Fresh,
+  stepSeconds: Step = 3_600,
+  kind: string | null = null,
+): Promise<SeriesStep> {
   const steps = await seriesSteps(fresh.db, { stepSeconds, backMs: 3_700_000, queue: null, kind });
   expect(steps.length).toBeGreaterThan(0);
   // The hour may have turned meanwhile.
@@ -33,6 +48,12 @@ async function hour(fresh: Fresh, stepSeconds = 3_600, kind: string | null = nul
   }));
 }
 
+/** How each queue was last sampled. */
+async function lastSamples(fresh: Fresh, kind: string | null = null): Promise<Sample[]> {
+  const all = await samples(fresh.db, { stepSeconds: 10, backMs: 3_700_000, queue: null, kind });
+  return [...new Map(all.map((sample) => [sample.queue, sample])).values()];
+}
+
 test("what two workers tell adds up, in every step, bucket by bucket", async () => {
   const fresh = await freshSchema();
   const row = { queue: "a", kind: "mail" };
@@ -43,7 +64,7 @@ test("what two workers tell adds up, in every step, bucket by bucket", async () 
   ]);
   await send(fresh, "one", [{ ...row, wait: [5], wait_ms: 1 }]);
 
-  for (const step of [10, 60, 600, 3_600]) {
+  for (const step of [10, 60, 600, 3_600] as const) {
     const sum = await hour(fresh, step);
     expect(sum).toMatchObject({ claimed: 107, succeeded: 2, dead: 1, failed: 0, arrived: 0 });
     expect(sum.run.slice(0, 5)).toEqual([11, 22, 33, 40, 0]);
@@ -75,7 +96,7 @@ test("a worker's vitals are kept, and it is told how long runs of its kinds last
     { queue: "b", kind: "mail", run: [1], run_ms: 9 },
     { queue: "a", kind: "other", run: [1], run_ms: 9 },
   ]);
-  const usual = await flush(fresh.db, { worker: "w", vitals, rows: [], tenants: [], kinds: ["mail"] });
+  const { usual } = await flush(fresh.db, { worker: "w", vitals, rows: [], tenants: [], kinds: ["mail"] });
 
   expect([...usual.keys()]).toEqual(["mail"]);
   expect(usual.get("mail")?.slice(0, 4)).toEqual([8, 0, 1, 0]);
@@ -91,53 +112,166 @@ test("a fold tells what arrived, and samples what is there", async () => {
   await take(fresh.db, { limit: 1 });
   await fold(fresh.db, 0);
 
-  const work = await hour(fresh, 10, "work");
-  expect(work).toMatchObject({ arrived: 3, ready: 1, running: 1 });
+  expect(await hour(fresh, 10, "work")).toMatchObject({ arrived: 3 });
+  const [work] = await lastSamples(fresh, "work");
+  expect(work).toMatchObject({ ready: 1, running: 1 });
   // Of the whole queue.
-  expect(work.oldestReadyMs).toBeGreaterThanOrEqual(60_000);
-  expect(await hour(fresh, 10, "other")).toMatchObject({ arrived: 1, ready: 1, running: 0 });
+  expect(work!.oldestReadyMs).toBeGreaterThanOrEqual(60_000);
+  expect(await hour(fresh, 10, "other")).toMatchObject({ arrived: 1 });
+  expect(await lastSamples(fresh, "other")).toMatchObject([{ ready: 1, running: 0 }]);
 });
 
-test("a fold that does not sample tells what arrived all the same", async () => {
+test("a fold that does not sample tells what arrived all the same, and leaves nothing out of the next sample", async () => {
   const fresh = await freshSchema();
+  await addOne(fresh.db, { queue: "other" });
+  await fold(fresh.db, 0);
   await add(fresh.db, [{}, {}]);
+  await end(fresh, "other");
 
-  expect(await fold(fresh.db, 0, false)).toBe(1);
-  expect(await hour(fresh, 10)).toMatchObject({
-    arrived: 2,
-    ready: null,
-    running: null,
-    oldestReadyMs: null,
-  });
+  expect(await fold(fresh.db, 0, false)).toBe(2);
+  expect(await hour(fresh, 10)).toMatchObject({ arrived: 3 });
+  expect(await lastSamples(fresh)).toMatchObject([{ queue: "other", ready: 1 }]);
+  await addOne(fresh.db, { queue: "third" });
+  await fold(fresh.db, 0);
+  expect(
+    (await lastSamples(fresh)).toSorted((a, b) => ((a.queue ?? "") < (b.queue ?? "") ? -1 : 1)),
+  ).toMatchObject([
+    { queue: "main", ready: 2 },
+    { queue: "other", ready: 0, oldestReadyMs: null },
+    { queue: "third", ready: 1 },
+  ]);
 });
+
+/** All jobs of a queue end. */
+async function end(fresh: Fresh, queue: string): Promise<void> {
+  await fresh.sql(
+    `with gone as (delete from stint.job where queue = $1 returning kind)
+     insert into stint.tally_delta (queue, kind, priority, live) select $1, kind, 0, -1 from gone`,
+    [queue],
+  );
+}
 
 test("a sample says that a queue has become empty", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
   await fold(fresh.db, 0);
-  await fresh.sql(`with gone as (delete from stint.job returning 1)
-    insert into stint.tally_delta (queue, kind, priority, live) select 'main', 'work', 0, -1 from gone`);
+  await end(fresh, "main");
   await fold(fresh.db, 0);
 
-  const [{ ready, oldest_ready_ms: age } = {}] = await fresh.sql(
-    `select ready, oldest_ready_ms from stint.series where step = 3600 order by at desc limit 1`,
-  );
-  expect([ready, age]).toEqual(["0", null]);
+  expect(await lastSamples(fresh)).toMatchObject([{ ready: 0, running: 0, oldestReadyMs: null }]);
 });
 
-test("what only waits for its time is sampled when it changes, not with every fold", async () => {
+test("a queue is sampled where something changed or runs, with all its kinds; once an hour all are", async () => {
   const fresh = await freshSchema();
+  const sampled = async (): Promise<unknown[]> => {
+    await fold(fresh.db, 0);
+    const rows = await fresh.sql(
+      `select queue, kind, ready::integer, running::integer from stint.series order by queue, kind`,
+    );
+    await fresh.sql(`delete from stint.series`);
+    return rows.map(({ queue, kind, ready, running }) => [queue, kind, ready, running].join(" "));
+  };
   await addOne(fresh.db, { queue: "later", delay_ms: 3_600_000 });
-  await fold(fresh.db, 0);
-  const before = await fresh.sql(`select queue, ready from stint.series where step = 3600`);
-  await fresh.sql(`delete from stint.series`);
-  await addOne(fresh.db);
-  await fold(fresh.db, 0);
+  await add(fresh.db, [{ queue: "still" }, { queue: "busy" }, { queue: "busy", kind: "other" }]);
+  expect(await sampled()).toEqual(["busy other 1 0", "busy work 1 0", "later work 0 0", "still work 1 0"]);
 
-  expect(before).toEqual([{ queue: "later", ready: "0" }]);
-  expect(await fresh.sql(`select queue, ready from stint.series where step = 3600`)).toEqual([
-    { queue: "main", ready: "1" },
-  ]);
+  const [taken] = await take(fresh.db, { takes: [{ queue: "busy", limit: 1 }] });
+  await addOne(fresh.db);
+  expect(await sampled()).toEqual(["busy other 1 0", "busy work 0 1", "main work 1 0"]);
+
+  // Given back, which nobody tells the tallies.
+  await handBack(fresh.db, [taken!.fence]);
+  await addOne(fresh.db);
+  expect(await sampled()).toEqual(["busy other 1 0", "busy work 1 0", "main work 2 0"]);
+  await addOne(fresh.db);
+  expect(await sampled()).toEqual(["main work 3 0"]);
+
+  await fresh.sql(`update stint.tally_fold set framed_at = framed_at - interval '1 hour'`);
+  await addOne(fresh.db);
+  expect(await sampled()).toEqual(["busy other 1 0", "busy work 1 0", "main work 4 0", "still work 1 0"]);
+});
+
+test("what is taken and what is given back is sampled, though nobody says it to the tallies", async () => {
+  const fresh = await freshSchema();
+  await add(fresh.db, [{}, {}]);
+  await fold(fresh.db, 0);
+  expect(await lastSamples(fresh)).toMatchObject([{ ready: 2, running: 0 }]);
+
+  const taken = await take(fresh.db);
+  expect(await fold(fresh.db, 0)).toBe(0);
+  expect(await lastSamples(fresh)).toMatchObject([{ ready: 0, running: 2, oldestReadyMs: null }]);
+  await handBack(
+    fresh.db,
+    taken.map(({ fence }) => fence),
+  );
+  expect(await fold(fresh.db, 0)).toBe(0);
+  expect(await lastSamples(fresh)).toMatchObject([{ ready: 2, running: 0 }]);
+});
+
+test("once an hour everything is sampled, though nothing changed; between, a fold of nothing writes nothing", async () => {
+  const fresh = await freshSchema();
+  await add(fresh.db, [{ queue: "nobody-serves" }]);
+  const look = { queues: [], kinds: [], since: new Date().toISOString() };
+  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: true });
+  await fold(fresh.db, 0);
+  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: false });
+  const folds = async (): Promise<unknown> => await fresh.sql(`select fold from stint.tally_fold`);
+  const before = await folds();
+  await fold(fresh.db, 0);
+  expect(await folds()).toEqual(before);
+
+  await age(fresh, "1 hour");
+  await fresh.sql(`update stint.tally_fold set framed_at = framed_at - interval '1 hour'`);
+  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: true });
+  await fold(fresh.db, 0);
+  expect(
+    await fresh.sql(`select queue, ready::integer from stint.series where at > now() - interval '1 minute'`),
+  ).toEqual([{ queue: "nobody-serves", ready: 1 }]);
+  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: false });
+});
+
+/** As if all that was told had been told so long ago. */
+async function age(fresh: Fresh, interval: string): Promise<void> {
+  await fresh.sql(`update stint.series set at = at - $1::interval`, [interval]);
+}
+
+test("what is over is rolled up once, and whoever asks for wide steps gets what is not over from narrower ones", async () => {
+  const fresh = await freshSchema();
+  const rows = (claimed: number): SeriesRow[] => [
+    { queue: "a", kind: "x", claimed, wait: [claimed], wait_ms: 2 },
+    { queue: "a", kind: "y", claimed: 1 },
+  ];
+  const stored = async (): Promise<Record<string, number>> =>
+    Object.fromEntries(
+      (
+        await fresh.sql<{ step: string; n: number }>(
+          `select step::text, sum(claimed)::integer as n from stint.series group by step`,
+        )
+      ).map(({ step, n }) => [step, n]),
+    );
+  await send(fresh, "w", rows(10));
+  await age(fresh, "2 hours");
+  await send(fresh, "w", rows(20));
+  await age(fresh, "1 hour");
+  await rollUpSeries(fresh.db);
+  expect(await stored()).toEqual({ 10: 32, 60: 32, 600: 32, 3600: 32 });
+
+  await send(fresh, "w", rows(40));
+  await rollUpSeries(fresh.db);
+  // What has just been told is not over.
+  expect(await stored()).toEqual({ 10: 73, 60: 32, 600: 32, 3600: 32 });
+  for (const stepSeconds of [10, 60, 600, 3_600] as const) {
+    const all = await seriesSteps(fresh.db, { stepSeconds, backMs: 20_000_000, queue: null, kind: "x" });
+    const sorted = all.toSorted((a, b) => a.at.getTime() - b.at.getTime());
+    expect(sorted.map(({ claimed }) => claimed)).toEqual([10, 20, 40]);
+    expect(sorted.map(({ wait }) => wait[0])).toEqual([10, 20, 40]);
+    expect(sorted.every(({ at }) => at.getTime() % (stepSeconds * 1_000) === 0)).toBe(true);
+  }
+  await age(fresh, "5 minutes");
+  await rollUpSeries(fresh.db);
+  await rollUpSeries(fresh.db);
+  expect(await stored()).toMatchObject({ 10: 73, 60: 73 });
+  expect(await hour(fresh, 60, "x")).toMatchObject({ claimed: 40 });
 });
 
 test("points past their time are pruned, a batch at a time, each step by its own", async () => {
@@ -145,15 +279,13 @@ test("points past their time are pruned, a batch at a time, each step by its own
   await fresh.sql(
     `insert into stint.series (step, at, queue, kind)
      select step, now() - age, 'a', 'k' || n
-     from (values (10, interval '5 h'), (10, '7 h'), (60, '1 d'), (60, '3 d'), (600, '7 d'), (600, '9 d'), (3600, '89 d'), (3600, '91 d')) s (step, age),
+     from (values (10, interval '5 h'), (10, '7 h'), (60, '1 d'), (60, '3 d'), (600, '7 d'), (600, '9 d'), (3600, '89 d'), (3600, '91 d'),
+         (60, '0'), (600, '0'), (3600, '0')) s (step, age), -- so nothing is left to be rolled up
        generate_series(1, 10) n`,
   );
   await fresh.sql(
     `insert into stint.tenant_usage (at, tenant, ended, run_ms)
      values (now() - interval '2 h', 'new', 1, 1), (now() - interval '25 h', 'old', 1, 1)`,
-  );
-  await fresh.sql(
-    `insert into stint.tally values ('a', 'gone', 0, 0, 0, 0, 0, 0), ('a', 'there', 0, 1, 0, 0, 0, 0)`,
   );
 
   expect([
@@ -165,12 +297,11 @@ test("points past their time are pruned, a batch at a time, each step by its own
     await fresh.sql(`select step, count(*)::integer as n from stint.series group by 1 order by 1`),
   ).toEqual([
     { step: 10, n: 10 },
-    { step: 60, n: 10 },
-    { step: 600, n: 10 },
-    { step: 3_600, n: 10 },
+    { step: 60, n: 20 },
+    { step: 600, n: 20 },
+    { step: 3_600, n: 20 },
   ]);
   expect(await fresh.sql(`select tenant from stint.tenant_usage`)).toEqual([{ tenant: "new" }]);
-  expect(await fresh.sql(`select kind from stint.tally`)).toEqual([{ kind: "there" }]);
 });
 
 /** A duty that sends through `db`, and is asked for by hand. */

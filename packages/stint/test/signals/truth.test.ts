@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import type { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { Run } from "#stint/db/db.js";
 import { migrate } from "#stint/db/migrate.js";
@@ -82,6 +83,19 @@ class Actor {
     return rows[0]?.id;
   }
 
+  /** In a transaction of its own. */
+  async #within(end: "commit" | "rollback", work: (db: Run, client: Client) => Promise<void>): Promise<void> {
+    const client = await adminClient(this.#fresh.url);
+    await client.query("begin");
+    const db: Run = {
+      run: async ({ text }, values) =>
+        (await client.query(forSchema(text, this.#fresh.schema), [...values])).rows as never,
+    };
+    await work(db, client);
+    await client.query(end);
+    await client.end();
+  }
+
   #take(): ClaimedJob[] {
     return this.#held.splice(0, 1 + this.#roll(3));
   }
@@ -97,9 +111,12 @@ class Actor {
         kind: "mail",
         queue: "a",
       }));
-      await this.#enqueue(this.#fresh.db, rows);
-      // The same once more, with one that is new: ids that are there already are nothing new.
-      await this.#enqueue(this.#fresh.db, [...rows, { id: newId(), kind: "mail", queue: "a" }]);
+      // The same once more, with one that is new: ids that are there already are nothing new. In one transaction, or they might have
+      // ended in between, and whoever may send again what has ended has to say so.
+      await this.#within("commit", async (db) => {
+        await this.#enqueue(db, rows);
+        await this.#enqueue(db, [...rows, { id: newId(), kind: "mail", queue: "a" }]);
+      });
       return 1;
     },
     "enqueue many": async () => {
@@ -122,19 +139,13 @@ class Actor {
       return 1;
     },
     "roll back": async () => {
-      const client = await adminClient(this.#fresh.url);
-      await client.query("begin");
-      const db: Run = {
-        run: async ({ text }, values) =>
-          (await client.query(forSchema(text, this.#fresh.schema), [...values])).rows as never,
-      };
-      await client.query("savepoint here");
-      await this.#enqueue(db, [this.#row()]);
-      if (this.#roll(2) === 0) await client.query("rollback to savepoint here");
-      await this.#enqueue(db, [{ id: newId(), kind: "late", queue: "a" }]);
-      await fold(this.#fresh.db, 0);
-      await client.query(this.#roll(2) === 0 ? "rollback" : "commit");
-      await client.end();
+      await this.#within(this.#roll(2) === 0 ? "rollback" : "commit", async (db, client) => {
+        await client.query("savepoint here");
+        await this.#enqueue(db, [this.#row()]);
+        if (this.#roll(2) === 0) await client.query("rollback to savepoint here");
+        await this.#enqueue(db, [{ id: newId(), kind: "late", queue: "a" }]);
+        await fold(this.#fresh.db, 0);
+      });
       return 1;
     },
     claim: async () => {
@@ -208,8 +219,10 @@ class Actor {
         replay: ["dead", "cancelled"],
       } as const;
       const found = await Promise.all(states[action].map(async (state) => await this.#some(state)));
+      const ids = found.filter((id) => id !== undefined);
       const acted = await actOnMany(this.#fresh.db, action, {
-        ids: found.filter((id) => id !== undefined),
+        ids,
+        auditIds: ids.map(() => newId()),
         states: states[action],
         until: "infinity",
         actor: "tester",
@@ -221,7 +234,7 @@ class Actor {
       await pruneSignals(this.#fresh.db, 100);
       return await pruneDead(this.#fresh.db, 0, 1);
     },
-    fold: async () => await fold(this.#fresh.db, 0),
+    fold: async () => (await fold(this.#fresh.db, 0)) ?? 0,
   };
 }
 

@@ -2,6 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { forSchema } from "#stint/db/statement.js";
 import { jobColumns } from "#stint/sql/rows.js";
+import { steps } from "#stint/sql/series.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { calls, sentBy } from "./statements.ts";
@@ -11,9 +12,11 @@ const folder = new URL("../../src/sql/", import.meta.url);
 test("the calls below reach every statement of sql/", async () => {
   const files = (await readdir(folder)).filter((file) => file.endsWith(".ts"));
   const texts = await Promise.all(files.map((file) => readFile(new URL(file, folder), "utf8")));
-  const written = texts.flatMap((text) =>
-    [...text.matchAll(/\bstatement\(\s*"([^"]+)"/g)].map((match) => match[1] ?? ""),
-  );
+  const text = texts.join("\n");
+  const named = (by: RegExp): string[] => [...text.matchAll(by)].map((match) => match[1] ?? "");
+  // Of some there is one for each step of the series.
+  const stepped = named(/\bbyStep\(\s*"([^"]+)"/g).flatMap((name) => steps.map((step) => `${name}-${step}`));
+  const written = [...named(/\bstatement\(\s*"([^"]+)"/g), ...stepped];
 
   const sent = (await Promise.all(Object.values(calls).map(sentBy))).flat();
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { glance, type Glance } from "#stint/sql/glance.js";
+import { fold } from "#stint/sql/tallies.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { add, addOne, running } from "./jobs.ts";
 
@@ -11,6 +12,8 @@ const nothing = { ready: false, suspect: false, dueInMs: null, expiresInMs: null
 
 test("where there is nothing, it says so, and when", async () => {
   const fresh = await freshSchema();
+  // Everything has been sampled in this hour.
+  await fold(fresh.db, 0);
   const [{ before } = { before: new Date() }] = await fresh.sql<{ before: Date }>(
     "select clock_timestamp() as before",
   );

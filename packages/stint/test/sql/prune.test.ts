@@ -46,10 +46,10 @@ test("today and the coming days have their partition, made once", async () => {
   const fresh = await freshSchema();
 
   const before = await partitions(fresh);
-  const again = await makePartitionsAhead(fresh.db, 7);
-  const more = await makePartitionsAhead(fresh.db, 9);
+  const again = await makePartitionsAhead(fresh.db, 3);
+  const more = await makePartitionsAhead(fresh.db, 5);
 
-  expect(before).toEqual([...Array.from({ length: 8 }, (_, n) => nameOf(n)), "history_done_rest"]);
+  expect(before).toEqual([...Array.from({ length: 4 }, (_, n) => nameOf(n)), "history_done_rest"]);
   expect([again, more]).toEqual([0, 2]);
 });
 
@@ -93,7 +93,7 @@ test("what no day takes goes to the rest, and can still be found and pruned", as
   const id = await ended(fresh, "succeeded", 0);
   const old = await ended(fresh, "succeeded", 40);
 
-  const made = await makePartitionsAhead(fresh.db, 7);
+  const made = await makePartitionsAhead(fresh.db, 3);
   await pruneSmall(fresh.db, { doneMs: 30 * day, auditMs: 30 * day }, 1_000);
 
   // Today's rows are in the rest: a partition for today would refuse them.
@@ -143,14 +143,14 @@ test("a forgotten transaction that read history makes upkeep give up soon, and s
   await forgotten.client.query(`select count(*) from "${fresh.schema}".history`);
 
   const dropped = await dropOldDays(fresh.db, day);
-  const made = await makePartitionsAhead(fresh.db, 12);
+  const made = await makePartitionsAhead(fresh.db, 8);
   const settled = await finish(fresh.db, [
     { fence, state: "succeeded", result: null, reason: null, ending: null },
   ]);
   await forgotten.rollback();
 
   expect([dropped, made, settled.size]).toEqual([0, 0, 1]);
-  expect([await dropOldDays(fresh.db, day), await makePartitionsAhead(fresh.db, 12)]).toEqual([1, 5]);
+  expect([await dropOldDays(fresh.db, day), await makePartitionsAhead(fresh.db, 8)]).toEqual([1, 5]);
 });
 
 test("making partitions does not wait for a transaction that is settling a job", async () => {
@@ -160,7 +160,7 @@ test("making partitions does not wait for a transaction that is settling a job",
   await handler.begin();
   await finish(handler, [{ fence, state: "succeeded", result: null, reason: null, ending: null }]);
 
-  const made = await makePartitionsAhead(fresh.db, 9);
+  const made = await makePartitionsAhead(fresh.db, 5);
   await handler.commit();
 
   expect(made).toBe(2);
@@ -170,13 +170,13 @@ test("two workers that make partitions at the same time do not fail on each othe
   const fresh = await freshSchema();
   const [one, two] = [await session(fresh), await session(fresh)];
   await one.begin();
-  const first = await makePartitionsAhead(one, 10);
+  const first = await makePartitionsAhead(one, 6);
 
-  const second = await makePartitionsAhead(two, 10);
+  const second = await makePartitionsAhead(two, 6);
   await one.commit();
 
   expect([first, second]).toEqual([3, 0]);
-  expect(await makePartitionsAhead(two, 10)).toBe(0);
+  expect(await makePartitionsAhead(two, 6)).toBe(0);
 });
 
 test("a dead job that is replayed leaves nothing behind for the pruner", async () => {

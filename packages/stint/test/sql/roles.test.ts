@@ -187,6 +187,8 @@ test("a read-only role looks at everything and changes nothing", async () => {
     "countWalk",
     "gather",
     "countGather",
+    "deadGroups",
+    "waitingTenants",
     "closeJob",
     "surroundings",
     "findOperation",
@@ -210,9 +212,11 @@ test("a read-only role looks at everything and changes nothing", async () => {
     "runningJobs",
     "knownKinds",
     "seriesSteps",
+    "samples",
     "lately",
     "recent",
     "topTenants",
+    "arrivals",
   ]);
   expect(codes).toEqual(new Set(["42501"]));
   expect(tables).toEqual([]);

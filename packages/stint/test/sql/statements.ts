@@ -17,7 +17,8 @@ import { checkSchemaVersion } from "#stint/sql/schema-version.js";
 import { finish, handBack, putBack, settledByOwner, succeed } from "#stint/sql/settle.js";
 import { crew } from "#stint/sql/crew.js";
 import { depths, standing } from "#stint/sql/depth.js";
-import { flush, lately, recent, seriesSteps, topTenants, usual } from "#stint/sql/series.js";
+import { arrivals } from "#stint/sql/arrivals.js";
+import { flush, lately, recent, samples, seriesSteps, steps, topTenants, usual } from "#stint/sql/series.js";
 import { runningJobs } from "#stint/sql/slow.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
@@ -103,6 +104,18 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
         ending: { outcome: "released" },
       })),
     ),
+  putBackTraced: (db) =>
+    putBack(
+      db,
+      fences.map((one) => ({
+        fence: one,
+        state: "retrying",
+        delayMs: 1_000,
+        spent: true,
+        ending: { outcome: "failed" },
+        first: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+      })),
+    ),
   settledByOwner: (db) => settledByOwner(db, fences),
   registerWorker: (db) =>
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),
@@ -127,10 +140,26 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   crew: (db) => crew(db, 1_000),
   runningJobs: (db) => runningJobs(db),
   knownKinds: (db) => knownKinds(db),
-  seriesSteps: (db) => seriesSteps(db, { stepSeconds: 10, backMs: 3_600_000, queue: null, kind: null }),
+  seriesSteps: async (db) => {
+    for (const stepSeconds of steps)
+      await seriesSteps(db, { stepSeconds, backMs: 3_600_000, queue: null, kind: null });
+  },
+  samples: async (db) => {
+    // Only of all queues it is looked whether there are too many.
+    for (const stepSeconds of steps)
+      await samples(db, {
+        stepSeconds,
+        backMs: 3_600_000,
+        queue: stepSeconds === 10 ? null : "a",
+        kind: null,
+      });
+  },
   lately: (db) => lately(db),
-  recent: (db) => recent(db, 10, 60_000),
+  recent: async (db) => {
+    for (const step of steps) await recent(db, step, 60_000);
+  },
   topTenants: (db) => topTenants(db),
+  arrivals: (db) => arrivals(db),
 };
 
 export type Sent = { statement: Statement; values: readonly unknown[] };

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { migrationSql, readMigrations } from "../../db/migrate.ts";
 import type { Session } from "../../db/session.ts";
 import { forSchema } from "../../db/statement.ts";
+import { command } from "../../model/command.ts";
 import { appliedSteps, selectThings, type Thing } from "../../sql/doctor/schema.ts";
 import { migrateHint } from "../../sql/schema-version.ts";
 import type { Check } from "../check.ts";
@@ -64,11 +65,11 @@ export function driftRule(installed: readonly Thing[], expected: readonly Thing[
   return { seen: `${counted("definition", expected.length)} compared`, findings };
 }
 
-const applyAgain =
-  "Print what the migrations make with: npx stint migrate --sql, and run the part that is missing.";
-
 function missing(what: string, definition: string, schema: string): Finding {
-  if (!what.startsWith("index ")) return error("Part of the schema is missing", what, applyAgain);
+  if (!what.startsWith("index ")) {
+    const print = `Print what the migrations make with \`${command(schema, "migrate", "--sql")}\``;
+    return error("Part of the schema is missing", what, `${print}, and run the part that is missing.`);
+  }
   return error("An index is missing", what, indexAgain(forSchema(definition, schema)));
 }
 
@@ -90,7 +91,7 @@ function changed(what: string, found: string, definition: string, schema: string
     "Part of the schema was changed",
     isFunction ? what : `${what} is "${short(found)}"`,
     isFunction
-      ? "Put it back: print it with npx stint migrate --sql, and run it with create or replace function."
+      ? `Put it back: print it with \`${command(schema, "migrate", "--sql")}\`, and run it with create or replace function.`
       : `The migrations make it "${short(definition)}". Put it back.`,
   );
 }

@@ -1,3 +1,4 @@
+import { command } from "../../model/command.ts";
 import { formatMs } from "../../model/duration.ts";
 import { unserved, type Unserved } from "../../sql/kinds.ts";
 import type { Check } from "../check.ts";
@@ -10,16 +11,16 @@ const waitedMs = 10_000;
 export const kinds: Check = {
   name: "kinds",
   needsSchema: true,
-  look: async ({ session }) => kindsRule(await unserved(session, waitedMs), Date.now()),
+  look: async ({ session, schema }) => kindsRule(await unserved(session, waitedMs), Date.now(), schema),
 };
 
-export function kindsRule(found: readonly Unserved[], now: number): Seen {
+export function kindsRule(found: readonly Unserved[], now: number, schema: string): Seen {
   const findings = found.map(({ kind, queue, oldest }) =>
     error(
       "Jobs wait, and no worker serves their kind",
       `kind ${kind} in queue ${queue}, the oldest for ${formatMs(Math.max(0, now - oldest.getTime()))}`,
       `Start a worker with a handler for ${kind} and a pool with queue ${queue}; or end them: ` +
-        `npx stint jobs list --state ready --kind ${kind}, and npx stint jobs cancel <id>.`,
+        `\`${command(schema, "jobs", "cancel", "--state", "ready", "--kind", kind, "--queue", queue, "--reason", "…")}\`.`,
     ),
   );
   return {

@@ -1,3 +1,4 @@
+import { quoteName } from "../../db/quote.ts";
 import { supplies, type Supply } from "../../sql/doctor/tables.ts";
 import type { Check } from "../check.ts";
 import { error, warning, type Seen } from "../finding.ts";
@@ -17,7 +18,7 @@ export function numbersRule(found: readonly Supply[], schema: string): Seen {
     const fix =
       sequence === undefined
         ? "Let vacuum reach every old row: end what the check horizon names, then run: vacuum (freeze); in this database."
-        : `Restart it once its old numbers are gone: alter sequence "${schema}"."${sequence}" restart;`;
+        : `Restart it once its old numbers are gone: alter sequence ${quoteName(schema, sequence)} restart;`;
     return [
       (share > 0.8 ? error : warning)(
         "Numbers run out",

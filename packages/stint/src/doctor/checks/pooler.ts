@@ -75,7 +75,15 @@ export function poolerRule(
       error(
         "Prepared statements get lost between transactions",
         "a pooler in transaction mode gives each transaction another connection of the server",
-        "Pass prepare: false to createStint, or let the pooler carry them (PgBouncer 1.21+: max_prepared_statements = 200).",
+        "Pass prepare: false to createStint.",
+      ),
+    );
+  if (moves && keepsPrepared && uses.prepare)
+    findings.push(
+      warning(
+        "What Stint sets for its sessions reaches others who share the connections",
+        "a pooler in transaction mode carries prepared statements, but no settings of a session (such as its isolation level)",
+        "Pass prepare: false to createStint: nothing is set then.",
       ),
     );
   if (!heard && uses.notify)

@@ -18,19 +18,7 @@ export type WrongTally = { queue: string; kind: string; priority: number; tallie
 const selectWrong = statement(
   "doctor-tallies",
   `
-  with counted as (
-    select
-      queue, kind, priority,
-      count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'ready') as ready,
-      count(*) filter (where state = 'running') as running, count(*) filter (where state = 'retrying') as retrying,
-      count(*) filter (where state = 'parked') as parked, count(*) filter (where state = 'dead') as dead
-    from (
-      select queue, kind, priority, state from stint.job
-      union all
-      select queue, kind, priority, state from stint.history where state = 'dead'
-    ) jobs
-    group by queue, kind, priority
-  ), both_sides as (
+  with both_sides as (
     select
       queue, kind, priority,
       format('%s scheduled, %s ready, %s running, %s retrying, %s parked, %s dead', coalesce(d.scheduled, 0), coalesce(d.ready, 0),
@@ -38,7 +26,7 @@ const selectWrong = statement(
       format('%s scheduled, %s ready, %s running, %s retrying, %s parked, %s dead', coalesce(c.scheduled, 0), coalesce(c.ready, 0),
         coalesce(c.running, 0), coalesce(c.retrying, 0), coalesce(c.parked, 0), coalesce(c.dead, 0)) as counted
     from stint.depth d
-    full join counted c using (queue, kind, priority)
+    full join stint.counted c using (queue, kind, priority)
   )
   select queue, kind, priority, tallied, counted
   from both_sides

@@ -1,5 +1,6 @@
 import type { Run } from "../../db/db.ts";
 import { statement } from "../../db/statement.ts";
+import { isHeard } from "../workers.ts";
 
 export type WorkerFacts = {
   id: string;
@@ -14,13 +15,12 @@ export type WorkerFacts = {
   holds: boolean;
 };
 
-// A worker says that it lives every 25 s.
 const selectWorkers = statement(
   "doctor-workers",
   `
   select
     w.id, w.host, w.pid, w.version, array(select jsonb_object_keys(w.pools)) as queues,
-    not w.asleep and w.seen_at < clock_timestamp() - interval '1 minute' as silent,
+    not ${isHeard} as silent,
     (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
     exists (select from stint.job j where j.state = 'running' and j.worker = w.id) as holds
   from stint.worker w

@@ -1,0 +1,85 @@
+import type { Row, Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import { commonIn, fingerprintOf, readable, whyDied } from "./fingerprint.ts";
+
+/** Dead jobs of one kind that died of the same thing. */
+export type DeadGroup = {
+  readonly kind: string;
+  /** Stands for the group, as a filter. */
+  readonly fingerprint: string;
+  /** What they died of; `…` stands for what differs between them. */
+  readonly error: string;
+  readonly count: number;
+  /** When the last and the first of them died. */
+  readonly newest: Date;
+  readonly oldest: Date;
+  /** The id of the newest. */
+  readonly example: string;
+};
+
+export type GroupedDead = {
+  readonly groups: readonly DeadGroup[];
+  /** Of those looked at, the ones of the kind and queue that were asked for. */
+  readonly matched: number;
+  readonly lookedAt: number;
+};
+
+// Newest first by the index of when they died, whatever the statistics say: to sort a million dead would take seconds. Those with the
+// very same reason are put together before what differs in it is taken out, which is what takes the time.
+const groupDead = statement(
+  "dead-groups",
+  `
+  with looked as materialized (
+    select w.id, w.kind, w.queue, w.finished_at, ${whyDied} as why
+    from stint.history w
+    where w.state = 'dead' and w.finished_at <= stint.by_index((select 'infinity'::timestamptz))
+    order by w.finished_at desc
+    limit $3::integer
+  ), reasons as materialized (
+    select
+      kind, ${commonIn("why")} as common, count(*) as count, max(finished_at) as newest, min(finished_at) as oldest,
+      (array_agg(id order by finished_at desc, id desc))[1] as example
+    from looked
+    where ($1::text is null or kind = $1) and ($2::text is null or queue = $2)
+    group by kind, why
+  ), groups as (
+    select
+      kind, common, sum(count)::integer as count, max(newest) as newest, min(oldest) as oldest,
+      (array_agg(example order by newest desc, example desc))[1] as example
+    from reasons
+    group by kind, common
+    order by count desc, newest desc, kind, common
+    limit $4::integer
+  )
+  select
+    (select count(*) from looked)::integer as looked_at, (select coalesce(sum(count), 0) from reasons)::integer as matched,
+    g.kind, g.count, g.newest, g.oldest, g.example, ${readable("g.common")} as error, ${fingerprintOf("g.kind", "g.common")} as fingerprint
+  from (select) one
+  left join groups g on true
+  order by g.count desc, g.newest desc, g.kind, g.common`,
+);
+
+/** What the newest `most` dead jobs died of, the largest groups first. */
+export async function deadGroups(
+  db: Run,
+  input: { kind: string | null; queue: string | null; most: number; groups: number },
+): Promise<GroupedDead> {
+  const rows = await db.run(groupDead, [input.kind, input.queue, input.most, input.groups]);
+  return {
+    groups: rows.filter((row) => row["kind"] !== null).map(toGroup),
+    matched: rows[0]?.["matched"] as number,
+    lookedAt: rows[0]?.["looked_at"] as number,
+  };
+}
+
+function toGroup(row: Row): DeadGroup {
+  return {
+    kind: row["kind"] as string,
+    fingerprint: row["fingerprint"] as string,
+    error: row["error"] as string,
+    count: row["count"] as number,
+    newest: row["newest"] as Date,
+    oldest: row["oldest"] as Date,
+    example: row["example"] as string,
+  };
+}

@@ -1,0 +1,67 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+
+export type WaitingTenant = { readonly tenant: string; readonly ready: number };
+
+export type LinedUp = {
+  readonly tenants: readonly WaitingTenant[];
+  readonly lookedAt: number;
+  /** Whether all that is ready was looked at. */
+  readonly all: boolean;
+};
+
+/** More queues than this are not looked into. */
+const mostQueues = 1_000;
+
+// By the index that claims go by, which has the queue first: so each queue gets its share of the look. Else the first of them would
+// take all of it.
+const selectWaiting = statement(
+  "waiting-tenants",
+  `
+  with recursive names (queue) as (
+    (select queue from stint.job where state = 'ready' order by queue limit 1)
+    union all
+    select (select j.queue from stint.job j where j.state = 'ready' and j.queue > q.queue order by j.queue limit 1)
+    from names q
+    where q.queue is not null
+  ), queues as materialized (
+    select queue from names where queue is not null limit ${mostQueues}
+  ), share as materialized (
+    select greatest(1, $1::integer / greatest(1, count(*)))::integer as jobs, count(*) as queues from queues
+  ), looked as materialized (
+    select q.queue, next.tenant
+    from queues q
+    cross join lateral (
+      select j.tenant
+      from stint.job j
+      where j.state = 'ready' and j.queue = stint.by_index(q.queue)
+      order by j.priority, j.run_at, j.id
+      limit (select jobs from share)
+    ) next
+  ), tenants as (
+    select tenant, count(*)::integer as ready
+    from looked
+    where tenant is not null
+    group by tenant
+    order by 2 desc, 1
+    limit $2::integer
+  )
+  select
+    (select count(*) from looked)::integer as looked_at,
+    (select queues from share) < ${mostQueues}
+      and not exists (select from looked group by queue having count(*) >= (select jobs from share)) as is_all,
+    (select coalesce(jsonb_agg(to_jsonb(t) order by t.ready desc, t.tenant), '[]') from tenants t) as tenants`,
+);
+
+/** Whose jobs are next: among the first ready jobs of each queue, `most` in all. */
+export async function waitingTenants(
+  db: Run,
+  { most, tenants }: { most: number; tenants: number },
+): Promise<LinedUp> {
+  const [row] = await db.run(selectWaiting, [most, tenants]);
+  return {
+    tenants: row?.["tenants"] as WaitingTenant[],
+    lookedAt: row?.["looked_at"] as number,
+    all: row?.["is_all"] as boolean,
+  };
+}
