@@ -1,61 +1,78 @@
 import type { Actor } from "../actor/spawn.ts";
+import type { Told } from "../actor/tasks/stint.ts";
 import { nowMs } from "../core/clock.ts";
 import { untilDrained } from "../core/drained.ts";
 import { defineScenario, type Bench, type Variant } from "../core/scenario.ts";
 import { median } from "../core/stats.ts";
 
-const sides = ["unwatched", "watched", "traced"] as const;
-type Side = (typeof sides)[number];
+/** Every way of being seen. Jobs of those that are traced carry the traces of their enqueues, sampled by the same share. */
+const sides = {
+  unwatched: undefined,
+  watched: undefined,
+  "metrics, produced": { metrics: "produced" },
+  "metrics, metered": { metrics: "metered" },
+  "traced, none sampled": { metrics: "produced", sampled: 0 },
+  "traced, 10 % sampled": { metrics: "produced", sampled: 0.1 },
+  traced: { metrics: "produced", sampled: 1 },
+} as const satisfies Record<string, Told | undefined>;
+type Side = keyof typeof sides;
+const names = Object.keys(sides) as Side[];
+
 const scrapeEveryMs = 5_000;
 
 export const eyes = defineScenario<Variant>({
   name: "eyes",
-  what: "jobs/s of one process, unwatched; with the dashboard open and scraped every 5 s; with tracing and metrics on",
-  deadlineSeconds: 300,
+  what: "jobs/s and processor time per job of one process: unwatched; with the dashboard open and scraped every 5 s; with metrics; with traces",
+  deadlineSeconds: 900,
   variants: () => [{ name: "1 process" }],
   includes: ({ system, config }) => system === "stint" && config === "default",
   measure: async (bench, { quick }) => {
     const keeper = await bench.spawn();
     const count = quick ? 40_000 : 250_000;
-    const rates = new Map<Side, number[]>(sides.map((side) => [side, []]));
+    const drained = new Map<Side, Drained[]>(names.map((side) => [side, []]));
     // There and back, so that a machine that grows slower or quicker meets all of them alike.
-    const turn = [...sides, ...sides.toReversed()];
-    for (const side of quick ? sides : [...turn, ...turn])
-      rates.get(side)?.push(await slice({ bench, keeper, side, count }));
-    const rateOf = (side: Side): number => median(rates.get(side) ?? []);
+    const turn = [...names, ...names.toReversed()];
+    for (const side of quick ? names : [...turn, ...turn])
+      drained.get(side)?.push(await slice({ bench, keeper, side, count }));
+    const of = (side: Side, figure: keyof Drained): number =>
+      median((drained.get(side) ?? []).map((each) => each[figure]));
+    const share = (side: Side): number => (100 * of(side, "rate")) / of("unwatched", "rate");
     return [
-      ...sides.map((side) => ({ suffix: side, unit: "jobs/s", value: rateOf(side) })),
-      {
-        suffix: "watched against unwatched",
-        unit: "%",
-        value: (100 * rateOf("watched")) / rateOf("unwatched"),
-      },
-      {
-        suffix: "traced against unwatched",
-        unit: "%",
-        value: (100 * rateOf("traced")) / rateOf("unwatched"),
-      },
+      ...names.map((side) => ({ suffix: side, unit: "jobs/s", value: of(side, "rate") })),
+      ...names.map((side) => ({ suffix: side, unit: "µs/job", value: of(side, "cpuUs") })),
+      ...names
+        .filter((side) => side !== "unwatched")
+        .map((side) => ({ suffix: `${side} against unwatched`, unit: "%", value: share(side) })),
     ];
   },
 });
 
+/** `cpuUs`: what the worker's process used, per job. */
+type Drained = { readonly rate: number; readonly cpuUs: number };
 type Slice = { bench: Bench; keeper: Actor; side: Side; count: number };
 
-async function slice({ bench, keeper, side, count }: Slice): Promise<number> {
+async function slice({ bench, keeper, side, count }: Slice): Promise<Drained> {
+  const told: Told | undefined = sides[side];
   await keeper.call("prepare");
-  await keeper.call("fill", { count });
+  if (told?.sampled === undefined) await keeper.call("fill", { count });
+  else await keeper.call("stintFill", { count, sampled: told.sampled });
   const worker = await bench.spawn();
   const watcher = side === "watched" ? await bench.spawn() : undefined;
   await watcher?.call("watch", { everyMs: scrapeEveryMs });
 
+  const before = await worker.call("usage");
   const begunMs = nowMs();
-  const started = worker.call("stintWork", { traced: side === "traced" });
+  const started = worker.call("stintWork", told === undefined ? {} : { telemetry: told });
   const [{ atMs }] = await Promise.all([untilDrained(keeper, [worker], count), started]);
+  const after = await worker.call("usage");
   if (watcher !== undefined) {
     const { answers } = await watcher.call("unwatch");
     if (answers === 0) bench.note("the watcher was not answered");
     await watcher.kill();
   }
   await worker.kill();
-  return (count * 1000) / (atMs - begunMs);
+  return {
+    rate: (count * 1000) / (atMs - begunMs),
+    cpuUs: (1000 * (after.cpuMs - before.cpuMs)) / count,
+  };
 }

@@ -2,7 +2,7 @@ import { enqueue, enqueueBulk, enqueueInTransaction } from "./closed-loop.ts";
 import { foreignLoad } from "./foreign.ts";
 import { mixedArrivals } from "./mixed.ts";
 import { openLoop, paced } from "./open-loop.ts";
-import { stintOpenLoop, stintStarts, stintWork } from "./stint.ts";
+import { stintFill, stintOpenLoop, stintStarts, stintWork } from "./stint.ts";
 import { fill, pending, prepare } from "./store.ts";
 import { topUp } from "./top-up.ts";
 import { unwatch, watch } from "./watch.ts";
@@ -29,6 +29,7 @@ export const tasks = {
   stintWork,
   stintStarts,
   stintOpenLoop,
+  stintFill,
   watch,
   unwatch,
 };

@@ -1,8 +1,10 @@
 /** Stint with options that its adapter does not set, for scenarios about Stint alone. */
+import { randomBytes } from "node:crypto";
 import type { StintOptions, WorkerOptions } from "stint";
 import { nowMs } from "../../core/clock.ts";
 import type { Client, Payload } from "../../core/types.ts";
 import type { Context } from "../context.ts";
+import { makePayload } from "../payload.ts";
 import { openLoop, type Sent } from "./open-loop.ts";
 
 type Wake = Pick<StintOptions, "wake">;
@@ -16,8 +18,11 @@ export type StintWork = Wake & {
   /** Handlers stay in the middle of their job. */
   holds?: boolean;
   /** With spans and metrics, kept by an SDK that exports nothing. */
-  traced?: boolean;
+  telemetry?: Told;
 };
+
+/** Traces of this share of the jobs that carry none, and of those that carry one as it says; metrics as they come, or added up by Stint. */
+export type Told = { sampled?: number; metrics?: "metered" | "produced" };
 
 /** One start of the handler: the payload's number and time, which attempt, and when it was. */
 export type Start = readonly [n: number, at: number, attempt: number, startedMs: number];
@@ -27,14 +32,14 @@ const starts: Start[] = [];
 /** Start a worker with these options. */
 export async function stintWork(
   { stores, runs }: Context,
-  { wake, holds = false, backoff, traced = false, ...options }: StintWork,
+  { wake, holds = false, backoff, telemetry, ...options }: StintWork,
 ): Promise<void> {
   const { createStint, defineJob, handle, silentLogger, steps, typed } = await import("stint");
   const stint = createStint({
     database: stores.postgres,
     logger: silentLogger,
     ...(wake === undefined ? {} : { wake }),
-    ...(traced ? { telemetry: await tracing() } : {}),
+    ...(telemetry === undefined ? {} : { telemetry: await telling(telemetry) }),
   });
   const noop = defineJob("noop", { payload: typed<Payload>() });
   const input: WorkerOptions = {
@@ -54,18 +59,22 @@ export async function stintWork(
 }
 
 /** Spans are made, sampled and ended as in production; where they would be sent is nobody's cost but the exporter's. */
-async function tracing(): Promise<NonNullable<StintOptions["telemetry"]>> {
-  const { NodeTracerProvider, BatchSpanProcessor } = await import("@opentelemetry/sdk-trace-node");
+async function telling({ sampled, metrics: wanted }: Told): Promise<NonNullable<StintOptions["telemetry"]>> {
+  const { NodeTracerProvider, BatchSpanProcessor, ParentBasedSampler, TraceIdRatioBasedSampler } =
+    await import("@opentelemetry/sdk-trace-node");
   const { MeterProvider, PeriodicExportingMetricReader, AggregationTemporality } =
     await import("@opentelemetry/sdk-metrics");
   const { metrics } = await import("@opentelemetry/api");
-  const { openTelemetry } = await import("stint/opentelemetry");
+  const { metricProducer, openTelemetry } = await import("stint/opentelemetry");
   const done = { code: 0 };
-  new NodeTracerProvider({
-    spanProcessors: [
-      new BatchSpanProcessor({ export: (_, answer) => answer(done), shutdown: async () => undefined }),
-    ],
-  }).register();
+  if (sampled !== undefined)
+    new NodeTracerProvider({
+      sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(sampled) }),
+      spanProcessors: [
+        new BatchSpanProcessor({ export: (_, answer) => answer(done), shutdown: async () => undefined }),
+      ],
+    }).register();
+  const producer = metricProducer();
   const reader = new PeriodicExportingMetricReader({
     exporter: {
       export: (_, answer) => answer(done),
@@ -74,10 +83,35 @@ async function tracing(): Promise<NonNullable<StintOptions["telemetry"]>> {
       selectAggregationTemporality: () => AggregationTemporality.CUMULATIVE,
     },
     exportIntervalMillis: 5_000,
+    metricProducers: [producer],
   });
   metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }));
-  return openTelemetry();
+  return openTelemetry({
+    traces: sampled !== undefined,
+    metrics: wanted === "produced" ? producer : wanted === "metered",
+  });
 }
+
+/** Ready jobs, each carrying the trace of an enqueue of its own, this share of which was sampled. */
+export async function stintFill(
+  { stores }: Context,
+  { count, sampled }: { count: number; sampled: number },
+): Promise<void> {
+  const { createStint, defineJob, entry, silentLogger, typed } = await import("stint");
+  const stint = createStint({ database: stores.postgres, logger: silentLogger });
+  const noop = defineJob("noop", { payload: typed<Payload>() });
+  for (let sent = 0; sent < count; sent += filledAtOnce) {
+    const jobs = Array.from({ length: Math.min(filledAtOnce, count - sent) }, (_, n) => {
+      const flags = Math.random() < sampled ? "01" : "00";
+      const traceparent = `00-${randomBytes(16).toString("hex")}-${randomBytes(8).toString("hex")}-${flags}`;
+      return entry(noop, makePayload(sent + n), { meta: { trace: { traceparent } } });
+    });
+    await stint.enqueueMany(jobs);
+  }
+  await stint.close();
+}
+
+const filledAtOnce = 1_000;
 
 /** What the handlers of `stintWork` saw, from the given start on. */
 export async function stintStarts(

@@ -1,2 +1,3 @@
 /** For `createStint({ telemetry })`. Needs the optional package `@opentelemetry/api`, and is the only module that loads it. */
-export { openTelemetry, type OpenTelemetryOptions } from "./signals/tracing.ts";
+export { metricProducer, type MetricProducer } from "./signals/opentelemetry/metric-producer.ts";
+export { openTelemetry, type OpenTelemetryOptions } from "./signals/opentelemetry/telemetry.ts";

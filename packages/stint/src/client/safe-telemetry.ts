@@ -1,12 +1,7 @@
-import type { AttemptTrace, Telemetry } from "../model/telemetry.ts";
+import type { AttemptEnd, AttemptTrace, SettledAttempt, Telemetry } from "../model/telemetry.ts";
 
 /** The same telemetry, unable to do harm: whatever it throws is told, and the job goes on as if there were none. */
 export function safeTelemetry(telemetry: Telemetry, onError: (error: unknown) => void): Telemetry {
-  const attempt = (trace: AttemptTrace): AttemptTrace => ({
-    traceId: trace.traceId,
-    run: (work) => callOnce(work, (once) => trace.run(once), onError),
-    ended: (end) => attempted(() => trace.ended(end), onError),
-  });
   return {
     async enqueue(jobs, send) {
       let sent: ReturnType<typeof send> | undefined;
@@ -23,31 +18,76 @@ export function safeTelemetry(telemetry: Telemetry, onError: (error: unknown) =>
       return await send(undefined);
     },
     claimed: (jobs, tookMs, worker) => attempted(() => telemetry.claimed(jobs, tookMs, worker), onError),
-    attempt: (job, worker) => attempted(() => attempt(telemetry.attempt(job, worker)), onError) ?? untraced,
-    quietly: (work) => callOnce(work, (once) => telemetry.quietly(once), onError),
+    attempt: (job, worker) => {
+      try {
+        return new SafeAttempt(telemetry.attempt(job, worker), onError);
+      } catch (error) {
+        onError(error);
+        return untraced;
+      }
+    },
+    settled: (attempts, tookMs, worker) =>
+      attempted(() => telemetry.settled?.(attempts.map(asTraced), tookMs, worker), onError),
+    quietly: (work) => callOnce(work, { run: (once) => telemetry.quietly(once) }, onError),
   };
+}
+
+/** Thousands a second are made, so it makes no function for each. */
+class SafeAttempt implements AttemptTrace {
+  readonly traceId: string | undefined;
+  readonly trace: AttemptTrace;
+  readonly #onError: (error: unknown) => void;
+
+  constructor(trace: AttemptTrace, onError: (error: unknown) => void) {
+    this.traceId = trace.traceId;
+    this.trace = trace;
+    this.#onError = onError;
+  }
+
+  run<T>(work: () => T): T {
+    return callOnce(work, this.trace, this.#onError);
+  }
+
+  ended(end: AttemptEnd): string | undefined {
+    try {
+      const first: unknown = this.trace.ended(end);
+      return typeof first === "string" ? first : undefined;
+    } catch (error) {
+      this.#onError(error);
+      return undefined;
+    }
+  }
+}
+
+/** The attempt as the telemetry itself made it. */
+function asTraced({ job, trace }: SettledAttempt): SettledAttempt {
+  return { job, trace: trace instanceof SafeAttempt ? trace.trace : trace };
 }
 
 const untraced: AttemptTrace = { traceId: undefined, run: (work) => work(), ended: () => undefined };
 
 /** What `around` does besides the work may fail; the work is done once, and its own failure is the caller's. */
-function callOnce<T>(work: () => T, around: (once: () => T) => T, onError: (error: unknown) => void): T {
-  let done: { value: T } | undefined;
+function callOnce<T>(work: () => T, around: Around, onError: (error: unknown) => void): T {
   let began = false;
+  let done = false;
+  let value: T | undefined;
   try {
-    around(() => {
+    around.run(() => {
       // Done twice, a job would run twice.
-      if (done !== undefined) return done.value;
+      if (done) return value;
       began = true;
-      done = { value: work() };
-      return done.value;
+      value = work();
+      done = true;
+      return value;
     });
   } catch (error) {
-    if (began && done === undefined) throw error;
+    if (began && !done) throw error;
     onError(error);
   }
-  return done === undefined ? work() : done.value;
+  return done ? (value as T) : work();
 }
+
+type Around = { run<T>(work: () => T): T };
 
 function attempted<T>(call: () => T, onError: (error: unknown) => void): T | undefined {
   try {

@@ -7,17 +7,22 @@ import {
   type Stats,
 } from "../inspect/types.ts";
 import { renderReadings } from "./prometheus.ts";
-import type { Reading, Sample } from "./reading.ts";
+import type { Pairs, Reading, Sample } from "./reading.ts";
 import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts";
 
 /**
  * The metrics of the whole installation, as Prometheus reads them. Serve them in one place only: every replica that told
- * them would be added to the others, and the depth would be multiplied.
+ * them would be added to the others, and the depth would be multiplied. Give it the same inspector each time: of more pairs of
+ * queue and kind than are told apart, the counters go on with those they began with.
  */
 export async function renderMetrics(inspector: Pick<Inspector, "health" | "stats">): Promise<string> {
   const [health, stats] = await Promise.all([inspector.health(), inspector.stats()]);
-  return renderReadings(databaseReadings(health, stats));
+  const pairs = enqueuedPairs.get(inspector) ?? new Set();
+  enqueuedPairs.set(inspector, pairs);
+  return renderReadings(databaseReadings(health, stats), new Map([[metric.enqueued, pairs]]));
 }
+// The database tells them by name. A new name would push the last one that is told apart into `other`, which would jump.
+const enqueuedPairs = new WeakMap<object, Pairs>();
 
 export function databaseReadings(health: Health, stats: Stats): Reading[] {
   const { queues } = health;
@@ -26,6 +31,10 @@ export function databaseReadings(health: Health, stats: Stats): Reading[] {
     samples: queues.flatMap((queue) => inSeconds({ queue: queue.queue }, of(queue))),
   });
   return [
+    {
+      metric: metric.enqueued,
+      samples: stats.arrivals.map(({ queue, kind, count }) => ({ labels: { queue, kind }, value: count })),
+    },
     { metric: metric.jobs, samples: depths(stats) },
     seconds(metric.oldestReady, ({ oldestReadyMs }) => oldestReadyMs ?? 0),
     seconds(metric.target, ({ targetMs }) => targetMs),

@@ -1,4 +1,4 @@
-import { maxBy, quantile, rate, select, sumBy } from "./promql.ts";
+import { maxBy, mean, quantile, rate, select, sumBy } from "./promql.ts";
 import { databaseMetrics as database, processMetrics as own, type MetricDefinition } from "./registry.ts";
 
 type Target = { readonly expr: string; readonly legend: string };
@@ -77,6 +77,11 @@ const rows: readonly Row[] = [
   {
     title: "What is done",
     charts: [
+      {
+        title: "Enqueued",
+        unit: "ops",
+        targets: [{ expr: maxBy(byKind, rate(database.enqueued, ofKind)), legend: "{{queue}} {{kind}}" }],
+      },
       { title: "Claimed", unit: "ops", targets: [perSecond(own.claimed)] },
       { title: "Succeeded", unit: "ops", targets: [perSecond(own.completed)] },
       { title: "Failed attempts", unit: "ops", targets: [perSecond(own.failed), perSecond(own.timedOut)] },
@@ -87,9 +92,10 @@ const rows: readonly Row[] = [
         unit: "short",
         targets: [
           {
-            expr: `${sumBy(byKind, rate(own.attemptsOfCompleted, ofKind))} / ${sumBy(byKind, rate(own.completed, ofKind))}`,
+            expr: mean(own.attemptsPerSuccess, byKind, ofKind),
             legend: "{{queue}} {{kind}}",
           },
+          { expr: quantile(0.99, own.attemptsPerSuccess, byKind, ofKind), legend: "{{queue}} {{kind}} p99" },
         ],
       },
       { title: "Share of retries", unit: "percentunit", targets: [perQueue(database.retries)] },

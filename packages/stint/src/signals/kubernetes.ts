@@ -9,18 +9,19 @@ export type KubernetesOptions = {
 /** What a stop may take beyond `drain` and `abort`: to record, to hand back and to say goodbye. */
 const stopMs = 4_000;
 
-/**
- * A Deployment for the worker. No autoscaler: a number of workers that takes age, limits and breakers into account is not
- * told by the database yet, and scaling by depth alone is worse than none.
- */
-export function deployment({ name, image, port, drainMs, abortMs }: KubernetesOptions): object {
-  const labels = { "app.kubernetes.io/name": name, "app.kubernetes.io/component": "stint-worker" };
+/** A Deployment for the worker. */
+export function deployment(
+  { name, image, port, drainMs, abortMs }: KubernetesOptions,
+  { scaled = false } = {},
+): object {
+  const labels = labelsOf(name);
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
     metadata: { name, labels },
     spec: {
-      replicas: 2,
+      // Said here, the number would be set back to it whenever the Deployment is applied.
+      ...(scaled ? {} : { replicas: 2 }),
       selector: { matchLabels: labels },
       template: {
         metadata: {
@@ -39,6 +40,63 @@ export function deployment({ name, image, port, drainMs, abortMs }: KubernetesOp
       },
     },
   };
+}
+
+export type ScalingOptions = KubernetesOptions & {
+  readonly most: number;
+  /** Tells how many workers are needed. */
+  readonly query: string;
+};
+
+/** The same, with as many workers as there is work: by KEDA, which must be installed in the cluster. */
+export function scaledDeployment(options: ScalingOptions): object {
+  const { name, most, query, drainMs } = options;
+  const metadata = { name, labels: labelsOf(name) };
+  const connection = { parameter: "connection", name, key: "database-url" };
+  const apiVersion = "keda.sh/v1alpha1";
+  return {
+    apiVersion: "v1",
+    kind: "List",
+    items: [
+      deployment(options, { scaled: true }),
+      { apiVersion, kind: "TriggerAuthentication", metadata, spec: { secretTargetRef: [connection] } },
+      {
+        apiVersion,
+        kind: "ScaledObject",
+        metadata,
+        spec: {
+          scaleTargetRef: { name },
+          pollingInterval: 15,
+          // Never none: somebody must make scheduled jobs ready when they are due, and take back what a dead worker left.
+          minReplicaCount: 1,
+          maxReplicaCount: most,
+          advanced: {
+            horizontalPodAutoscalerConfig: {
+              behavior: {
+                scaleDown: {
+                  // Every worker that goes drains first, and what it had to hand back begins again elsewhere.
+                  stabilizationWindowSeconds: Math.max(300, Math.ceil((2 * drainMs) / 1_000)),
+                  policies: [{ type: "Percent", value: 50, periodSeconds: 60 }],
+                },
+              },
+            },
+          },
+          triggers: [
+            {
+              type: "postgresql",
+              // The query answers with the number of workers itself, so each is worth one.
+              metadata: { query, targetQueryValue: "1", activationTargetQueryValue: "0" },
+              authenticationRef: { name },
+            },
+          ],
+        },
+      },
+    ],
+  };
+}
+
+function labelsOf(name: string): Record<string, string> {
+  return { "app.kubernetes.io/name": name, "app.kubernetes.io/component": "stint-worker" };
 }
 
 function container({ name, image, port }: Pick<KubernetesOptions, "name" | "image" | "port">): object {

@@ -1,3 +1,4 @@
+import { Attempts } from "./attempts.ts";
 import { Histogram } from "./histogram.ts";
 import { Tenants } from "./tenants.ts";
 
@@ -23,6 +24,8 @@ export type KindMeter = {
   slow: number;
   /** Attempts spent by the jobs that succeeded. */
   attemptsOfSucceeded: number;
+  /** How many of them each took. */
+  readonly attempts: Attempts;
   /** From when the job could have run to its claim. */
   readonly wait: Histogram;
   /** From the start of the handler to its end. */
@@ -54,6 +57,7 @@ export class Meter {
         leaseLost: 0,
         slow: 0,
         attemptsOfSucceeded: 0,
+        attempts: new Attempts(),
         wait: new Histogram(),
         run: new Histogram(),
       };

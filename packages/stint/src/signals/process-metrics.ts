@@ -41,7 +41,14 @@ export function processReadings(workers: readonly Metered[]): Reading[] {
   return [
     count(metric.claimed, ({ claimed }) => claimed),
     count(metric.completed, ({ succeeded }) => succeeded),
-    count(metric.attemptsOfCompleted, ({ attemptsOfSucceeded }) => attemptsOfSucceeded),
+    {
+      metric: metric.attemptsPerSuccess,
+      histograms: kinds.map((kind) => ({
+        labels: labelsOf(kind),
+        counts: kind.attempts.counts,
+        sum: kind.attemptsOfSucceeded,
+      })),
+    },
     count(metric.failed, ({ failed }) => failed),
     count(metric.timedOut, ({ timedOut }) => timedOut),
     count(metric.retried, ({ retried }) => retried),

@@ -1,29 +1,40 @@
 import { bounds } from "./histogram.ts";
-import { bounded, type HistogramSample, type Labels, type Reading } from "./reading.ts";
+import type { MetricDefinition } from "./registry.ts";
+import { bounded, type HistogramSample, type Labels, type Pairs, type Reading } from "./reading.ts";
 
 /** The text format, version 0.0.4, which everything that scrapes can read. */
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Write readings as Prometheus reads them. A metric that has nothing to say is left out. */
-export function renderReadings(readings: readonly Reading[]): string {
-  return readings.map((reading) => renderOne(bounded(reading))).join("");
+/**
+ * Write readings as Prometheus reads them. A metric that has nothing to say is left out.
+ * @param kept The pairs of queue and kind that a metric tells apart for good.
+ */
+export function renderReadings(
+  readings: readonly Reading[],
+  kept: ReadonlyMap<MetricDefinition, Pairs> = new Map(),
+): string {
+  return readings.map((reading) => renderOne(bounded(reading, kept.get(reading.metric)))).join("");
 }
 
 function renderOne(reading: Reading): string {
   const { metric } = reading;
   const lines =
     "histograms" in reading
-      ? reading.histograms.flatMap((sample) => histogramLines(metric.name, sample))
+      ? reading.histograms.flatMap((sample) => histogramLines(metric, sample))
       : reading.samples.map(({ labels, value }) => line(metric.name, labels, value));
   if (lines.length === 0) return "";
   const help = metric.help.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`);
   return [`# HELP ${metric.name} ${help}`, `# TYPE ${metric.name} ${metric.type}`, ...lines, ""].join("\n");
 }
 
-/** The same for every histogram, so they are written once. */
-const edges = [...bounds, Infinity].map(number);
+/** The same for every histogram of durations, so they are written once. */
+const durationEdges = [...bounds, Infinity].map(number);
 
-function histogramLines(name: string, { labels, counts, sum }: HistogramSample): string[] {
+function histogramLines(
+  { name, bounds: own }: MetricDefinition,
+  { labels, counts, sum }: HistogramSample,
+): string[] {
+  const edges = own === undefined ? durationEdges : [...own, Infinity].map(number);
   const pairs = pairsOf(labels);
   const open = `${name}_bucket{${pairs}${pairs === "" ? "" : ","}le="`;
   let total = 0;

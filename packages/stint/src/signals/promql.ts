@@ -37,6 +37,13 @@ export function quantile(
   return `histogram_quantile(${share}, ${sumBy([...by, "le"], buckets)})`;
 }
 
+/** The mean of what a histogram counted. */
+export function mean(histogram: MetricDefinition, by: readonly string[], match: Match): string {
+  const added = (series: "sum" | "count"): string =>
+    sumBy(by, `rate(${histogram.name}_${series}${braces(histogram, match)}[$__rate_interval])`);
+  return `${added("sum")} / ${added("count")}`;
+}
+
 function aggregate(operator: string, labels: readonly string[], expression: string): string {
   return labels.length === 0
     ? `${operator}(${expression})`

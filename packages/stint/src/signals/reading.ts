@@ -20,16 +20,25 @@ export type Reading =
 export const mostPairs = 200;
 export const other = "other";
 
-/** The same reading with every label set at most once, and those beyond the limit folded into `other`. */
-export function bounded(reading: Reading): Reading {
+/** The pairs that have been told apart, for whoever goes on with the same ones at the next reading. */
+export type Pairs = Set<string>;
+
+/**
+ * The same reading with every label set at most once, and those beyond the limit folded into `other`.
+ * @param pairs Of a counter: one that was told apart and is now in `other`, or the other way round, would seem to have begun anew.
+ */
+export function bounded(reading: Reading, pairs: Pairs = new Set()): Reading {
   const { metric } = reading;
-  if ("histograms" in reading) return { metric, histograms: fold(reading.histograms, addHistograms) };
+  if ("histograms" in reading) return { metric, histograms: fold(reading.histograms, addHistograms, pairs) };
   const add = metric.fold === "max" ? larger : sum;
-  return { metric, samples: fold(reading.samples, add) };
+  return { metric, samples: fold(reading.samples, add, pairs) };
 }
 
-function fold<One extends { labels: Labels }>(samples: readonly One[], add: (a: One, b: One) => One): One[] {
-  const pairs = new Set<string>();
+function fold<One extends { labels: Labels }>(
+  samples: readonly One[],
+  add: (a: One, b: One) => One,
+  pairs: Pairs,
+): One[] {
   const folded = new Map<string, One>();
   for (const sample of samples) {
     const own = isWithin(sample.labels, pairs) ? sample : { ...sample, labels: asOther(sample.labels) };
@@ -42,7 +51,7 @@ function fold<One extends { labels: Labels }>(samples: readonly One[], add: (a: 
 }
 
 /** Whether its queue and kind are among the first, which are told apart. */
-function isWithin({ queue, kind }: Labels, pairs: Set<string>): boolean {
+function isWithin({ queue, kind }: Labels, pairs: Pairs): boolean {
   if (queue === undefined && kind === undefined) return true;
   const pair = `${queue}\0${kind}`;
   if (!pairs.has(pair) && pairs.size < mostPairs) pairs.add(pair);

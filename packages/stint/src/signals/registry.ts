@@ -1,3 +1,5 @@
+import { attemptBounds } from "./attempts.ts";
+
 /** A metric that can be read somewhere. Dashboards and alerts are made from the same list, so their names cannot drift. */
 export type MetricDefinition = {
   readonly name: string;
@@ -9,6 +11,8 @@ export type MetricDefinition = {
   readonly source: "process" | "database";
   /** What the label values beyond the limit come to, together, as `other`. Default "sum". */
   readonly fold?: "sum" | "max";
+  /** Of a histogram, the upper bounds of its buckets. Default: those of durations. */
+  readonly bounds?: readonly number[];
 };
 
 const registered = new Map<string, MetricDefinition>();
@@ -67,11 +71,15 @@ function databaseGauge(gauge: Gauge): MetricDefinition {
 export const processMetrics = {
   claimed: counter("stint_jobs_claimed_total", "jobs", "Jobs claimed by this process."),
   completed: counter("stint_jobs_completed_total", "jobs", "Jobs that succeeded in this process."),
-  attemptsOfCompleted: counter(
-    "stint_attempts_of_completed_total",
-    "attempts",
-    "Attempts spent by the jobs that succeeded here; divided by stint_jobs_completed_total, the attempts per success.",
-  ),
+  attemptsPerSuccess: registerMetric({
+    name: "stint_attempts_per_success",
+    type: "histogram",
+    unit: "attempts",
+    help: "How many attempts the jobs took that succeeded in this process.",
+    labels: byKind,
+    source: "process",
+    bounds: attemptBounds,
+  }),
   failed: counter(
     "stint_jobs_failed_total",
     "attempts",
@@ -133,6 +141,14 @@ export const processMetrics = {
 
 /** What the database tells, once for the whole installation. */
 export const databaseMetrics = {
+  enqueued: registerMetric({
+    name: "stint_jobs_enqueued_total",
+    type: "counter",
+    unit: "jobs",
+    help: "Jobs that came, whoever enqueued or replayed them; begins at zero again where a name was long unused among more than a thousand.",
+    labels: byKind,
+    source: "database",
+  }),
   jobs: databaseGauge({
     name: "stint_jobs",
     unit: "jobs",

@@ -78,6 +78,11 @@ export class Attempt implements AttemptOfContext {
     this.#entry.held.over(this.#entry.index);
   }
 
+  /** Undefined where nothing is traced, and before it began. */
+  get trace(): AttemptTrace | undefined {
+    return this.#trace;
+  }
+
   get maxAttempts(): number {
     return this.#home.policyOf(this.job).maxAttempts;
   }
@@ -163,11 +168,12 @@ export class Attempt implements AttemptOfContext {
     if (this.#decided) return;
     this.#decided = true;
     this.#verdict = verdict;
-    this.#trace?.ended({
+    const first = this.#trace?.ended({
       outcome: verdict?.ending?.outcome ?? "succeeded",
       state: verdict?.state ?? "succeeded",
       error: verdict?.ending?.error,
     });
+    if (first !== undefined && verdict?.ends === false) this.#verdict = { ...verdict, first };
     this.#home.onVerdict(this, verdict !== undefined);
   }
 

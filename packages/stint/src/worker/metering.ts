@@ -36,6 +36,7 @@ export class Metering {
     if (outcome === "succeeded") {
       kind.succeeded += 1;
       kind.attemptsOfSucceeded += job.attempt;
+      kind.attempts.add(job.attempt);
       return;
     }
     if (outcome === "failed") kind.failed += 1;

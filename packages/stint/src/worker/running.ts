@@ -293,16 +293,14 @@ export class Running {
     else this.ended += 1;
     const ms = performance.now() - attempt.startedAt;
     const { fence, kind, key, attempt: number } = attempt.job;
-    const event = { id: fence.job, kind, key, attempt: number, outcome, state, ms };
+    const id = fence.job;
     const { traceId } = attempt;
-    // Most have neither: thousands a second pass here.
-    if (error === undefined && traceId === undefined) events.emit("settled", event);
-    else
-      events.emit("settled", {
-        ...event,
-        ...(traceId === undefined ? {} : { traceId }),
-        ...(error === undefined ? {} : { error }),
-      });
+    // Thousands a second pass here, nearly all without an error: an object spread into another would be the dearest part.
+    const event =
+      traceId === undefined
+        ? { id, kind, key, attempt: number, outcome, state, ms }
+        : { id, kind, key, attempt: number, outcome, state, ms, traceId };
+    events.emit("settled", error === undefined ? event : { ...event, error });
     this.#close(attempt);
   }
 

@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import { isPassing } from "../db/passing.ts";
 import { troubleOf } from "../db/sqlstate.ts";
 import { minimalFailure } from "../model/failure.ts";
+import type { SettledAttempt } from "../model/telemetry.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
@@ -13,7 +14,10 @@ import { withoutDetail, type Verdict } from "./verdict.ts";
 export type Settled = "settled" | "cancelled" | "lost";
 
 /** An attempt with its verdict. */
-export type Ended = { readonly verdict: Verdict };
+export type Ended = SettledAttempt & { readonly verdict: Verdict };
+
+/** Who is told of what went out in one batch, and how long that took. */
+export type OnSent = (ended: readonly Ended[], tookMs: number) => void;
 
 const largestBatch = 1_000;
 /** After fewer than these, others may gather for a moment. */
@@ -31,11 +35,13 @@ export class Settler {
   readonly #coalescer: Coalescer<Ended, Settled>;
   readonly #givenUp = new AbortController();
 
-  constructor(db: Db, logger: Logger) {
+  constructor(db: Db, logger: Logger, onSent?: OnSent) {
     this.#db = db;
     this.#logger = logger;
+    const send = (ended: readonly Ended[]): Promise<(Settled | Error)[]> =>
+      this.#send(ended.map(({ verdict }) => verdict));
     this.#coalescer = new Coalescer({
-      send: (ended) => this.#send(ended.map(({ verdict }) => verdict)),
+      send: onSent === undefined ? send : (ended) => timed(ended, send, onSent),
       maxBatch: largestBatch,
       weigh: ({ verdict }) => (verdict.ends ? (verdict.result?.length ?? 0) : 0),
       maxWeight: heaviestBatch,
@@ -147,6 +153,22 @@ export class Settler {
       })),
     );
   }
+}
+
+async function timed(
+  ended: readonly Ended[],
+  send: (ended: readonly Ended[]) => Promise<(Settled | Error)[]>,
+  onSent: OnSent,
+): Promise<(Settled | Error)[]> {
+  const sentAt = performance.now();
+  const answers = await send(ended);
+  const onRecord = ended.filter((_, index) => isOnRecord(answers[index]));
+  if (onRecord.length > 0) onSent(onRecord, performance.now() - sentAt);
+  return answers;
+}
+
+function isOnRecord(answer: Settled | Error | undefined): boolean {
+  return answer === "settled" || answer === "cancelled";
 }
 
 /** A success without a result: nothing but its fence has to be sent. */

@@ -11,7 +11,7 @@ import { toMs } from "../model/duration.ts";
 import { recordFailure, type Failure } from "../model/failure.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { isOutcome } from "../model/outcome.ts";
-import { clip } from "../runtime/text.ts";
+import { exhaustedReason, permanentReason } from "../model/reason.ts";
 import type { Finish, PutBack } from "../sql/settle.ts";
 
 /** How an attempt is to be recorded: the job ends, or goes back. */
@@ -57,17 +57,10 @@ export function threw(job: ClaimedJob, thrown: unknown, aborted: unknown, policy
   const ending = { outcome: timedOut ? ("timed-out" as const) : ("failed" as const), error };
 
   if (thrown instanceof PermanentError && !timedOut) {
-    return {
-      ends: true,
-      fence,
-      state: "dead",
-      result: null,
-      reason: `permanent error: ${headline(error)}`,
-      ending,
-    };
+    return { ends: true, fence, state: "dead", result: null, reason: permanentReason(error), ending };
   }
   if (job.attempt >= policy.maxAttempts) {
-    const reason = `failed ${job.attempt} of ${policy.maxAttempts} attempts: ${headline(error)}`;
+    const reason = exhaustedReason(error, job.attempt, policy.maxAttempts);
     return { ends: true, fence, state: "dead", result: null, reason, ending };
   }
   const backoffMs = nextDelayMs(policy.backoff, job.attempt, error, policy.random);
@@ -105,8 +98,4 @@ function retryAfterMs(error: RateLimitedError): number {
   } catch {
     return 0;
   }
-}
-
-function headline(error: Failure): string {
-  return clip(`${error.class}: ${error.message}`.replaceAll(/\s+/g, " "), 300);
 }

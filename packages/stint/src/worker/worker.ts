@@ -90,7 +90,12 @@ export class Worker {
     logEvents(this.#events, this.#logger);
 
     this.#slots = new Slots(options.pools, (job) => this.#isFragile(job));
-    this.#settler = new Settler(db, this.#logger);
+    const { telemetry } = home;
+    this.#settler = new Settler(
+      db,
+      this.#logger,
+      telemetry && ((ended, tookMs) => telemetry.settled?.(ended, tookMs, this.id)),
+    );
     this.#leases = new Leases({
       connection: home.connection,
       schema: db.schema,

@@ -20,7 +20,7 @@ type Read = (name: string, labels?: Record<string, string>) => number | undefine
 function reader(text: string): Read {
   const families = parse(text);
   return (name, labels = {}) => {
-    const base = name.replace(/_(?:count|sum)$/, "");
+    const base = name.replace(/_(?:bucket|count|sum)$/, "");
     const samples = (families.get(name) ?? families.get(base))?.samples ?? [];
     return samples.find(
       (sample) =>
@@ -53,7 +53,8 @@ test("what a process counts and what the database tells agree with what was done
   expect({
     claimed: own("stint_jobs_claimed_total", ofNote),
     completed: own("stint_jobs_completed_total", ofNote),
-    attempts: own("stint_attempts_of_completed_total", ofNote),
+    attempts: own("stint_attempts_per_success_sum", ofNote),
+    atOnce: own("stint_attempts_per_success_bucket", { ...ofNote, le: "1" }),
     failed: own("stint_jobs_failed_total", ofNote),
     dead: own("stint_jobs_dead_total", ofNote),
     retried: own("stint_jobs_retried_total", ofNote),
@@ -64,6 +65,7 @@ test("what a process counts and what the database tells agree with what was done
     claimed: 6,
     completed: 5,
     attempts: 5,
+    atOnce: 5,
     failed: 1,
     dead: 1,
     retried: 0,
@@ -80,9 +82,10 @@ test("what a process counts and what the database tells agree with what was done
       ready: database("stint_jobs", { ...ofNote, state: "ready" }),
       dead: database("stint_jobs", { ...ofNote, state: "dead" }),
       oldestReady: database("stint_oldest_ready_age_seconds", { queue: "notes" }),
+      enqueued: database("stint_jobs_enqueued_total", ofNote),
       workers: database("stint_workers"),
       serving: database("stint_queue_workers", { queue: "notes" }),
-    }).toEqual({ scheduled: 3, ready: 0, dead: 1, oldestReady: 0, workers: 1, serving: 1 });
+    }).toEqual({ scheduled: 3, ready: 0, dead: 1, oldestReady: 0, enqueued: 9, workers: 1, serving: 1 });
     expect(database("stint_oldest_dead_age_seconds", { queue: "notes" })).toBeGreaterThan(0);
   } finally {
     await inspector.close();

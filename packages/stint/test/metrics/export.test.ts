@@ -3,7 +3,17 @@ import { alertRules } from "#stint/signals/alerts.js";
 import { grafanaDashboard } from "#stint/signals/grafana.js";
 import { deployment } from "#stint/signals/kubernetes.js";
 import { metrics, type MetricDefinition } from "#stint/signals/registry.js";
+import { defineJob, entry, typed } from "#stint/index.js";
 import { answer, project, stint } from "../cli/support.ts";
+import { query } from "../support/database.ts";
+import { freshSchema } from "../support/fresh.ts";
+
+type Scaled = {
+  advanced: {
+    horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: number } } };
+  };
+  triggers: { metadata: { query: string } }[];
+};
 
 const byName = new Map(metrics().map((metric) => [metric.name, metric]));
 
@@ -135,6 +145,55 @@ describe("stint export", () => {
     expect(stdout).toContain("terminationGracePeriodSeconds: 134\n");
     expect(stdout).toContain("path: /livez\n");
     expect(stdout).toContain('value: "9000"\n');
+  });
+
+  test("k8s with --keda asks the database how many workers the pools of the config need", async () => {
+    const fresh = await freshSchema();
+    const pools = `{ default: 4, mail: { queues: ["a", "b"], slots: 2 } }`;
+    const cwd = await project({
+      "stint.config.ts": `import { defineJob, handle, typed } from "stint"; const note = defineJob("note", { payload: typed() });
+        export default { schema: "${fresh.schema}", worker: { pools: ${pools}, handlers: [handle(note, () => {})], drain: "10m" } };`,
+    });
+    const args = ["export", "k8s", "--keda", "--name", "jobs", "--target", "90s", "--most", "7", "--json"];
+    const { items } = answer(await stint(args, { cwd })) as {
+      items: { kind: string; spec: Record<string, never> }[];
+    };
+    expect(items.map(({ kind }) => kind)).toEqual(["Deployment", "TriggerAuthentication", "ScaledObject"]);
+    const [own, access, scaled] = items.map(({ spec }) => spec) as [object, object, Scaled];
+    expect(own).not.toHaveProperty("replicas");
+    expect(access).toEqual({
+      secretTargetRef: [{ parameter: "connection", name: "jobs", key: "database-url" }],
+    });
+    expect(scaled).toMatchObject({
+      scaleTargetRef: { name: "jobs" },
+      minReplicaCount: 1,
+      maxReplicaCount: 7,
+    });
+    expect(scaled.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds).toBe(
+      1_200,
+    );
+
+    // As the autoscaler does: the text as it stands, one row, one number.
+    const { query: text, ...rest } = scaled.triggers[0]!.metadata;
+    expect(rest).toEqual({ targetQueryValue: "1", activationTargetQueryValue: "0" });
+    expect(Object.values((await query(text))[0]!)).toEqual([0]);
+    await fresh
+      .client()
+      .enqueueMany(
+        Array.from({ length: 900 }, () =>
+          entry(defineJob("note", { queue: "a", payload: typed<object>() }), {}),
+        ),
+      );
+    // 900 jobs of a second each in 90 s are ten slots, and a worker has two for them.
+    expect(Object.values((await query(text))[0]!)).toEqual([5]);
+    expect((await stint(args.slice(0, -1), { cwd })).stdout).toContain("kind: ScaledObject\n");
+  });
+
+  test("k8s with --keda needs a config", async () => {
+    const cwd = await project({});
+    const { code, stderr } = await stint(["export", "k8s", "--keda"], { cwd });
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("needs to know the pools");
   });
 
   test("anything else is wrong usage", async () => {

@@ -38,6 +38,21 @@ describe("the text", () => {
     expect(samples.find(({ name }) => name.endsWith("_sum"))!.value).toBeCloseTo(7_201.0445);
   });
 
+  test("writes a histogram of attempts by bounds of its own", () => {
+    const meter = new Meter();
+    const kind = meter.of("default", "note");
+    for (const attempts of [1, 1, 2, 6, 30]) {
+      kind.attempts.add(attempts);
+      kind.attemptsOfSucceeded += attempts;
+    }
+    const text = renderProcessMetrics([{ meter, pools: [], state: "running" }]);
+    const { samples } = parse(text).get("stint_attempts_per_success")!;
+
+    const upTo = (le: string): number | undefined => samples.find(({ labels }) => labels["le"] === le)?.value;
+    expect(["1", "2", "5", "7", "25", "+Inf"].map(upTo)).toEqual([2, 3, 3, 4, 4, 5]);
+    expect(samples.find(({ name }) => name.endsWith("_sum"))!.value).toBe(40);
+  });
+
   test("leaves out what has nothing to say", () => {
     expect(renderReadings([{ metric: jobs, samples: [] }])).toBe("");
   });
@@ -89,6 +104,31 @@ describe("labels are bounded", () => {
     expect(run.find(({ name, labels }) => name.endsWith("_count") && labels["kind"] === "other")!.value).toBe(
       50,
     );
+  });
+
+  test("a counter goes on with the names it told apart, whatever new ones come before them", async () => {
+    const named = (index: number): Stats["arrivals"][number] => ({
+      queue: "default",
+      kind: `kind-${String(index).padStart(3, "0")}`,
+      count: 1_000_000,
+    });
+    let arrivals = Array.from({ length: 200 }, (_each, index) => named(index));
+    const given = inspector({});
+    const one = {
+      health: async () => await given.health(),
+      stats: async () => ({ ...(await given.stats()), arrivals }),
+    };
+    const read = async (): Promise<Map<string | undefined, number>> => {
+      const { samples } = parse(await renderMetrics(one)).get("stint_jobs_enqueued_total")!;
+      return new Map(samples.map(({ labels, value }) => [labels["kind"], value]));
+    };
+    const before = await read();
+    expect(before.get("other")).toBeUndefined();
+    arrivals = [{ queue: "default", kind: "a-new-one", count: 1 }, ...arrivals];
+    const after = await read();
+
+    expect(after.get("other")).toBe(1);
+    for (const [kind, value] of before) expect(after.get(kind)).toBe(value);
   });
 
   test("of ages beyond the limit the largest counts, and not their sum", async () => {
@@ -193,6 +233,7 @@ test("the database's metrics are those of its health and depth", async () => {
   const read = (name: string): unknown[] =>
     families.get(name)!.samples.map(({ labels, value }) => Object.values<unknown>(labels).concat(value));
 
+  expect(read("stint_jobs_enqueued_total")).toEqual([["ocr", "scan", 12]]);
   expect(read("stint_jobs")).toContainEqual(["ocr", "scan", "ready", 7]);
   expect(read("stint_jobs")).toContainEqual(["ocr", "scan", "dead", 1]);
   expect(read("stint_oldest_ready_age_seconds")).toEqual([
@@ -245,6 +286,9 @@ function inspector(given: Partial<Health>): { health(): Promise<Health>; stats()
       ...given,
     }),
     stats: async () =>
-      ({ byKind: [{ kind: "scan", queue: "ocr", depth }] as Stats["byKind"] }) as Partial<Stats> as Stats,
+      ({
+        byKind: [{ kind: "scan", queue: "ocr", depth }],
+        arrivals: [{ kind: "scan", queue: "ocr", count: 12 }],
+      }) as Partial<Stats> as Stats,
   };
 }

@@ -293,7 +293,7 @@ test("metrics are counted and timed by the conventions' names", async () => {
         .get("messaging.client.operation.duration")!
         .dataPoints.map(({ attributes }) => attributes["messaging.operation.name"]),
     ),
-  ).toEqual(new Set(["enqueue", "claim"]));
+  ).toEqual(new Set(["enqueue", "claim", "settle"]));
 });
 
 test("logs about an attempt carry its job, key, kind, attempt and trace", async () => {

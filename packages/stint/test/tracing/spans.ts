@@ -1,13 +1,19 @@
 import { context, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-node";
-import type { ReadableSpan } from "@opentelemetry/sdk-trace-node";
+import {
+  InMemorySpanExporter,
+  NodeTracerProvider,
+  SimpleSpanProcessor,
+  type ReadableSpan,
+  type Sampler,
+} from "@opentelemetry/sdk-trace-node";
 import {
   AggregationTemporality,
   InMemoryMetricExporter,
   MeterProvider,
   PeriodicExportingMetricReader,
   type MetricData,
+  type MetricProducer,
 } from "@opentelemetry/sdk-metrics";
 import { openTelemetry } from "#stint/opentelemetry.js";
 import { until } from "../support/until.ts";
@@ -16,18 +22,19 @@ import { until } from "../support/until.ts";
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
 
 /** Telemetry whose spans and metrics a test can look at. */
-export function telemetry() {
+export function telemetry({ sampler }: { sampler?: Sampler } = {}) {
   const exporter = new InMemorySpanExporter();
-  const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
-  const metricExporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-  const reader = new PeriodicExportingMetricReader({
-    exporter: metricExporter,
-    exportIntervalMillis: 3_600_000,
+  const provider = new NodeTracerProvider({
+    spanProcessors: [new SimpleSpanProcessor(exporter)],
+    ...(sampler === undefined ? {} : { sampler }),
   });
-  const meterProvider = new MeterProvider({ readers: [reader] });
+  const { meterProvider, metrics } = collecting([]);
   const tracer = provider.getTracer("test");
   return {
     telemetry: openTelemetry({ tracerProvider: provider, meterProvider }),
+    tracerProvider: provider,
+    meterProvider,
+    metrics,
     spans: (): ReadableSpan[] => exporter.getFinishedSpans(),
     /** Waits for so many spans of this name. */
     async ended(name: string, count = 1): Promise<ReadableSpan[]> {
@@ -45,9 +52,22 @@ export function telemetry() {
       }
     },
     tracer,
-    async metrics(): Promise<Map<string, MetricData>> {
+  };
+}
+
+/** A meter provider whose metrics a test can look at, with those of these producers. */
+export function collecting(metricProducers: MetricProducer[]) {
+  const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+  const reader = new PeriodicExportingMetricReader({
+    exporter,
+    exportIntervalMillis: 3_600_000,
+    metricProducers,
+  });
+  return {
+    meterProvider: new MeterProvider({ readers: [reader] }),
+    metrics: async (): Promise<Map<string, MetricData>> => {
       await reader.forceFlush();
-      const [last] = metricExporter.getMetrics().slice(-1);
+      const [last] = exporter.getMetrics().slice(-1);
       const all = (last?.scopeMetrics ?? []).flatMap((scope) => scope.metrics);
       return new Map(all.map((metric) => [metric.descriptor.name, metric]));
     },

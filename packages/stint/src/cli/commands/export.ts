@@ -5,13 +5,23 @@ import { requireInteger } from "../../model/options.ts";
 import { toYaml } from "../../runtime/yaml.ts";
 import { alertRules } from "../../signals/alerts.ts";
 import { grafanaDashboard } from "../../signals/grafana.ts";
-import { deployment } from "../../signals/kubernetes.ts";
+import { deployment, scaledDeployment } from "../../signals/kubernetes.ts";
+import { workersNeededSql } from "../../sql/workers-needed.ts";
+import { resolveWorkerOptions, type Pool, type WorkerOptions } from "../../worker/options.ts";
+import { InvalidOptionError } from "../../errors.ts";
 import { examples, integer, runs } from "../command.ts";
 import type { Context } from "../context.ts";
 
 const things = ["grafana", "alerts", "k8s"] as const;
 
-type Flags = { name: string; image: string; healthPort: number };
+type Flags = {
+  name: string;
+  image: string;
+  healthPort: number;
+  keda?: boolean;
+  target: string;
+  most: number;
+};
 
 export function addExport(program: Command): void {
   const command = program
@@ -25,12 +35,16 @@ export function addExport(program: Command): void {
     .addArgument(new Argument("<what>", "what to print").choices(things))
     .option("--name <name>", "k8s: what the Deployment and its secret are called", "stint-worker")
     .option("--image <image>", "k8s: the image that holds your project", "your-registry/your-app:latest")
-    .option("--health-port <port>", "k8s: the port for probes and metrics", integer, 8080);
+    .option("--health-port <port>", "k8s: the port for probes and metrics", integer, 8080)
+    .option("--keda", "k8s: let KEDA run as many workers as there is work, by the pools of the config")
+    .option("--target <duration>", "k8s --keda: be done with what is ready within this time", "5m")
+    .option("--most <workers>", "k8s --keda: run so many at most", integer, 10);
   examples(
     command,
     "stint export grafana > grafana.json",
     "stint export alerts > stint.rules.yml",
     "stint export k8s --name jobs --image registry.example/app:1.4 | kubectl apply -f -",
+    "stint export k8s --keda --target 2m --most 20 > worker.yml",
   );
   runs<Flags>(command, async (context, { options, args: [what = ""] }) => {
     const value =
@@ -44,14 +58,34 @@ export function addExport(program: Command): void {
   });
 }
 
-async function forCluster(context: Context, { name, image, healthPort }: Flags): Promise<object> {
+async function forCluster(context: Context, flags: Flags): Promise<object> {
+  const { name, image, healthPort } = flags;
+  const config = await context.config();
   // How long it may take to stop is what the config says, if there is one.
-  const { drain = "20s", abort = "5s" } = (await context.config())?.worker ?? {};
-  return deployment({
+  const { drain = "20s", abort = "5s" } = config?.worker ?? {};
+  const options = {
     name: checkText(name, "--name", { max: 63 }),
     image: checkText(image, "--image"),
     port: requireInteger("--health-port", healthPort, { min: 1, max: 65_535 }),
     drainMs: toMs(drain, "worker.drain"),
     abortMs: toMs(abort, "worker.abort"),
+  };
+  if (flags.keda !== true) return deployment(options);
+  return scaledDeployment({
+    ...options,
+    most: requireInteger("--most", flags.most, { min: 1 }),
+    query: workersNeededSql(
+      poolsOf(config?.worker),
+      toMs(flags.target, "--target", { min: 1_000 }),
+      await context.schema(),
+    ),
   });
+}
+
+function poolsOf(worker: WorkerOptions | undefined): readonly Pool[] {
+  if (worker !== undefined) return resolveWorkerOptions(worker).pools;
+  throw new InvalidOptionError(
+    "--keda",
+    "needs to know the pools: run it where stint.config.ts is, with a worker in it",
+  );
 }

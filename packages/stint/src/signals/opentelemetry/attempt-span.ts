@@ -1,0 +1,148 @@
+import {
+  context,
+  INVALID_TRACEID,
+  ROOT_CONTEXT,
+  SpanStatusCode,
+  type Attributes,
+  type Context,
+  type Link,
+  type Span,
+  type SpanContext,
+  type Tracer,
+} from "@opentelemetry/api";
+import type { ClaimedJob } from "../../model/job.ts";
+import {
+  firstAttemptOf,
+  takesFirstAttempt,
+  type AttemptEnd,
+  type AttemptTrace,
+} from "../../model/telemetry.ts";
+import type { Instruments } from "./instruments.ts";
+import type { Place } from "./places.ts";
+import { names } from "./semconv.ts";
+import { contextWith, isSampled, read, written, type Creation } from "./trace-context.ts";
+
+/** For so long, after the sampler left out a job whose enqueue was not sampled, its like are left out without asking. */
+const silentMs = 1_000;
+
+export type AttemptHome = { readonly tracer: Tracer | undefined; readonly instruments: Instruments };
+
+/** One attempt: its span, if the sampler wants one, and its duration. Thousands a second are made, most of them sampled out. */
+export class AttemptSpan implements AttemptTrace {
+  readonly traceId: string | undefined;
+  /** What others point to; undefined where nothing is recorded. */
+  readonly recorded: SpanContext | undefined;
+  readonly #job: ClaimedJob;
+  readonly #place: Place;
+  readonly #instruments: Instruments;
+  readonly #startedAt = performance.now();
+  readonly #span: Span | undefined;
+  readonly #inside: Context;
+  #over = false;
+
+  constructor(
+    home: AttemptHome,
+    place: Place,
+    job: ClaimedJob,
+    creation: Creation | undefined,
+    worker: string,
+  ) {
+    this.#job = job;
+    this.#place = place;
+    this.#instruments = home.instruments;
+    const { tracer } = home;
+    // A job that runs at once is part of the trace it was enqueued in; one that runs later, or again, points to it.
+    const parent = creation !== undefined && job.run === 1 && !isForLater(job) ? creation : undefined;
+    if (tracer === undefined || isLeftOut(parent, place, this.#startedAt)) {
+      this.#inside = parent?.context ?? ROOT_CONTEXT;
+      this.traceId = parent?.span.traceId;
+      return;
+    }
+    const links = linksOf(job, parent === undefined ? creation : undefined);
+    const options = links === undefined ? place.options : { ...place.options, links };
+    const span = tracer.startSpan(place.name, options, parent?.context ?? ROOT_CONTEXT);
+    const spanContext = span.spanContext();
+    this.#inside = contextWith(span);
+    // Not `isSpanContextValid`, which searches both ids: an SDK makes valid ones, and without an SDK there is none.
+    this.traceId = spanContext.traceId === INVALID_TRACEID ? undefined : spanContext.traceId;
+    if (span.isRecording()) {
+      span.setAttributes(place.others);
+      span.setAttributes(attributesOf(job, worker));
+      this.#span = span;
+      this.recorded = spanContext;
+    } else if (parent?.sampled === false) place.silentUntil = this.#startedAt + silentMs;
+  }
+
+  run<T>(work: () => T): T {
+    return context.with(this.#inside, work);
+  }
+
+  ended(end: AttemptEnd): string | undefined {
+    if (this.#over) return undefined;
+    this.#over = true;
+    const { error } = end;
+    const attributes = error === undefined ? this.#place.attributes : this.#place.failed(error.class);
+    this.#instruments.processed(performance.now() - this.#startedAt, attributes);
+    const span = this.#span;
+    if (span === undefined) return undefined;
+    if (error !== undefined) markFailed(span, error);
+    span.setAttribute(names.outcome, end.outcome);
+    span.setAttribute(names.state, end.state);
+    span.end();
+    return goesBack(end) ? this.#asFirst() : undefined;
+  }
+
+  #asFirst(): string | undefined {
+    if (this.recorded === undefined || !isSampled(this.recorded)) return undefined;
+    return takesFirstAttempt(this.#job.meta) ? written(this.recorded)?.traceparent : undefined;
+  }
+}
+
+/** Only of a job that carries a trace. */
+function isForLater({ meta }: ClaimedJob): boolean {
+  return (meta["trace"] as { link?: unknown }).link === true;
+}
+
+/** What its enqueue did not sample is sampled by few: the sampler is asked now and then whether it is one of them. */
+function isLeftOut(parent: Creation | undefined, { silentUntil }: Place, now: number): boolean {
+  return parent?.sampled === false && now < silentUntil;
+}
+
+function linksOf({ meta }: ClaimedJob, creation: Creation | undefined): Link[] | undefined {
+  const first = firstAttemptOf(meta);
+  if (first === undefined && creation === undefined) return undefined;
+  const links: Link[] = creation === undefined ? [] : [{ context: creation.span }];
+  const span = first === undefined ? undefined : read(first);
+  if (span !== undefined) links.push({ context: span });
+  return links;
+}
+
+function goesBack({ state }: AttemptEnd): boolean {
+  return state !== "succeeded" && state !== "dead" && state !== "cancelled";
+}
+
+function attributesOf({ fence, key, attempt, run }: ClaimedJob, worker: string): Attributes {
+  const attributes: Attributes = {
+    [names.messageId]: fence.job,
+    [names.attempt]: attempt,
+    [names.epoch]: fence.epoch,
+    [names.run]: run,
+    [names.clientId]: worker,
+  };
+  if (key !== null) attributes[names.key] = key;
+  return attributes;
+}
+
+/** Say what went wrong. */
+export function markFailed(
+  span: Span,
+  error: { class: string; message: string; stack?: string | undefined },
+): void {
+  span.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
+  span.setAttribute(names.errorType, error.class);
+  span.recordException({
+    name: error.class,
+    message: error.message,
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+  });
+}

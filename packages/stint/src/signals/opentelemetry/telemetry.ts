@@ -1,0 +1,164 @@
+import {
+  context,
+  createContextKey,
+  metrics,
+  ROOT_CONTEXT,
+  SpanKind,
+  trace,
+  type Attributes,
+  type Link,
+  type MeterProvider,
+  type TracerProvider,
+} from "@opentelemetry/api";
+import type { EnqueuingJob, Telemetry } from "../../model/telemetry.ts";
+import { InvalidOptionError } from "../../errors.ts";
+import { describe } from "../../model/describe.ts";
+import { refuseUnknownKeys, requireBoolean } from "../../model/options.ts";
+import { version } from "../../version.ts";
+import { AttemptSpan, markFailed } from "./attempt-span.ts";
+import { instrumentsOf, noInstruments, type Instruments } from "./instruments.ts";
+import type { MetricProducer } from "./metric-producer.ts";
+import { Places, queueOf } from "./places.ts";
+import { names, suppressTracing, systemAttributes } from "./semconv.ts";
+import { Carried, written } from "./trace-context.ts";
+
+export type OpenTelemetryOptions = {
+  /** Default: the one that was registered globally. */
+  tracerProvider?: TracerProvider;
+  meterProvider?: MeterProvider;
+  /** Default true. */
+  traces?: boolean;
+  /** Default true: into the meter provider. A `metricProducer()` adds them up itself, for a reader to collect. */
+  metrics?: boolean | MetricProducer;
+};
+
+/** More than the SDK keeps of one span. */
+const mostLinks = 128;
+const silent = createContextKey(suppressTracing);
+
+/**
+ * Spans and metrics for OpenTelemetry: pass it as `createStint({ telemetry: openTelemetry() })`.
+ *
+ * @throws {InvalidOptionError} An option cannot work.
+ */
+export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
+  refuseUnknownKeys("openTelemetry", options, ["tracerProvider", "meterProvider", "traces", "metrics"]);
+  const traces = requireBoolean("openTelemetry.traces", options.traces ?? true);
+  const provider = options.tracerProvider ?? trace.getTracerProvider();
+  const tracer = traces ? provider.getTracer("stint", version) : undefined;
+  return make({ tracer, instruments: instrumentsFor(options) }, undefined);
+}
+
+function instrumentsFor({ metrics: wanted = true, meterProvider }: OpenTelemetryOptions): Instruments {
+  if (typeof wanted === "object" && wanted !== null && typeof wanted.instruments === "object")
+    return wanted.instruments;
+  if (wanted === false) return noInstruments;
+  if (wanted === true) return instrumentsOf(meterProvider ?? metrics.getMeterProvider());
+  throw new InvalidOptionError(
+    "openTelemetry.metrics",
+    `must be true, false or a metricProducer(), got ${describe(wanted)}`,
+  );
+}
+
+type Home = ConstructorParameters<typeof AttemptSpan>[0];
+type Server = Parameters<NonNullable<Telemetry["at"]>>[0];
+
+function make(home: Home, server: Server | undefined): Telemetry {
+  const { tracer, instruments } = home;
+  const common = { ...systemAttributes(), ...serverAttributes(server) };
+  const enqueues = new Places({ name: "enqueue", type: "send", kind: SpanKind.PRODUCER, common });
+  const claims = new Places({ name: "claim", type: "receive", kind: SpanKind.CLIENT, common });
+  const processes = new Places({ name: "process", type: "process", kind: SpanKind.CONSUMER, common });
+  const settles = new Places({ name: "settle", type: "settle", kind: SpanKind.CLIENT, common });
+  const carried = new Carried();
+
+  return {
+    async enqueue(jobs, send) {
+      const place = enqueues.of(queueOf(jobs));
+      const startedAt = performance.now();
+      // Its context is what the jobs carry, which makes it the producer, of one job as of many.
+      const span = tracer?.startSpan(place.name, place.options);
+      if (span?.isRecording() === true) span.setAttributes({ ...place.others, ...enqueuedAttributes(jobs) });
+      let { attributes } = place;
+      try {
+        if (span === undefined) return await send(undefined);
+        const inside = trace.setSpan(context.active(), span);
+        return await context.with(inside, () => send(written(span.spanContext())));
+      } catch (thrown) {
+        const error = { class: classOf(thrown), message: String(thrown) };
+        if (span?.isRecording() === true) markFailed(span, error);
+        attributes = place.failed(error.class);
+        throw thrown;
+      } finally {
+        instruments.sent(jobs.length, attributes);
+        instruments.operated(performance.now() - startedAt, attributes);
+        span?.end();
+      }
+    },
+
+    claimed(jobs, tookMs, worker) {
+      const place = claims.of(queueOf(jobs));
+      instruments.consumed(jobs.length, place.attributes);
+      instruments.operated(tookMs, place.attributes);
+      const options = { ...place.options, startTime: Date.now() - tookMs };
+      const span = tracer?.startSpan(place.name, options, ROOT_CONTEXT);
+      if (span?.isRecording() !== true) return;
+      span.setAttributes({ ...place.others, ...batchAttributes(jobs, worker) });
+      span.end();
+    },
+
+    attempt(job, worker) {
+      return new AttemptSpan(home, processes.of(job.queue, job.kind), job, carried.of(job.meta), worker);
+    },
+
+    settled(attempts, tookMs, worker) {
+      const place = settles.of(queueOf(attempts.map(({ job }) => job)));
+      instruments.operated(tookMs, place.attributes);
+      const links = recordedOf(attempts);
+      // Of attempts that nobody sees, nobody wants to see how they were settled.
+      if (tracer === undefined || links.length === 0) return;
+      const options = { ...place.options, links, startTime: Date.now() - tookMs };
+      const span = tracer.startSpan(place.name, options, ROOT_CONTEXT);
+      if (!span.isRecording()) return;
+      span.setAttributes({ ...place.others, ...batchAttributes(attempts, worker) });
+      span.end();
+    },
+
+    quietly: (work) => context.with(ROOT_CONTEXT.setValue(silent, true), work),
+
+    at: (where) => make(home, where),
+  };
+}
+
+function recordedOf(attempts: readonly { readonly trace: unknown }[]): Link[] {
+  const links: Link[] = [];
+  for (const { trace: attempt } of attempts) {
+    if (!(attempt instanceof AttemptSpan) || attempt.recorded === undefined) continue;
+    if (links.push({ context: attempt.recorded }) === mostLinks) break;
+  }
+  return links;
+}
+
+function serverAttributes(server: Server | undefined): Attributes {
+  if (server === undefined) return {};
+  const { address, port } = server;
+  return { [names.serverAddress]: address, ...(port === undefined ? {} : { [names.serverPort]: port }) };
+}
+
+function enqueuedAttributes(jobs: readonly EnqueuingJob[]): Attributes {
+  const [only] = jobs;
+  if (jobs.length !== 1 || only === undefined) return { [names.batchCount]: jobs.length };
+  return {
+    [names.messageId]: only.id,
+    [names.kind]: only.kind,
+    ...(only.key === undefined ? {} : { [names.key]: only.key }),
+  };
+}
+
+function batchAttributes({ length }: readonly unknown[], worker: string): Attributes {
+  return { [names.clientId]: worker, [names.batchCount]: length };
+}
+
+function classOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.name : typeof thrown;
+}

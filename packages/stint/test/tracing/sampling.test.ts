@@ -1,0 +1,308 @@
+import { SpanKind, trace, TraceFlags } from "@opentelemetry/api";
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  ParentBasedSampler,
+  SamplingDecision,
+  type Sampler,
+} from "@opentelemetry/sdk-trace-node";
+import { expect, test } from "vitest";
+import { defineJob, entry, handle, steps, typed } from "#stint/index.js";
+import { metricProducer, openTelemetry } from "#stint/opentelemetry.js";
+import { freshSchema } from "../support/fresh.ts";
+import { startWorker } from "../support/watch.ts";
+import { collecting, telemetry } from "./spans.ts";
+
+const note = defineJob("note", { queue: "notes", payload: typed<{ fails?: number }>() });
+const quick = { pools: { notes: 2 }, backoff: steps(0) };
+
+/** As ParentBased(AlwaysOff) would, and notes what it is asked about. */
+function counting(sampler: Sampler): Sampler & { asked: [string, unknown][] } {
+  const asked: [string, unknown][] = [];
+  return {
+    asked,
+    shouldSample(context, traceId, name, kind, attributes, links) {
+      asked.push([name, attributes]);
+      return sampler.shouldSample(context, traceId, name, kind, attributes, links);
+    },
+    toString: () => "counting",
+  };
+}
+
+test("a settle is one span that points to the attempts it recorded", async () => {
+  const fresh = await freshSchema();
+  const otel = telemetry();
+  const stint = fresh.client({ telemetry: otel.telemetry });
+  const { worker } = await startWorker(stint, { ...quick, handlers: [handle(note, () => undefined)] });
+  await stint.enqueue(note, {});
+
+  const [process] = await otel.ended("process notes");
+  const [settle] = await otel.ended("settle notes");
+  expect(settle).toMatchObject({
+    kind: SpanKind.CLIENT,
+    parentSpanContext: undefined,
+    links: [{ context: { spanId: process!.spanContext().spanId } }],
+    attributes: {
+      "messaging.system.name": "stint",
+      "messaging.operation.name": "settle",
+      "messaging.operation.type": "settle",
+      "messaging.destination.name": "notes",
+      "messaging.batch.message_count": 1,
+      "messaging.client.id": worker.id,
+    },
+  });
+});
+
+test("where no attempt was recorded the sampler is not asked about a settle", async () => {
+  const fresh = await freshSchema();
+  const sampler = counting(new AlwaysOffSampler());
+  const otel = telemetry({ sampler });
+  const stint = fresh.client({ telemetry: otel.telemetry });
+  await startWorker(stint, { ...quick, handlers: [handle(note, () => undefined)] });
+  await stint.waitFor(await stint.enqueue(note, {}), { timeout: "20s" });
+
+  expect(sampler.asked.map(([name]) => name).sort()).toEqual([
+    "claim notes",
+    "enqueue notes",
+    "process notes",
+  ]);
+  expect(sampler.asked.find(([name]) => name === "process notes")![1]).toEqual({
+    "messaging.operation.type": "process",
+    "messaging.destination.name": "notes",
+    "stint.job.kind": "note",
+  });
+  expect(otel.spans()).toEqual([]);
+});
+
+test("what its enqueue did not sample is asked about once a second, and what it runs is not sampled either", async () => {
+  const fresh = await freshSchema();
+  const sampler = counting(new ParentBasedSampler({ root: new AlwaysOffSampler() }));
+  const otel = telemetry({ sampler });
+  const stint = fresh.client({ telemetry: otel.telemetry });
+  const inside: { traceId: string; traceFlags: number }[] = [];
+  const { all, seen } = await startWorker(stint, {
+    pools: { notes: 50 },
+    handlers: [handle(note, () => void inside.push(trace.getActiveSpan()!.spanContext()))],
+  });
+  const jobs = await stint.enqueueMany(Array.from({ length: 50 }, () => entry(note, {})));
+  await seen("settled", () => all("settled").length === jobs.length);
+
+  const asked = sampler.asked.filter(([name]) => name === "process notes");
+  // The fiftieth may begin more than a second after the first, on a machine that is busy; never is each asked about.
+  expect(asked.length).toBeGreaterThan(0);
+  expect(asked.length).toBeLessThan(25);
+  expect(inside).toHaveLength(50);
+  expect(new Set(inside.map(({ traceFlags }) => traceFlags))).toEqual(new Set([TraceFlags.NONE]));
+  const enqueued = await stint.get(jobs[0]!.id);
+  const [, traceId] = (enqueued!.meta["trace"] as { traceparent: string }).traceparent.split("-");
+  expect(new Set(inside.map((span) => span.traceId))).toEqual(new Set([traceId]));
+  expect(new Set(all("settled").map((settled) => settled.traceId))).toEqual(new Set([traceId]));
+});
+
+test("a sampler that wants more than the enqueue did gets each of them", async () => {
+  const fresh = await freshSchema();
+  const enqueues = telemetry({ sampler: new AlwaysOffSampler() });
+  const otel = telemetry({ sampler: new AlwaysOnSampler() });
+  await fresh
+    .client({ telemetry: enqueues.telemetry })
+    .enqueueMany(Array.from({ length: 20 }, () => entry(note, {})));
+  await startWorker(fresh.client({ telemetry: otel.telemetry }), {
+    ...quick,
+    handlers: [handle(note, () => undefined)],
+  });
+
+  expect(await otel.ended("process notes", 20)).toHaveLength(20);
+});
+
+test("a retry points to the first attempt although another process ran it", async () => {
+  const fresh = await freshSchema();
+  const [here, there] = [telemetry(), telemetry()];
+  const other = fresh.client({ telemetry: there.telemetry });
+  const stint = fresh.client({ telemetry: here.telemetry });
+  const first = await startWorker(stint, {
+    pools: { notes: 1 },
+    backoff: steps("1h"),
+    handlers: [
+      handle(note, () => {
+        throw new Error("not here");
+      }),
+    ],
+  });
+  const job = await stint.enqueue(note, {}, { meta: { user: "u1" } });
+  const untraced = await fresh.client().enqueue(note, {});
+  await first.seen("settled", ({ id }) => id === job.id);
+  await first.seen("settled", ({ id }) => id === untraced.id);
+  await first.worker.stop();
+  const before = await stint.get(job.id);
+  const metas: unknown[] = [];
+  await startWorker(other, { ...quick, handlers: [handle(note, ({ meta }) => void metas.push(meta))] });
+  for (const { id } of [job, untraced]) {
+    await other.runNow(id);
+    await other.waitFor(id, { timeout: "20s" });
+  }
+
+  const of = (id: string) => (span: { attributes: Record<string, unknown> }) =>
+    span.attributes["messaging.message.id"] === id;
+  const [earlier, later] = [await here.ended("process notes", 2), await there.ended("process notes", 2)];
+  for (const { id } of [job, untraced]) {
+    const { traceId, spanId } = earlier.find(of(id))!.spanContext();
+    expect(later.find(of(id))!.links).toMatchObject([{ context: { traceId, spanId } }]);
+  }
+  const { traceId, spanId } = earlier.find(of(job.id))!.spanContext();
+  expect(before!.meta).toEqual({
+    user: "u1",
+    trace: {
+      traceparent: expect.stringContaining(traceId) as unknown,
+      first: `00-${traceId}-${spanId}-01`,
+    },
+  });
+  expect(metas[0]).toEqual(before!.meta);
+});
+
+test("a trace of the caller's own that is none stays as it is when its job is tried again", async () => {
+  const fresh = await freshSchema();
+  const otel = telemetry();
+  const stint = fresh.client({ telemetry: otel.telemetry });
+  await startWorker(stint, {
+    ...quick,
+    handlers: [
+      handle(note, ({ attempt }) => {
+        if (attempt === 1) throw new Error("once");
+      }),
+    ],
+  });
+  const jobs = await stint.enqueueMany(
+    ["mine", ["a"], null].map((own) => entry(note, {}, { meta: { trace: own } })),
+  );
+  for (const job of jobs) await stint.waitFor(job, { timeout: "20s" });
+
+  const metas = await Promise.all(jobs.map(async ({ id }) => (await stint.get(id))!.meta));
+  expect(metas).toEqual([{ trace: "mine" }, { trace: ["a"] }, { trace: null }]);
+});
+
+test("traces and metrics are switched apart", async () => {
+  const fresh = await freshSchema();
+  const otel = telemetry();
+  const providers = { tracerProvider: otel.tracerProvider, meterProvider: otel.meterProvider };
+  const counted = fresh.client({ telemetry: openTelemetry({ ...providers, traces: false }) });
+  const { seen } = await startWorker(counted, {
+    ...quick,
+    handlers: [handle(note, () => otel.tracer.startSpan("inside").end())],
+  });
+  const job = await counted.enqueue(note, {});
+  await seen("settled", ({ id }) => id === job.id);
+  // What the handler traces is its own affair.
+  expect(otel.spans().map(({ name }) => name)).toEqual(["inside"]);
+  expect((await counted.get(job.id))!.meta).toEqual({});
+  const metrics = await otel.metrics();
+  expect(metrics.has("messaging.process.duration")).toBe(true);
+
+  const traced = telemetry();
+  const seenOnly = fresh.client({
+    telemetry: openTelemetry({
+      tracerProvider: traced.tracerProvider,
+      meterProvider: traced.meterProvider,
+      metrics: false,
+    }),
+  });
+  await seenOnly.enqueue(note, {});
+  await traced.ended("enqueue notes");
+  expect((await traced.metrics()).size).toBe(0);
+});
+
+test("a producer hands out the same metrics as a meter", async () => {
+  const fresh = await freshSchema();
+  const producer = metricProducer();
+  const produced = collecting([producer]);
+  const otel = telemetry();
+  const stint = fresh.client({ telemetry: openTelemetry({ traces: false, metrics: producer }) });
+  const metered = fresh.client({
+    telemetry: openTelemetry({ traces: false, meterProvider: otel.meterProvider }),
+  });
+  const handlers = [
+    handle(note, ({ payload: { fails = 0 }, attempt }) => {
+      if (attempt <= fails) throw new RangeError("out of reach");
+    }),
+  ];
+  for (const client of [stint, metered]) {
+    const { worker } = await startWorker(client, { ...quick, handlers });
+    const jobs = await client.enqueueMany([entry(note, {}), entry(note, {}), entry(note, { fails: 1 })]);
+    for (const job of jobs) await client.waitFor(job, { timeout: "20s" });
+    await worker.stop();
+  }
+
+  const [own, others] = [await produced.metrics(), await otel.metrics()];
+  expect([...own.keys()].sort()).toEqual([...others.keys()].sort());
+  for (const [name, metric] of own) {
+    const other = others.get(name)!;
+    expect(metric.descriptor).toMatchObject({ name, unit: other.descriptor.unit });
+    expect(metric.dataPointType).toBe(other.dataPointType);
+    expect(metric.aggregationTemporality).toBe(other.aggregationTemporality);
+    // How many claims and settles there were is chance.
+    if (name === "messaging.client.operation.duration") continue;
+    const told = ({ dataPoints }: typeof metric): unknown[] =>
+      dataPoints
+        .map(({ attributes, value }) => ({
+          attributes,
+          value:
+            typeof value === "number"
+              ? value
+              : { count: value.count, boundaries: "buckets" in value && value.buckets },
+        }))
+        .sort((a, b) => JSON.stringify(a.attributes).localeCompare(JSON.stringify(b.attributes)));
+    const shape = (points: unknown[]): unknown =>
+      JSON.parse(JSON.stringify(points, (key, value: unknown) => (key === "counts" ? undefined : value)));
+    expect(shape(told(metric))).toEqual(shape(told(other)));
+  }
+});
+
+test("a producer counts each duration in its bucket, and beyond two thousand series all others as one", async () => {
+  const producer = metricProducer();
+  const produced = collecting([producer]);
+  for (const ms of [1, 5, 6, 7_200_000]) producer.instruments.processed(ms, { queue: "a" });
+  for (let n = 0; n < 2_500; n += 1) producer.instruments.sent(1, { queue: `q${n}` });
+  const metrics = await produced.metrics();
+
+  const [point] = metrics.get("messaging.process.duration")!.dataPoints;
+  const value = point!.value as {
+    count: number;
+    sum: number;
+    min: number;
+    max: number;
+    buckets: { counts: number[] };
+  };
+  expect(value).toMatchObject({ count: 4, min: 0.001, max: 7_200 });
+  expect(value.sum).toBeCloseTo(7_200.012);
+  expect([value.buckets.counts[0], value.buckets.counts[1], value.buckets.counts.at(-1)]).toEqual([2, 1, 1]);
+  const sent = metrics.get("messaging.client.sent.messages")!.dataPoints;
+  expect(sent).toHaveLength(2_000);
+  expect(sent.at(-1)).toMatchObject({ attributes: { "otel.metric.overflow": true }, value: 501 });
+});
+
+test("metrics that are none are refused", () => {
+  expect(() => openTelemetry({ metrics: "yes" as never })).toThrow(
+    'openTelemetry.metrics: must be true, false or a metricProducer(), got "yes"',
+  );
+  expect(() => openTelemetry({ traces: 1 as never })).toThrow("openTelemetry.traces: must be true or false");
+});
+
+test("a decision to record without sampling leaves nothing for later attempts to point to", async () => {
+  const fresh = await freshSchema();
+  const recordOnly: Sampler = {
+    shouldSample: () => ({ decision: SamplingDecision.RECORD }),
+    toString: () => "record only",
+  };
+  const otel = telemetry({ sampler: recordOnly });
+  const stint = fresh.client({ telemetry: otel.telemetry });
+  await startWorker(stint, {
+    ...quick,
+    handlers: [
+      handle(note, ({ attempt }) => {
+        if (attempt === 1) throw new Error("once");
+      }),
+    ],
+  });
+  const job = await stint.enqueue(note, {});
+  await stint.waitFor(job, { timeout: "20s" });
+  expect((await stint.get(job.id))!.meta["trace"]).not.toHaveProperty("first");
+});
