@@ -68,7 +68,7 @@ export class Producer {
       text,
     ]);
     await enqueueWithReceipt(this.#stint, tx, [
-      entry(embedNote, { noteId, text }),
+      entry(embedNote, { noteId, text }, { tenant: reader }),
       // However many notes a reader saves in three seconds: one digest.
       entry(sendDigest, { reader }, { delay: "3s", dedupe: { until: "started" } }),
     ]);
@@ -84,8 +84,9 @@ export class Producer {
     const number = this.#deeds % 9 === 0 ? 99 : 1 + Math.floor(Math.random() * 40);
     const chapter = `${oneOf(subjects)} ${number}`;
     const guideId = await insert(tx, "insert into study_demo.study_guide (chapter) values ($1)", [chapter]);
+    const reader = oneOf(readers);
     await enqueueWithReceipt(this.#stint, tx, [
-      entry(writeStudyGuide, { guideId, chapter, reader: oneOf(readers) }),
+      entry(writeStudyGuide, { guideId, chapter, reader }, { tenant: reader }),
     ]);
   };
 
@@ -94,7 +95,10 @@ export class Producer {
     const sort = this.#deeds % 17 === 0 ? "blank" : this.#deeds % 67 === 0 ? "map" : "page";
     const file = `${sort}-${this.#deeds}.jpg`;
     const scanId = await insert(tx, "insert into study_demo.scan (file) values ($1)", [file]);
-    await enqueueWithReceipt(this.#stint, tx, [entry(readPage, { scanId, file, reader: oneOf(readers) })]);
+    const reader = oneOf(readers);
+    await enqueueWithReceipt(this.#stint, tx, [
+      entry(readPage, { scanId, file, reader }, { tenant: reader }),
+    ]);
   };
 
   readonly #beginReadingPlan: Deed = async (tx) => {
@@ -117,7 +121,10 @@ export class Producer {
       "insert into study_demo.note (reader, text) select 'library', unnest($1::text[]) returning id::text, text",
       [texts],
     );
-    const entries = rows.map(({ id, text }) => entry(embedNote, { noteId: id, text }, { priority: 10 }));
+    const entries = rows.map(({ id, text }) =>
+      // Its own tenant: what it fills, and for how long, is seen on the dashboard.
+      entry(embedNote, { noteId: id, text }, { priority: 10, tenant: "library" }),
+    );
     await enqueueWithReceipt(this.#stint, tx, entries);
     this.#feed.add("plain", `a book is imported: ${entries.length} notes and their jobs in one transaction`);
   };

@@ -11,7 +11,11 @@ export function answer(
 
 /** Dates become ISO strings. */
 export function json(value: unknown, status = 200): Response {
-  return answer(JSON.stringify(value), status, {
+  return jsonText(JSON.stringify(value), status);
+}
+
+export function jsonText(text: string, status = 200): Response {
+  return answer(text, status, {
     ...noStore,
     "content-type": "application/json; charset=utf-8",
   });

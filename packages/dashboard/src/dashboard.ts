@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { renderMetrics, type Inspector } from "stint";
-import { localVisitor, toVisitor, type Visitor } from "./access.ts";
-import { answer, problemAnswer } from "./answer.ts";
+import { localVisitor, toVisitor, type Access, type Visitor } from "./access.ts";
+import { problemAnswer } from "./answer.ts";
 import { Assets } from "./assets.ts";
 import { Events } from "./events.ts";
+import { Guesses, type Try } from "./guesses.ts";
 import {
   checkHost,
   checkReader,
@@ -15,16 +16,16 @@ import {
   isLoopbackHost,
   type Gate,
 } from "./gate.ts";
-import { noStore } from "./headers.ts";
 import { metricsAnswer } from "./metrics.ts";
 import { answerNode, nodePlace, toRequest } from "./node.ts";
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from "./options.ts";
 import { baseHref, placeOf, type Place } from "./place.ts";
 import { Problem, problemOf } from "./problem.ts";
 import { Rate } from "./rate.ts";
-import { looks, type Look, type Tools } from "./route.ts";
+import type { Tools } from "./route.ts";
 import { answerApi } from "./router.ts";
-import { Shared } from "./shared.ts";
+import { onceOf, Shared } from "./shared.ts";
+import { Sightings } from "./sightings.ts";
 
 export type Dashboard = {
   /** For Hono, Next, Nitro and whatever else speaks Request and Response. */
@@ -40,6 +41,8 @@ type Sender = { readonly req?: IncomingMessage; readonly address?: string | unde
 
 /** How long an answer to a question without arguments serves all who ask it. */
 const freshMs = 1_000;
+/** The same for a scrape: while a page is open, what it was told last will do. */
+const scrapedMs = 4_000;
 
 /**
  * Make the dashboard: one handler, to be mounted anywhere.
@@ -49,11 +52,10 @@ const freshMs = 1_000;
 export function createDashboard(options: DashboardOptions): Dashboard {
   const resolved = resolveOptions(options);
   const { basePath, limits, logger } = resolved;
-  const { tools, close } = makeTools(resolved);
+  const { tools, metrics, close } = makeTools(resolved);
   const assets = new Assets();
   const rate = new Rate({ perSecond: limits.requestsPerSecond, burst: limits.burst });
-  // What the database knows, once for the whole installation: workers tell their own figures themselves.
-  const metrics = new Shared(freshMs, async () => await renderMetrics(tools.inspector()));
+  const guesses = new Guesses();
   const gate: Gate = { hosts: resolved.hosts, maxUrl: limits.urlLength };
 
   async function handle(request: Request, place: Place, sender: Sender): Promise<Response> {
@@ -80,7 +82,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     if (request.method === "POST") checkWriter(request, gate);
     else if (isApi || place.inner === "/metrics") checkReader(request);
 
-    const visitor = await visitorOf(request, sender, resolved);
+    const { visitor, tried } = await enter(request, sender);
     const wait = rate.take(visitor.user ?? sender.address ?? "");
     if (wait > 0) {
       throw new Problem(429, "TOO_MANY_REQUESTS", "That was too much at once.", {
@@ -95,17 +97,41 @@ export function createDashboard(options: DashboardOptions): Dashboard {
         bodyBytes: limits.bodyBytes,
       });
     const response = await answerPage(request, place);
+    const cookie = tried === undefined ? undefined : guesses.cookieFor(tried, request, place.base ?? "");
+    // Those who scrape keep none.
+    if (cookie !== undefined && place.inner !== "/metrics") response.headers.append("set-cookie", cookie);
     return request.method === "HEAD" ? new Response(null, response) : response;
   }
 
-  async function answerPage(request: Request, place: Place): Promise<Response> {
-    const { inner, base } = place;
-    if (inner === "") {
-      // Without the slash, the page's own links would lead beside the mount.
-      return answer(null, 302, { ...noStore, location: `${base ?? ""}/${new URL(request.url).search}` });
+  /** Who it is. `tried`: it brought a secret, which was right. */
+  async function enter(
+    request: Request,
+    sender: Sender,
+  ): Promise<{ visitor: Visitor; tried?: Try | undefined }> {
+    const { authorize, addressOf } = resolved;
+    if (authorize === undefined) return { visitor: requireLocal(request, sender) };
+    const context = sender.req === undefined ? {} : { req: sender.req };
+    const tried = guesses.begin(request, addressOf?.(request, context) ?? sender.address ?? "");
+    let access: Access | null | undefined;
+    try {
+      access = await authorize(request, context);
+    } finally {
+      // Also where it threw: what makes it throw could be tried for ever.
+      if (tried !== undefined) guesses.end(tried, access !== null && access !== undefined);
     }
-    if (inner === "/metrics") return metricsAnswer(await metrics.get());
+    if (access !== null && access !== undefined) return { visitor: toVisitor(access), tried };
+    const { challenge } = authorize;
+    throw new Problem(401, "NOT_SIGNED_IN", "Sign in to see this.", {
+      headers: challenge === undefined || challenge === "" ? {} : { "www-authenticate": challenge },
+    });
+  }
+
+  async function answerPage(request: Request, place: Place): Promise<Response> {
+    const { inner } = place;
+    if (inner === "/metrics") return metricsAnswer(await metrics());
     if (inner.startsWith("/assets/")) return await assets.file(inner.slice(1), request);
+    // Also where the mount is asked for without the slash at its end: the page says where it is. A redirect would go round in
+    // circles with frameworks that take the slash off.
     return await assets.page(baseHref(place));
   }
 
@@ -132,56 +158,75 @@ function checkMethod(method: string, isApi: boolean): void {
   throw new Problem(405, "METHOD_NOT_ALLOWED", `This takes ${allow} only.`, { headers: { allow } });
 }
 
-/** Whoever may look. Without `authorize` that is who sits at this machine, and the address alone does not prove it. */
-async function visitorOf(request: Request, sender: Sender, { authorize }: ResolvedOptions): Promise<Visitor> {
-  if (authorize === undefined) {
-    const isLocal =
-      isLoopbackAddress(sender.address) &&
-      isLoopbackHost(hostOf(request)) &&
-      !isForwarded(request) &&
-      // No browser speaks it any more. nginx does to what it stands before, and by default says nothing else of itself.
-      sender.req?.httpVersion !== "1.0";
-    if (isLocal) return localVisitor;
-    throw new Problem(
-      403,
-      "LOCAL_ONLY",
-      "The dashboard was not told whom to let in, so it serves its own machine only.",
-      {
-        hint: "Pass authorize to createDashboard, or run `stint dashboard` with a token.",
-      },
-    );
-  }
-  const access = await authorize(request, sender.req === undefined ? {} : { req: sender.req });
-  if (access !== null && access !== undefined) return toVisitor(access);
-  const { challenge } = authorize;
-  throw new Problem(401, "NOT_SIGNED_IN", "Sign in to see this.", {
-    headers: challenge === undefined || challenge === "" ? {} : { "www-authenticate": challenge },
-  });
+/** Without `authorize`, whoever sits at this machine may look, and the address alone does not prove it. */
+function requireLocal(request: Request, { req, address }: Sender): Visitor {
+  const isLocal =
+    isLoopbackAddress(address) &&
+    isLoopbackHost(hostOf(request)) &&
+    !isForwarded(request) &&
+    // No browser speaks it any more. nginx does to what it stands before, and by default says nothing else of itself.
+    req?.httpVersion !== "1.0";
+  if (isLocal) return localVisitor;
+  throw new Problem(
+    403,
+    "LOCAL_ONLY",
+    "The dashboard was not told whom to let in, so it serves its own machine only.",
+    {
+      hint: "Pass authorize to createDashboard, or run `stint dashboard` with a token.",
+    },
+  );
 }
 
-function makeTools(options: ResolvedOptions): { tools: Tools; close: () => Promise<void> } {
-  const { client, environment, redactor, limits } = options;
+type Made = { tools: Tools; metrics: () => Promise<string>; close: () => Promise<void> };
+
+function makeTools(options: ResolvedOptions): Made {
+  const { client, environment, redactor, limits, traceUrl } = options;
   let opened: Inspector | undefined;
   let closed = false;
-  const inspector = (): Inspector => {
+  const requireOpen = (): void => {
     if (closed) throw new Problem(503, "CLOSED", "The dashboard is closing.");
+  };
+  const inspector = (): Inspector => {
+    requireOpen();
     opened ??= client.inspector();
     return opened;
   };
-  const share = (name: Look): (() => Promise<unknown>) => {
-    const shared = new Shared(freshMs, async () => await inspector()[name]());
-    return async () => await shared.get();
+  const shared = <Answer>(ask: (from: Inspector) => Promise<Answer>) => {
+    const answers = new Shared(freshMs, async () => await ask(inspector()));
+    return async (youngerThanMs?: number): Promise<Answer> => {
+      requireOpen();
+      return await answers.get(youngerThanMs);
+    };
   };
-  const events = new Events(async () => await inspector().health(), limits);
+  // One answer for the events, those who ask, and the scraper.
+  const health = shared(async (from) => await from.health());
+  const stats = shared(async (from) => await from.stats());
+  const toJson = onceOf<object, string>((answer) => JSON.stringify(answer));
+  const asJson = (ask: () => Promise<object>) => async (): Promise<string> => toJson(await ask());
+  const looks: Tools["looks"] = {
+    health: asJson(health),
+    stats: asJson(stats),
+    kinds: asJson(shared(async (from) => await from.kinds())),
+    tenants: asJson(shared(async (from) => await from.waitingTenants())),
+    workers: asJson(shared(async (from) => await from.workers())),
+    slow: asJson(shared(async (from) => await from.slow())),
+  };
+  const events = new Events(looks.health, limits);
+  // One for good: its counters go on with the names they began with.
+  const scraped = { health: async () => await health(scrapedMs), stats };
   return {
     tools: {
       client,
       inspector,
       environment,
+      traceUrl,
       redactor,
+      sightings: new Sightings(options.onAudit),
       events,
-      looks: Object.fromEntries(looks.map((name) => [name, share(name)])) as Tools["looks"],
+      looks,
     },
+    // What the database knows, once for the whole installation: workers tell their own figures themselves.
+    metrics: async () => await renderMetrics(scraped),
     close: async () => {
       if (closed) return;
       closed = true;

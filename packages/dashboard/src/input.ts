@@ -5,7 +5,7 @@ import type { Input } from "./route.ts";
 
 const actions = ["cancel", "run-now", "replay"] as const satisfies readonly BulkAction[];
 
-const textKeys = ["kind", "queue", "tenant", "key", "tag", "error"] as const;
+const textKeys = ["kind", "queue", "tenant", "key", "tag", "error", "fingerprint"] as const;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -26,6 +26,15 @@ export function filterOf(query: URLSearchParams): JobFilter {
     return [[key, key === "state" ? text.split(",") : text]];
   });
   return readFilter(Object.fromEntries(given) as Record<string, unknown>);
+}
+
+/** A name of a kind or queue in the query of an address, if there is one. */
+export function namedIn<const Key extends "kind" | "queue">(
+  query: URLSearchParams,
+  key: Key,
+): { readonly [name in Key]?: string } {
+  const text = query.get(key) ?? "";
+  return (text === "" ? {} : { [key]: textOf(text, key, 128) }) as { readonly [name in Key]?: string };
 }
 
 /** The filter of a bulk operation. It must name something: an empty one would touch every job there is. */

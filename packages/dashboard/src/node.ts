@@ -80,7 +80,11 @@ async function write(
   res.statusCode = response.status;
   // The rest of what is too large is not waited for.
   if (response.status === 413) res.setHeader("connection", "close");
-  for (const [name, value] of response.headers) res.setHeader(name, value);
+  for (const [name, value] of response.headers) {
+    // What runs before us may have set cookies of its own.
+    if (name === "set-cookie") res.appendHeader(name, value);
+    else res.setHeader(name, value);
+  }
   const reader = response.body?.getReader();
   if (reader === undefined) {
     res.end();

@@ -1,7 +1,10 @@
+import type { IncomingMessage } from "node:http";
 import { InvalidOptionError, jsonLogger, type Logger } from "stint";
 import type { Authorize } from "./access.ts";
 import { makeRedactor, type Redactor } from "./redact.ts";
 import type { DashboardClient, Environment } from "./route.ts";
+import type { OnAudit } from "./sightings.ts";
+import { checkTraceUrl } from "./trace-url.ts";
 
 export type DashboardOptions = {
   stint: DashboardClient;
@@ -15,10 +18,22 @@ export type DashboardOptions = {
   redact?: readonly string[];
   /** Host names under which it answers, as "jobs.example.com". Left out with `authorize`: any. Without it: this machine's. */
   hosts?: readonly string[];
+  /** Where a job's trace is shown, as "https://traces.example.com/trace/{traceId}". */
+  traceUrl?: string;
+  /** From which address a request comes, by which wrong secrets are counted. Default: the other end of its connection. */
+  addressOf?: AddressOf;
+  /** Told when somebody sees a payload. When it throws, the payload is not shown. */
+  onAudit?: OnAudit;
   limits?: Partial<Limits>;
   /** Where what went wrong is written. Default: JSON lines on standard error. */
   logger?: Logger;
 };
+
+/** Behind a proxy: what the proxy says. Only what your own proxy sets can be believed. */
+export type AddressOf = (
+  request: Request,
+  context: { readonly req?: IncomingMessage },
+) => string | null | undefined;
 
 export type Limits = {
   /** Requests of one user. */
@@ -47,6 +62,9 @@ export type ResolvedOptions = {
   readonly environment: Environment | null;
   readonly redactor: Redactor;
   readonly hosts: readonly string[] | undefined;
+  readonly traceUrl: string | null;
+  readonly addressOf: AddressOf | undefined;
+  readonly onAudit: OnAudit | undefined;
   readonly limits: Limits;
   readonly logger: Logger;
 };
@@ -58,6 +76,9 @@ const optionKeys = [
   "environment",
   "redact",
   "hosts",
+  "traceUrl",
+  "addressOf",
+  "onAudit",
   "limits",
   "logger",
 ] as const satisfies (keyof DashboardOptions)[];
@@ -82,9 +103,17 @@ export function resolveOptions(input: DashboardOptions): ResolvedOptions {
     redactor: makeRedactor(textsOf("redact", redact)),
     hosts:
       input.hosts === undefined ? undefined : textsOf("hosts", input.hosts).map((host) => host.toLowerCase()),
+    traceUrl: input.traceUrl === undefined ? null : checkTraceUrl(input.traceUrl),
+    addressOf: functionOf("addressOf", input.addressOf),
+    onAudit: functionOf("onAudit", input.onAudit),
     limits: limitsOf(input.limits ?? {}),
     logger: logger ?? jsonLogger(),
   };
+}
+
+function functionOf<T>(name: string, given: T | undefined): T | undefined {
+  if (given === undefined || typeof given === "function") return given;
+  throw new InvalidOptionError(`createDashboard.${name}`, "must be a function");
 }
 
 function basePathOf(path: unknown): string {

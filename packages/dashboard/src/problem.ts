@@ -25,6 +25,7 @@ const statusByCode: Readonly<Record<string, number>> = {
   INVALID_PAYLOAD: 400,
   JOB_NOT_FOUND: 404,
   WRONG_STATE: 409,
+  TOO_MANY_OPERATIONS: 409,
   UNKNOWN_OUTCOME: 503,
   SCHEMA_VERSION: 503,
 };

@@ -1,4 +1,4 @@
-/** How often each visitor may ask: so many at once, refilled at a steady rate. */
+/** How often each visitor may do something: so many times at once, refilled at a steady rate. */
 export class Rate {
   readonly #buckets = new Map<string, { tokens: number; at: number }>();
   readonly #perSecond: number;
@@ -11,17 +11,33 @@ export class Rate {
     this.#now = now;
   }
 
-  /** Seconds to wait; 0: go on. */
+  /** Seconds to wait; 0: go on, and one is taken. */
   take(who: string): number {
-    const now = this.#now();
-    const bucket = this.#buckets.get(who) ?? { tokens: this.#burst, at: now };
-    const tokens = Math.min(this.#burst, bucket.tokens + ((now - bucket.at) / 1_000) * this.#perSecond);
-    const may = tokens >= 1;
+    const wait = this.wait(who);
+    if (wait === 0) this.charge(who);
+    return wait;
+  }
+
+  /** The same, and nothing is taken. */
+  wait(who: string): number {
+    const tokens = this.#tokens(who);
+    return tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / this.#perSecond));
+  }
+
+  /** Take one for what has happened already, also where there is none left: the debt is waited for. */
+  charge(who: string): void {
+    const tokens = Math.max(this.#tokens(who) - 1, -this.#burst);
     // Put back at the end: the first in the map is then the one not heard of for longest.
     this.#buckets.delete(who);
-    this.#buckets.set(who, { tokens: may ? tokens - 1 : tokens, at: now });
+    this.#buckets.set(who, { tokens, at: this.#now() });
     this.#forget();
-    return may ? 0 : Math.max(1, Math.ceil((1 - tokens) / this.#perSecond));
+  }
+
+  #tokens(who: string): number {
+    const bucket = this.#buckets.get(who);
+    if (bucket === undefined) return this.#burst;
+    const refilled = ((this.#now() - bucket.at) / 1_000) * this.#perSecond;
+    return Math.min(this.#burst, bucket.tokens + refilled);
   }
 
   /** Bounded: names may be made up. */

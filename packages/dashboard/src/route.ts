@@ -3,6 +3,7 @@ import type { Inspector, Stint } from "stint";
 import type { Right, Visitor } from "./access.ts";
 import type { Events } from "./events.ts";
 import type { Redactor } from "./redact.ts";
+import type { Sightings } from "./sightings.ts";
 
 /** What the dashboard needs of a client. */
 export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay">;
@@ -13,14 +14,16 @@ export type Environment = { readonly name: string; readonly production: boolean 
 export type Tools = {
   readonly client: DashboardClient;
   inspector(): Inspector;
-  /** The reads without arguments, shared by all who ask within a second. */
-  readonly looks: Readonly<Record<Look, () => Promise<unknown>>>;
+  /** The reads without arguments, shared by all who ask within a second, as JSON. */
+  readonly looks: Readonly<Record<Look, () => Promise<string>>>;
   readonly events: Events;
   readonly redactor: Redactor;
+  readonly sightings: Sightings;
   readonly environment: Environment | null;
+  readonly traceUrl: string | null;
 };
 
-export const looks = ["health", "stats", "kinds", "workers", "slow"] as const;
+export const looks = ["health", "stats", "kinds", "tenants", "workers", "slow"] as const;
 export type Look = (typeof looks)[number];
 
 /** A request as routes see it: taken apart, not yet checked. */

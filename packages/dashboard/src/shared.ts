@@ -9,9 +9,10 @@ export class Shared<T> {
     this.#ask = ask;
   }
 
-  async get(): Promise<T> {
+  /** `freshMs`: how old an answer may be for this one who asks. */
+  async get(freshMs = this.#freshMs): Promise<T> {
     const now = performance.now();
-    if (this.#answer === undefined || now - this.#answer.at > this.#freshMs) {
+    if (this.#answer === undefined || now - this.#answer.at > freshMs) {
       const value = this.#ask();
       const answer = { value, at: now };
       this.#answer = answer;
@@ -22,4 +23,18 @@ export class Shared<T> {
     }
     return await this.#answer.value;
   }
+}
+
+/** What is made of an answer is made once, however many are told it. */
+export function onceOf<Answer extends object, Made>(
+  make: (answer: Answer) => Made,
+): (answer: Answer) => Made {
+  const made = new WeakMap<Answer, Made>();
+  return (answer) => {
+    const known = made.get(answer);
+    if (known !== undefined) return known;
+    const fresh = make(answer);
+    made.set(answer, fresh);
+    return fresh;
+  };
 }

@@ -1,9 +1,20 @@
 /** Jobs as they may leave the server: redacted, without what the visitor may not see, and not too large to show. */
-import type { Job, JobDetail, JobFilter, JobPage, JobRow, OperationPreview } from "stint";
+import type {
+  DeadGroup,
+  DeadGroups,
+  Job,
+  JobDetail,
+  JobFilter,
+  JobPage,
+  JobRow,
+  Operation,
+  OperationPreview,
+} from "stint";
 import type { Visitor } from "./access.ts";
 import { Problem } from "./problem.ts";
 import type { Redactor } from "./redact.ts";
-import { Secrets } from "./secrets.ts";
+import type { Look } from "./route.ts";
+import { hiddenMark, Secrets } from "./secrets.ts";
 
 /** Beyond this a browser has more to do with a value than anybody has to read. */
 const largestShown = 256 * 1024;
@@ -37,16 +48,37 @@ export function showDetail(detail: JobDetail, visitor: Visitor, redactor: Redact
 }
 
 /**
- * The search looks at errors as they are stored. Whether it finds something tells what is hidden there, letter by letter, so it is
- * for those who may see payloads.
+ * The search looks at errors as they are stored. Whether it finds something tells what is hidden there, letter by letter, and a
+ * fingerprint tells whether a guess at all of it is right; so it is for those who may see payloads.
  *
  * @throws {Problem} The visitor may not.
  */
 export function requireSearchable(filter: JobFilter, visitor: Visitor, redactor: Redactor): void {
-  if (filter.error === undefined || !redactor.hides || visitor.can.payloads) return;
+  if (filter.error === undefined && filter.fingerprint === undefined) return;
+  if (!redactor.hides || visitor.can.payloads) return;
   throw new Problem(403, "NOT_ALLOWED", "Errors hold what is redacted here, so you may not search in them.", {
     hint: "Search by kind, queue or state, or ask for the right to see payloads.",
   });
+}
+
+/** Where tenants are named in what is looked at as a whole. */
+const tenantLists: Partial<Record<Look, string>> = { stats: "topTenants", tenants: "tenants" };
+
+/**
+ * A look, as JSON. Lists of jobs hide a tenant that repeats what is hidden in its job; a list of tenants is of so many jobs that
+ * nobody knows, so it is for those who may see payloads.
+ */
+export function showLook(name: Look, json: string, visitor: Visitor, redactor: Redactor): string {
+  const list = tenantLists[name];
+  if (list === undefined || !redactor.hidesData || visitor.can.payloads) return json;
+  return JSON.stringify({ ...(JSON.parse(json) as object), [list]: [], hidden: true });
+}
+
+/** A bulk operation, without what the visitor may not search by. */
+export function showOperation(operation: Operation, visitor: Visitor, redactor: Redactor): Operation {
+  if (!redactor.hides || visitor.can.payloads) return operation;
+  const { error: _, fingerprint: __, ...filter } = operation.filter;
+  return { ...operation, filter };
 }
 
 /** A page of jobs. `get` is asked for what the rows leave out, where that is needed to know what to hide. */
@@ -62,6 +94,36 @@ export async function showPreview(
   return { ...preview, sample: await showRows(preview.sample, redactor, get) };
 }
 
+export type ShownGroups = Omit<DeadGroups, "groups"> & {
+  /** Without a fingerprint: the visitor may not search by it. */
+  readonly groups: readonly (Omit<DeadGroup, "fingerprint"> & { readonly fingerprint: string | null })[];
+};
+
+/** Groups of dead jobs. What is hidden in a job is known by the job: so the words are those of the newest of each group. */
+export async function showGroups(
+  found: DeadGroups,
+  visitor: Visitor,
+  redactor: Redactor,
+  get: GetJob,
+): Promise<ShownGroups> {
+  if (!redactor.hides) return found;
+  const groups = await fewAtATime(found.groups, async (group) => ({
+    ...group,
+    error: errorOf(await get(group.example), redactor),
+    fingerprint: visitor.can.payloads ? group.fingerprint : null,
+  }));
+  return { ...found, groups };
+}
+
+function errorOf(job: Job | undefined, redactor: Redactor): string {
+  if (job === undefined) return hiddenMark;
+  const { secrets, log } = redact(job, redactor);
+  const error = log.findLast((attempt) => attempt.error !== undefined)?.error;
+  const text =
+    job.reason ?? (error === undefined ? "no reason was kept" : `${error.class}: ${error.message}`);
+  return secrets.outOf({ text }).text;
+}
+
 type GetJob = (id: string) => Promise<Job | undefined>;
 
 /** Payloads may be large, and a page has many. */
@@ -69,12 +131,14 @@ const atOnce = 4;
 
 async function showRows(rows: readonly JobRow[], redactor: Redactor, get: GetJob): Promise<JobRow[]> {
   if (!redactor.hides) return [...rows];
-  const shown: JobRow[] = [];
-  for (let from = 0; from < rows.length; from += atOnce) {
-    const some = rows.slice(from, from + atOnce);
-    shown.push(...(await Promise.all(some.map(async (row) => await showRow(row, redactor, get)))));
-  }
-  return shown;
+  return await fewAtATime(rows, async (row) => await showRow(row, redactor, get));
+}
+
+async function fewAtATime<From, To>(all: readonly From[], make: (one: From) => Promise<To>): Promise<To[]> {
+  const made: To[] = [];
+  for (let from = 0; from < all.length; from += atOnce)
+    made.push(...(await Promise.all(all.slice(from, from + atOnce).map(make))));
+  return made;
 }
 
 async function showRow(row: JobRow, redactor: Redactor, get: GetJob): Promise<JobRow> {

@@ -169,12 +169,9 @@ describe.each(mounts)("$name", ({ base, mount }) => {
 
   test("opened without the slash at the end, it still finds its files", async () => {
     const { port } = await mount();
-    const first = await raw(port, base === "" ? "/" : `${base}?x=1`);
-    const path = first.headers.location ?? base;
-    // Where the framework hides the slash, the page itself says where it is.
-    const page = first.status === 302 ? await raw(port, path) : first;
-
-    expect(["", base, `${base}/?x=1`]).toContain(path);
+    const path = base === "" ? "/" : base;
+    const page = await raw(port, `${path}?x=1`);
+    // Not sent on to the slash: Next sends back from there, and the browser would go round in circles.
     expect([page.status, resolved(page.text, path)]).toEqual([200, `${base}/`]);
   });
 

@@ -5,8 +5,9 @@ import { silentLogger } from "stint";
 import { createDashboard, serveDashboard, type Access } from "#dashboard/index.js";
 import { answerNode } from "#dashboard/node.js";
 import { gate } from "../../stint/test/support/gate.ts";
+import { until } from "../../stint/test/support/until.ts";
 import { ask, open } from "./support/ask.ts";
-import { fakeStint, jobId } from "./support/fake.ts";
+import { emptyHealth, fakeStint, jobId } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 
 /** Bytes as they are, and all that comes back until the other side ends it. */
@@ -58,9 +59,17 @@ test.each(["false", "no", 1, {}, null])("the right to payloads is not given by %
 test("a listener that is gone before it is let in takes no place", async () => {
   const asked = gate();
   const gone = gate();
+  const letIn = gate();
   let first = true;
   const dashboard = open(null, {
     limits: { streams: 1 },
+    stint: fakeStint({
+      // Looked at for whoever listens: the first one has its stream by now.
+      health: () => {
+        letIn.open();
+        return emptyHealth;
+      },
+    }),
     authorize: async () => {
       if (first) {
         first = false;
@@ -70,24 +79,27 @@ test("a listener that is gone before it is let in takes no place", async () => {
       return { role: "view" };
     },
   });
-  const answered = gate();
   const port = await listen((req, res) => {
-    res.once("close", () => setImmediate(gone.open));
+    res.once("close", gone.open);
     dashboard.node(req, res);
-    // Twice around: the first one has been let in by then, and its answer been given up.
-    void gone.opened.then(() => setTimeout(answered.open, 50));
   });
   const socket = connect(port, "127.0.0.1", () =>
     socket.write("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"),
   );
   await asked.opened;
   socket.destroy();
-  await answered.opened;
+  await letIn.opened;
 
-  const stop = new AbortController();
-  const response = await fetch(`http://127.0.0.1:${port}/api/events`, { signal: stop.signal });
-  stop.abort();
-  expect(response.status).toBe(200);
+  const another = await until(
+    async () => {
+      const stop = new AbortController();
+      const { status } = await fetch(`http://127.0.0.1:${port}/api/events`, { signal: stop.signal });
+      stop.abort();
+      return status === 200 ? status : undefined;
+    },
+    { message: "there is a place for another" },
+  );
+  expect(another).toBe(200);
 });
 
 test("whoever sends half a header is not waited for longer than 10 seconds", async () => {

@@ -91,6 +91,8 @@ describe.each(named)("$name", ({ route, operation }) => {
       "kinds",
       "jobs",
       "count",
+      "deadGroups",
+      "waitingTenants",
       "job",
       "workers",
       "slow",

@@ -45,6 +45,39 @@ describe("on a real installation", () => {
     expect((await ask(open({ role: "view" }, { stint }), `/api/jobs?error=${guess}`)).status).toBe(200);
   });
 
+  test("groups of dead jobs are told without what is hidden, and their fingerprints to those who may search by them", async () => {
+    const { stint, ids } = await installation();
+    const [plain, redacted, seeing] = [
+      open({ role: "view" }, { stint }),
+      open({ role: "operate" }, { stint, redact: ["payload.card.number"] }),
+      open({ role: "admin" }, { stint, redact: ["error.message"] }),
+    ];
+    const groupsOf = async (dashboard: typeof plain): Promise<unknown> => {
+      const { status, body, text } = await ask(dashboard, "/api/dead/groups");
+      expect(status).toBe(200);
+      expect(text).not.toContain(card);
+      return (body as { groups: unknown }).groups;
+    };
+    const group = { kind: "fail", count: 1, example: ids.dead };
+
+    expect(await groupsOf(plain)).toMatchObject([
+      {
+        ...group,
+        error: expect.stringContaining("card … was refused"),
+        fingerprint: expect.stringMatching(/^[0-9a-f]{12}$/),
+      },
+    ]);
+    expect(await groupsOf(redacted)).toMatchObject([
+      { ...group, error: expect.stringContaining("card [redacted] was refused"), fingerprint: null },
+    ]);
+    expect(await groupsOf(seeing)).toMatchObject([
+      { ...group, error: expect.stringContaining("[redacted]"), fingerprint: expect.any(String) },
+    ]);
+    const search = await ask(redacted, "/api/jobs?fingerprint=0123456789ab");
+    expect([search.status, search.body]).toMatchObject([403, { error: { code: "NOT_ALLOWED" } }]);
+    expect((await ask(seeing, "/api/jobs?fingerprint=0123456789ab")).status).toBe(200);
+  });
+
   test("a hidden message is hidden also where it is shortened, put in one line, or follows another", async () => {
     const fresh = await freshSchema();
     const pay = defineJob("pay", { payload: typed<{ pin: string }>(), attempts: 1 });
@@ -78,6 +111,46 @@ describe("on a real installation", () => {
       await worker.stop();
     }
   });
+});
+
+test("what operations were narrowed by is told to those who may search by it", async () => {
+  const filter = { state: ["dead"], kind: "pay", error: card, fingerprint: "0123456789ab" };
+  const operation = { id: jobId, action: "replay", filter };
+  const stint = fakeStint({ operations: [operation], operation, abort: operation });
+  const told = async (role: "operate" | "admin", redact: string[]): Promise<unknown[]> => {
+    const dashboard = open({ role }, { stint, redact });
+    const answers = [
+      await ask(dashboard, "/api/operations"),
+      await ask(dashboard, `/api/operations/${jobId}`),
+      await post(dashboard, `/api/operations/${jobId}/abort`, {}),
+    ];
+    return answers.map(({ body }) => ([body].flat()[0] as typeof operation).filter);
+  };
+  const less = { state: ["dead"], kind: "pay" };
+  expect(await told("operate", ["payload.card"])).toEqual([less, less, less]);
+  expect(await told("operate", [])).toEqual([filter, filter, filter]);
+  expect(await told("admin", ["payload.card"])).toEqual([filter, filter, filter]);
+});
+
+test("tenants, which may repeat what is hidden, are told to those who may see payloads", async () => {
+  const stint = fakeStint({
+    stats: { topTenants: [{ tenant: card, ended: 1, runMs: 1 }] },
+    waitingTenants: { tenants: [{ tenant: card, ready: 1 }], of: { count: 1, capped: false } },
+  });
+  const told = async (role: "view" | "admin", redact: string[]): Promise<unknown[]> => {
+    const dashboard = open({ role }, { stint, redact });
+    return [(await ask(dashboard, "/api/stats")).body, (await ask(dashboard, "/api/tenants")).body];
+  };
+  expect(await told("view", ["payload.card"])).toEqual([
+    { topTenants: [], hidden: true },
+    { tenants: [], of: { count: 1, capped: false }, hidden: true },
+  ]);
+  for (const all of [
+    await told("admin", ["payload.card"]),
+    await told("view", []),
+    await told("view", ["error.stack"]),
+  ])
+    expect(all).toMatchObject([{ topTenants: [{ tenant: card }] }, { tenants: [{ tenant: card }] }]);
 });
 
 const secret = 'pa"ss word\nof two lines';

@@ -62,6 +62,49 @@ test("with a token: browsers by password, programs by bearer, nobody else; the n
   expect((await running.ended).code).toBe(0);
 });
 
+test("the config file says what is hidden, where traces are, and which environment this is; flags go before it", async () => {
+  const fresh = await freshSchema();
+  const work = defineJob("work", { payload: typed<object>() });
+  const { id } = await fresh.client().enqueue(work, { card: "4111111111111111" }, { delay: "1h" });
+  const folder = await project({
+    "stint.config.ts": `export default {
+      schema: ${JSON.stringify(fresh.schema)},
+      dashboard: {
+        redact: ["payload.card"],
+        traceUrl: "https://traces.example.com/{traceId}",
+        environment: { name: "staging", production: true },
+      },
+    };`,
+  });
+  const env = { DATABASE_URL: fresh.url };
+  const running = start(["dashboard", "--port", "0"], { cwd: folder, env });
+  const url = await addressOf(running);
+  expect(await (await fetch(`${url}api/me`)).json()).toMatchObject({
+    traceUrl: "https://traces.example.com/{traceId}",
+    environment: { name: "staging", production: true },
+  });
+  const shown = await (await fetch(`${url}api/jobs/${id}`)).text();
+  expect(shown).not.toContain("4111");
+  running.process.kill("SIGTERM");
+  expect((await running.ended).code).toBe(0);
+
+  const flagged = start(["dashboard", "--port", "0", "--environment", "live"], { cwd: folder, env });
+  expect(await (await fetch(`${await addressOf(flagged)}api/me`)).json()).toMatchObject({
+    environment: { name: "live", production: true },
+  });
+  flagged.process.kill("SIGTERM");
+  expect((await flagged.ended).code).toBe(0);
+});
+
+test("with a config that cannot be read nothing is shown: it may say what to hide", async () => {
+  const folder = await project({ "stint.config.ts": `throw new Error("no such module");` });
+  const ended = await stint(["dashboard", "--port", "0"], {
+    cwd: folder,
+    env: { DATABASE_URL: "postgres://127.0.0.1:1/x" },
+  });
+  expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining("no such module") });
+});
+
 test.each([
   { args: ["--host", "0.0.0.0"], env: {}, words: "a token is needed" },
   { args: ["--host", "192.168.1.4"], env: { STINT_DASHBOARD_TOKEN: "" }, words: "a token is needed" },

@@ -2,6 +2,8 @@
 import type {
   BulkAction,
   Count,
+  DeadGroup,
+  DeadGroups,
   Health,
   JobDetail,
   JobFilter,
@@ -12,6 +14,8 @@ import type {
   Series,
   SeriesRange,
   SlowJob,
+  Stats,
+  WaitingTenants,
   WorkerView,
 } from "stint";
 
@@ -36,11 +40,24 @@ export type Me = {
   readonly can: Rights;
   readonly environment: { readonly name: string; readonly production: boolean } | null;
   readonly version: string;
+  /** Where traces are shown, with {traceId} in it. */
+  readonly traceUrl?: string | null;
 };
 
 /** `hidden`: the role may not see payloads, so payload and result are null. */
 export type JobAnswer = Wire<JobDetail> & { readonly hidden?: boolean };
 export type JobsFilter = Wire<JobFilter>;
+
+/** Without a fingerprint: something is redacted, and the role may not search by what could tell of it. */
+export type GroupsAnswer = Omit<Wire<DeadGroups>, "groups"> & {
+  readonly groups: readonly (Omit<Wire<DeadGroup>, "fingerprint"> & {
+    readonly fingerprint: string | null;
+  })[];
+};
+
+/** `hidden`: something is redacted, which the name of a tenant may repeat, so none is told to this role. */
+export type StatsAnswer = Wire<Stats> & { readonly hidden?: boolean };
+export type TenantsAnswer = WaitingTenants & { readonly hidden?: boolean };
 
 /** An answer that was not the one asked for. `status` is 0 when no answer came at all. */
 export class ApiError extends Error {
@@ -120,6 +137,10 @@ export const api = {
   health: (signal?: AbortSignal) => get<Wire<Health>>("health", {}, signal),
   kinds: (signal?: AbortSignal) => get<readonly Wire<KindView>[]>("kinds", {}, signal),
   workers: (signal?: AbortSignal) => get<readonly Wire<WorkerView>[]>("workers", {}, signal),
+  stats: (signal?: AbortSignal) => get<StatsAnswer>("stats", {}, signal),
+  tenants: (signal?: AbortSignal) => get<TenantsAnswer>("tenants", {}, signal),
+  deadGroups: (of: { kind?: string | undefined; queue?: string | undefined }, signal?: AbortSignal) =>
+    get<GroupsAnswer>("dead/groups", of, signal),
   slow: (signal?: AbortSignal) => get<readonly Wire<SlowJob>[]>("slow", {}, signal),
   series: (of: { queue?: string; kind?: string; range: SeriesRange }, signal?: AbortSignal) =>
     get<Wire<Series>>("series", of, signal),

@@ -12,7 +12,7 @@ export type Connection = "connecting" | "live" | "polling" | "away" | "paused";
 
 const pollMs = 5_000;
 /** How long to wait for the first or the next event, and before events are tried again once they failed. */
-const patienceMs = 6_000;
+const patienceMs = 10_000;
 const retryEventsMs = 30_000;
 
 let paused = false;

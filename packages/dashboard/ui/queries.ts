@@ -43,6 +43,19 @@ export const useKinds = () =>
 export const useWorkers = () =>
   useQuery({ queryKey: ["workers"], queryFn: ({ signal }) => api.workers(signal), meta: every(4_000) });
 
+export const useStats = () =>
+  useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => api.stats(signal), meta: every(15_000) });
+
+export const useTenants = () =>
+  useQuery({ queryKey: ["tenants"], queryFn: ({ signal }) => api.tenants(signal), meta: every(15_000) });
+
+export const useDeadGroups = (of: { kind?: string | undefined; queue?: string | undefined }) =>
+  useQuery({
+    queryKey: ["dead-groups", of],
+    queryFn: ({ signal }) => api.deadGroups(of, signal),
+    meta: every(10_000),
+  });
+
 export const useSlow = () =>
   useQuery({ queryKey: ["slow"], queryFn: ({ signal }) => api.slow(signal), meta: every(4_000) });
 

@@ -36,3 +36,15 @@ test("a key that nothing reads is refused with what was meant", () => {
 test("a config that is no object is refused", () => {
   expect(() => resolveConfig(null as never, "stint.config.ts")).toThrow("stint.config.ts: must be an object");
 });
+
+test("the options of the dashboard are handed on, and one that it does not have is refused", () => {
+  const dashboard = { redact: ["payload.card"], traceUrl: "https://traces.example.com/{traceId}" };
+
+  expect(resolveConfig(defineConfig({ dashboard })).dashboard).toEqual(dashboard);
+  expect(resolveConfig({}).dashboard).toEqual({});
+  expect(resolveConfig({ dashboard }).options).not.toHaveProperty("dashboard");
+  const misspelt = { dashboard: { redacted: ["payload.card"] } } as object;
+  expect(() => resolveConfig(misspelt, "stint.config.ts")).toThrow(
+    'stint.config.ts.dashboard.redacted: is not an option; did you mean "redact"?',
+  );
+});

@@ -47,6 +47,7 @@ export const jobRoutes = [
           hint: "It was never committed, or it was pruned after its retention.",
         });
       }
+      if (visitor.can.payloads) await tools.sightings.saw(visitor, detail.job);
       return showDetail(detail, visitor, tools.redactor);
     },
   }),

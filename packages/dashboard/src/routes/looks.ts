@@ -1,7 +1,9 @@
-/** What is looked at as a whole: health, stats, kinds, workers, slow jobs; and the series behind the charts. */
+/** What is looked at as a whole: health, stats, kinds, whose jobs wait, workers, slow jobs; and the series behind the charts. */
 import { seriesRanges } from "stint";
-import { nothing, oneOf, textOf } from "../input.ts";
+import { jsonText } from "../answer.ts";
+import { nothing, namedIn, oneOf } from "../input.ts";
 import { looks, route } from "../route.ts";
+import { showLook } from "../shown.ts";
 
 export const lookRoutes = [
   ...looks.map((name) =>
@@ -10,7 +12,8 @@ export const lookRoutes = [
       path: name,
       right: "view",
       parse: nothing,
-      run: async (tools) => await tools.looks[name](),
+      run: async (tools, _, visitor) =>
+        jsonText(showLook(name, await tools.looks[name](), visitor, tools.redactor)),
     }),
   ),
   route({
@@ -19,12 +22,10 @@ export const lookRoutes = [
     right: "view",
     query: ["queue", "kind", "range"],
     parse: ({ query }) => {
-      const queue = query.get("queue") ?? "";
-      const kind = query.get("kind") ?? "";
       const range = oneOf(query.get("range"), "range", seriesRanges);
       return {
-        ...(queue === "" ? {} : { queue: textOf(queue, "queue", 128) }),
-        ...(kind === "" ? {} : { kind: textOf(kind, "kind", 128) }),
+        ...namedIn(query, "queue"),
+        ...namedIn(query, "kind"),
         ...(range === undefined ? {} : { range }),
       };
     },

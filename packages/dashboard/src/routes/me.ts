@@ -8,6 +8,12 @@ export const meRoutes = [
     path: "me",
     right: "view",
     parse: nothing,
-    run: async ({ environment }, _, { user, can }) => ({ user, can, environment, version }),
+    run: async ({ environment, traceUrl }, _, { user, can }) => ({
+      user,
+      can,
+      environment,
+      version,
+      traceUrl,
+    }),
   }),
 ];

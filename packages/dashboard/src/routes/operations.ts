@@ -2,7 +2,7 @@
 import { actionOf, bulkFilterOf, idOf, nothing, reasonOf } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route, type Environment, type Input } from "../route.ts";
-import { requireSearchable, showPreview } from "../shown.ts";
+import { requireSearchable, showOperation, showPreview } from "../shown.ts";
 
 export const operationRoutes = [
   route({
@@ -10,14 +10,16 @@ export const operationRoutes = [
     path: "operations",
     right: "view",
     parse: nothing,
-    run: async (tools) => await tools.inspector().operations(),
+    run: async (tools, _, visitor) =>
+      (await tools.inspector().operations()).map((one) => showOperation(one, visitor, tools.redactor)),
   }),
   route({
     method: "GET",
     path: "operations/:id",
     right: "view",
     parse: idOf,
-    run: async (tools, id) => (await tools.inspector().operation(id)) ?? notFound(id),
+    run: async (tools, id, visitor) =>
+      showOperation((await tools.inspector().operation(id)) ?? notFound(id), visitor, tools.redactor),
   }),
   route({
     method: "POST",
@@ -57,7 +59,8 @@ export const operationRoutes = [
     right: "operate",
     body: [],
     parse: idOf,
-    run: async (tools, id) => (await tools.inspector().abort(id)) ?? notFound(id),
+    run: async (tools, id, visitor) =>
+      showOperation((await tools.inspector().abort(id)) ?? notFound(id), visitor, tools.redactor),
   }),
 ];
 

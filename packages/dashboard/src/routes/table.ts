@@ -1,5 +1,6 @@
 /** Every route of the API. What a new screen needs is one more file beside this one, and one line here. */
 import type { Route } from "../route.ts";
+import { deadRoutes } from "./dead.ts";
 import { eventRoutes } from "./events.ts";
 import { jobRoutes } from "./jobs.ts";
 import { lookRoutes } from "./looks.ts";
@@ -11,6 +12,7 @@ export const routes: readonly Route[] = [
   ...meRoutes,
   ...lookRoutes,
   ...jobRoutes,
+  ...deadRoutes,
   ...operationRoutes,
   ...eventRoutes,
 ];

@@ -22,24 +22,31 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     const rows = page.locator("tbody tr[data-row]");
     await eventually(() => rows.count()).toBe(6);
 
-    const groups = page.getByRole("region", { name: "Died alike, on this page" });
-    expect(await groups.getByRole("button").allInnerTexts()).toEqual([
-      expect.stringMatching(/^4\s+RangeError\s+send-receipt$/),
-      expect.stringMatching(/^2\s+TypeError\s+send-receipt$/),
+    const groups = page.getByRole("region", { name: "What they died of" });
+    const names = groups.locator("[aria-pressed]");
+    expect(await names.allInnerTexts()).toEqual([
+      expect.stringMatching(/^4\s+RangeError: out of range …\s+send-receipt$/),
+      expect.stringMatching(/^2\s+TypeError: no card …\s+send-receipt$/),
     ]);
     await groups.getByRole("button", { name: /TypeError/ }).click();
     await eventually(() => rows.count()).toBe(2);
-    await page.getByRole("checkbox", { name: "Select all rows of this page" }).click();
-    await page
-      .getByRole("region", { name: "Selected jobs" })
-      .getByRole("button", { name: "Replay …" })
-      .click();
+    expect(new URL(page.url()).searchParams.get("fingerprint")).toMatch(/^[0-9a-f]{12}$/);
+    await page.getByText("2 jobs that will not be tried again").waitFor();
+    // The address alone shows the same; closing the group shows all.
+    await page.reload();
+    await eventually(() => rows.count()).toBe(2);
+    await groups.getByRole("button", { pressed: true }).click();
+    await eventually(() => rows.count()).toBe(6);
+
+    await groups.getByRole("button", { name: "Replay the 2 jobs of this group" }).click();
     const dialog = page.getByRole("dialog");
+    await dialog.getByText("2 jobs", { exact: true }).waitFor();
     await dialog.getByLabel("Reason").fill("cards are back");
     await dialog.getByRole("button", { name: "Replay 2 jobs" }).click();
-    await dialog.getByText("2 replayed of 2.").waitFor();
+    await dialog.getByText("Finished.").waitFor();
     await dialog.getByRole("button", { name: "Close" }).click();
     await eventually(() => rows.count()).toBe(4);
+    await eventually(() => names.count()).toBe(1);
 
     // One alone, from its row.
     await rows.first().getByRole("button", { name: "Replay" }).click();
@@ -71,5 +78,62 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     await eventually(() => rows.count()).toBe(1);
     expect(await rows.first().innerText()).toContain("code 1");
     expect(problems).toEqual([]);
+  });
+
+  test("the dialog of the last group stays when the group goes, which it does also with live updates paused", async () => {
+    const { stint, serve } = await installation();
+    await dieOf(stint, (n) => new RangeError(`out of range ${n}`), 2);
+    const { page, problems } = await visit(browser, `${await serve()}dead`);
+    const groups = page.getByRole("region", { name: "What they died of" });
+    await groups.waitFor();
+    await page.getByRole("button", { name: "Pause updating" }).click();
+    await groups.getByRole("button", { name: "Replay the 2 jobs of this group" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Reason").fill("ranges are wider");
+    await dialog.getByRole("button", { name: "Replay 2 jobs" }).click();
+    await eventually(() => groups.count()).toBe(0);
+    await dialog.getByText("Finished.").waitFor();
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await page.getByText("Nothing is dead").waitFor();
+    expect(problems).toEqual([]);
+  });
+
+  test("where the fingerprints are hidden, groups are told, and neither opened nor replayed as one", async () => {
+    const { stint, serve } = await installation();
+    await dieOf(stint, (n) => (n < 2 ? new RangeError("out of range") : new TypeError("no card")), 3);
+    const authorize = () => ({ user: "eve", role: "operate" as const });
+    const address = await serve({ authorize, redact: ["payload.card"] });
+    const { page, problems } = await visit(browser, `${address}dead`);
+    const groups = page.getByRole("region", { name: "What they died of" });
+    await eventually(() => groups.getByRole("listitem").allInnerTexts()).toEqual([
+      expect.stringContaining("RangeError: out of range"),
+      expect.stringContaining("TypeError: no card"),
+    ]);
+    expect(await groups.locator("[aria-pressed]").count()).toBe(0);
+    const replay = groups.getByRole("button", { name: "Replay the 2 jobs of this group" });
+    expect(await replay.getAttribute("aria-disabled")).toBe("true");
+    expect(await replay.getAttribute("title")).toContain("right to see payloads");
+    await replay.click({ force: true });
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    expect(problems).toEqual([]);
+  });
+
+  test("groups that could not be asked for say so beside the list", async () => {
+    const { stint, serve } = await installation();
+    await dieOf(stint, () => new Error("refused"), 1);
+    const { page } = await visit(browser, `${await serve()}dead`);
+    await page.route(/\/api\/dead\/groups/, async (route) => {
+      const error = { code: "TOO_SLOW", message: "The groups took too long." };
+      await route.fulfill({ status: 500, json: { error } });
+    });
+    await page.reload();
+    const alert = page.getByRole("alert").filter({ hasText: "The groups took too long." });
+    await alert.waitFor();
+    await eventually(() => page.locator("tbody tr[data-row]").count()).toBe(1);
+    expect(await page.getByRole("region", { name: "What they died of" }).count()).toBe(0);
+    await page.unroute(/\/api\/dead\/groups/);
+    await alert.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("region", { name: "What they died of" }).waitFor();
+    await eventually(() => alert.count()).toBe(0);
   });
 });

@@ -6,6 +6,8 @@ import { until } from "../../../stint/test/support/until.ts";
 import { startWorker } from "../../../stint/test/support/watch.ts";
 import { browserPath, launch, phone, visit } from "./support/browser.ts";
 import { eventually } from "./support/eventually.ts";
+import { serve } from "./support/serve.ts";
+import { fakeDetail, fakeStint, jobId } from "../support/fake.ts";
 import { dieOf, embed, installation } from "./support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("job", () => {
@@ -109,6 +111,30 @@ describe.skipIf(browserPath === undefined)("job", () => {
     await shown.getByRole("button", { name: "show more (200 left)" }).click();
     await eventually(() => shown.locator(".json-number").count()).toBe(301);
     expect(problems).toEqual([]);
+  });
+
+  test("its trace is a link where it was said where traces are, and never leads elsewhere", async () => {
+    const traceUrl = "https://traces.example.com/trace/{traceId}?from={traceId}";
+    const withTrace = (traceId: string) => fakeStint({ job: fakeDetail({}, { traceId }) });
+    const id = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const linked = await visit(browser, `${await serve({ stint: withTrace(id), traceUrl })}jobs/${jobId}`);
+    const link = linked.page.getByRole("link", { name: id });
+    expect([await link.getAttribute("href"), await link.getAttribute("rel")]).toEqual([
+      `https://traces.example.com/trace/${id}?from=${id}`,
+      "noopener noreferrer",
+    ]);
+
+    for (const [traceId, url] of [
+      ["../../evil?x=", traceUrl],
+      [id, undefined],
+    ] as const) {
+      const options = { stint: withTrace(traceId), ...(url === undefined ? {} : { traceUrl: url }) };
+      const { page } = await visit(browser, `${await serve(options)}jobs/${jobId}`);
+      await page.getByRole("button", { name: "Copy the trace's id" }).waitFor();
+      expect(await page.getByText(traceId, { exact: true }).count()).toBe(1);
+      expect(await page.locator("a[href*='traces.example.com']").count()).toBe(0);
+    }
+    expect(linked.problems).toEqual([]);
   });
 
   test("copies, also where the browser gives the page no clipboard", async () => {

@@ -17,7 +17,10 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   test("a queue has six charts, its range is in the address, and its kinds show what is normal", async () => {
     const stint = fakeStint(busyNight);
     const { page, problems } = await visit(browser, `${await serve({ stint })}queues`);
-    await page.getByRole("link", { name: "notification", exact: true }).click();
+    await page
+      .getByRole("table", { name: "Queues" })
+      .getByRole("link", { name: "notification", exact: true })
+      .click();
     await page.locator(".chart canvas").nth(5).waitFor();
     const oldest = page.getByRole("img", { name: /^Oldest ready\. Age: .+ now, .+ at most\.$/ });
     await oldest.waitFor();

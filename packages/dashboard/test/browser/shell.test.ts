@@ -181,7 +181,8 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
       await new Promise((resolve) => void server.close(resolve));
     });
     const { port } = server.address() as AddressInfo;
-    const { page, problems } = await visit(browser, `http://127.0.0.1:${port}/ops/jobs/`);
+    // Without the slash at the end, as somebody types it.
+    const { page, problems } = await visit(browser, `http://127.0.0.1:${port}/ops/jobs`);
     await page.getByRole("link", { name: "inference", exact: true }).click();
     await page.waitForURL(/\/ops\/jobs\/queues\/inference$/);
     await page.locator(".chart canvas").first().waitFor();

@@ -79,6 +79,8 @@ export function fakeStint(
     jobs: { jobs: [], next: null, partial: false },
     count: matched,
     job: fakeDetail(),
+    deadGroups: { groups: [], others: 0, of: matched },
+    waitingTenants: { tenants: [], of: matched },
     workers: [],
     slow: [],
     preview: { matched, sample: [] },

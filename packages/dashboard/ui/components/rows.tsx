@@ -23,6 +23,7 @@ export function Rows<Item>({
   id,
   open,
   look,
+  few = false,
 }: {
   readonly label: string;
   readonly columns: readonly Column<Item>[];
@@ -33,6 +34,8 @@ export function Rows<Item>({
   readonly open?: (item: Item) => To;
   /** A tone for the row's edge. */
   readonly look?: (item: Item) => string;
+  /** So few and so short columns that they stay a table, also in half a page and on a phone. */
+  readonly few?: boolean;
 }) {
   const [current, setCurrent] = useState<string | null>(null);
   const navigate = useNavigate();
@@ -58,7 +61,7 @@ export function Rows<Item>({
   );
 
   return (
-    <div className="rows card">
+    <div className={few ? "rows rows-few card" : "rows rows-many card"}>
       <table>
         <caption className="spoken">{label}</caption>
         <thead>

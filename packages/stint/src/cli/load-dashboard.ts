@@ -1,5 +1,6 @@
 /** The dashboard is a package of its own, which need not be installed. What is used of it is written down here. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { DashboardConfig } from "../config.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Stint } from "../stint.ts";
 
@@ -10,12 +11,9 @@ type Dashboard = {
 type Authorize = (request: Request, context: object) => unknown;
 
 export type DashboardModule = {
-  readonly createDashboard: (options: {
-    stint: Stint;
-    logger: Logger;
-    authorize?: Authorize;
-    environment?: { name: string; production: boolean };
-  }) => Dashboard;
+  readonly createDashboard: (
+    options: DashboardConfig & { stint: Stint; logger: Logger; authorize?: Authorize },
+  ) => Dashboard;
   readonly serveDashboard: (
     dashboard: Dashboard,
     options: { port: number; host?: string; orAnyPort?: boolean },

@@ -1,26 +1,9 @@
 /** A real browser, where there is one. It may ask nothing outside, complain about nothing, and refuse nothing. */
-import { accessSync, constants } from "node:fs";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
-import { onTestFinished } from "vitest";
+import { inject, onTestFinished } from "vitest";
+import { browserPath } from "./browser-path.ts";
 
-const usualPaths = [
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-];
-
-function isThere(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Undefined: there is none, and tests with one are skipped. */
-export const browserPath = [process.env["STINT_TEST_BROWSER"] ?? "", ...usualPaths].find(isThere);
+export { browserPath };
 
 if (browserPath === undefined) {
   process.stderr.write(
@@ -28,20 +11,12 @@ if (browserPath === undefined) {
   );
 }
 
+/** The browser of the run. Closing it closes what this file opened in it. */
 export async function launch(): Promise<Browser> {
-  return await chromium.launch({
-    executablePath: browserPath ?? "",
-    args: [
-      "--headless=new",
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-    ],
-  });
+  const answer = await fetch(inject("browserUrl"));
+  const words = await answer.text();
+  if (!answer.ok) throw new Error(`The browser did not start: ${words}`);
+  return await chromium.connect(words);
 }
 
 export type Visit = {

@@ -12,6 +12,7 @@ import type {
   SlowJob,
   WorkerView,
 } from "stint";
+import { deadGroups, stats, waitingTenants } from "./busy-night-shares.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -409,4 +410,7 @@ export const busyNight: Partial<Record<keyof Inspector, unknown>> = {
   slow,
   jobs: () => ({ jobs: jobRows(), next: null, partial: false }),
   count: () => ({ count: 10_000, capped: true }),
+  stats,
+  waitingTenants,
+  deadGroups,
 };

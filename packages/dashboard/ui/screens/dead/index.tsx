@@ -1,14 +1,15 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
+import type { JobsFilter } from "../../api.ts";
 import { EmptyState } from "../../components/empty-state.tsx";
 import type { FilterChange } from "../../components/filter-bar.tsx";
 import { destination, GoTo } from "../../components/link.tsx";
 import { Failed, Page } from "../../components/page.tsx";
-import { PlainText, reveal } from "../../components/plain-text.tsx";
+import { reveal } from "../../components/plain-text.tsx";
 import { Table } from "../../components/table.tsx";
-import { useJobCount, useRights } from "../../queries.ts";
+import { useDeadGroups, useJobCount, useRights } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
-import { text, useUrl } from "../../url.ts";
+import { useUrl } from "../../url.ts";
 import { FilterActions, SelectionBar } from "../jobs/bulk-actions.tsx";
 import { deadColumns } from "../jobs/columns.tsx";
 import { JobFilters } from "../jobs/job-filters.tsx";
@@ -16,39 +17,44 @@ import { ListFoot } from "../jobs/list-foot.tsx";
 import { jobsSearch } from "../jobs/search.ts";
 import { useJobList } from "../jobs/use-job-list.ts";
 import { actions } from "../operations/actions.ts";
+import { BulkDialog } from "../operations/bulk-dialog.tsx";
 import { countedJobs } from "../operations/count.ts";
-import { groupsOf, type Group } from "./groups.ts";
+import { Groups } from "./groups.tsx";
 import { replayColumn } from "./replay-one.tsx";
 import "./dead.css";
 
-const deadSearch = { ...jobsSearch, group: text };
 const none: ReadonlySet<string> = new Set();
 const replay = [actions.replay];
 const withReplay = [...deadColumns, replayColumn];
 
 function Dead() {
-  const [values, setUrl] = useUrl(deadSearch);
+  const [values, setUrl] = useUrl(jobsSearch);
   const navigate = useNavigate();
   const { operate } = useRights();
   const [selected, setSelected] = useState(none);
+  // Not among the groups, which go when the last of them is replayed: the dialog would go with them.
+  const [replaying, setReplaying] = useState<JobsFilter>();
 
   const dead = useMemo(() => ({ ...values, state: "dead" }), [values]);
   const list = useJobList(dead, (after) => {
     setSelected(none);
-    setUrl({ after, group: undefined });
+    setUrl({ after });
   });
   const { filter, answer, partial } = list;
   const count = useJobCount(filter);
 
   const jobs = answer.data?.jobs;
-  const groups = useMemo(() => groupsOf(jobs ?? []), [jobs]);
-  const group = groups.find(({ id }) => id === values.group);
-  const shown = group?.jobs ?? jobs;
+  // They are of a kind and a queue, or of all; beside a list that is narrowed by more they would tell of other jobs.
+  const groupable = !["tenant", "key", "tag", "error", "since", "until"].some((name) => name in filter);
+  const kind = values.fingerprint === undefined ? values.kind : undefined;
+  const groups = useDeadGroups({ kind, queue: values.queue });
   const chosen = useMemo(() => jobs?.filter(({ id }) => selected.has(id)) ?? [], [jobs, selected]);
 
   const change: FilterChange = (next) => {
     setSelected(none);
-    setUrl({ ...next, after: undefined, group: undefined });
+    // What died alike is of one kind: without it, the jobs of another would be asked for the same.
+    const apart = "kind" in next ? { fingerprint: undefined } : {};
+    setUrl({ ...apart, ...next, after: undefined });
   };
   const narrowed = Object.keys(filter).length > 1;
   return (
@@ -65,23 +71,33 @@ function Dead() {
     >
       <JobFilters states={[]} values={values} onChange={change} />
       {answer.isError ? <Failed error={answer.error} again={() => void answer.refetch()} /> : null}
-      {groups.length > 1 ? (
+      {groupable && groups.isError && !answer.isError ? (
+        <Failed error={groups.error} again={() => void groups.refetch()} />
+      ) : null}
+      {groupable && (groups.data?.groups.length ?? 0) > 0 && groups.data !== undefined ? (
         <Groups
-          groups={groups}
-          open={group?.id}
-          onOpen={(id) => {
+          answer={groups.data}
+          open={values}
+          onOpen={(group) => {
             setSelected(none);
-            setUrl({ group: id });
+            setUrl({ kind: group?.kind, fingerprint: group?.fingerprint, after: undefined });
+          }}
+          onReplay={({ kind, fingerprint }) => {
+            const within = values.queue === undefined ? {} : { queue: values.queue };
+            setReplaying({ state: ["dead"], kind, fingerprint, ...within });
           }}
         />
       ) : null}
+      {replaying === undefined ? null : (
+        <BulkDialog action={actions.replay} filter={replaying} onClose={() => setReplaying(undefined)} />
+      )}
       {answer.isError && jobs === undefined ? null : (
         <div className="job-list" data-waiting={answer.isPlaceholderData || undefined}>
           <SelectionBar actions={replay} rows={chosen} onClear={() => setSelected(none)} />
           <Table
             label="Dead jobs"
             columns={operate ? withReplay : deadColumns}
-            rows={shown}
+            rows={jobs}
             rowId={({ id }) => id}
             rowName={(job) => `${reveal(job.kind)}, ${reveal(job.error?.name ?? job.reason ?? "dead")}`}
             onOpen={({ id }) => void navigate(destination({ path: "/jobs/$id", params: { id } }))}
@@ -101,41 +117,10 @@ function Dead() {
               )
             }
           />
-          <ListFoot shown={shown?.length ?? 0} partial={partial} newer={list.newer} older={list.older} />
+          <ListFoot shown={jobs?.length ?? 0} partial={partial} newer={list.newer} older={list.older} />
         </div>
       )}
     </Page>
-  );
-}
-
-/** What this page's jobs died of. Choosing one shows only its jobs; then x or the box in the head selects them all. */
-function Groups({
-  groups,
-  open,
-  onOpen,
-}: {
-  groups: readonly Group[];
-  open: string | undefined;
-  onOpen: (id: string | undefined) => void;
-}) {
-  return (
-    <section className="dead-groups" aria-label="Died alike, on this page">
-      {groups.slice(0, 12).map(({ id, kind, error, jobs }) => (
-        <button
-          key={id}
-          type="button"
-          className="dead-group"
-          aria-pressed={id === open}
-          onClick={() => onOpen(id === open ? undefined : id)}
-        >
-          <span className="dead-group-count">{jobs.length}</span>
-          <span className="dead-group-words">
-            <PlainText className="dead-group-error">{error}</PlainText>
-            <PlainText className="muted">{kind}</PlainText>
-          </span>
-        </button>
-      ))}
-    </section>
   );
 }
 
@@ -144,6 +129,6 @@ export const screen: Screen = {
   title: "Dead",
   icon: "M3 3h10v10H3zM5.8 5.8l4.4 4.4M10.2 5.8l-4.4 4.4",
   key: "d",
-  search: deadSearch,
+  search: jobsSearch,
   component: Dead,
 };

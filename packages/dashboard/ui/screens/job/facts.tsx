@@ -5,6 +5,7 @@ import { CopyButton } from "../../components/copy-button.tsx";
 import { GoTo } from "../../components/link.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { duration } from "../../format.ts";
+import { useMe } from "../../queries.ts";
 
 function Fact({ label, wide = false, children }: { label: string; wide?: boolean; children: ReactNode }) {
   return (
@@ -12,6 +13,25 @@ function Fact({ label, wide = false, children }: { label: string; wide?: boolean
       <dt>{label}</dt>
       <dd>{children}</dd>
     </div>
+  );
+}
+
+/** A link where it was said where traces are shown. What does not look like an id leads nowhere: anybody may write it. */
+function Trace({ id }: { id: string }) {
+  const { data: me } = useMe();
+  const url = me?.traceUrl ?? null;
+  const shown = <PlainText className="mono">{id}</PlainText>;
+  return (
+    <>
+      {url !== null && /^[0-9a-f]{16,64}$/i.test(id) ? (
+        <a href={url.replaceAll("{traceId}", id)} target="_blank" rel="noopener noreferrer">
+          {shown}
+        </a>
+      ) : (
+        shown
+      )}
+      <CopyButton text={id} label="Copy the trace's id" />
+    </>
   );
 }
 
@@ -93,8 +113,7 @@ export function Facts({ answer }: { answer: JobAnswer }) {
       </Fact>
       {traceId === null ? null : (
         <Fact label="Trace" wide>
-          <PlainText className="mono">{traceId}</PlainText>
-          <CopyButton text={traceId} label="Copy the trace's id" />
+          <Trace id={traceId} />
         </Fact>
       )}
     </dl>

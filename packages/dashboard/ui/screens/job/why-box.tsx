@@ -12,6 +12,9 @@ const questions: Record<JobState, string> = {
   cancelled: "Why was it cancelled?",
 };
 
+/** What has ended is not held back by anything. */
+const ended: ReadonlySet<JobState> = new Set(["succeeded", "dead", "cancelled"]);
+
 /** The answer in plain words: one sentence, then what was found, most important first. */
 export function WhyBox({ why, state }: { why: Explanation; state: JobState }) {
   const blocked = why.findings.some(({ blocks }) => blocks);
@@ -25,7 +28,9 @@ export function WhyBox({ why, state }: { why: Explanation; state: JobState }) {
         <ul className="why-findings">
           {why.findings.map(({ blocks, text, advice }) => (
             <li key={text} data-blocks={blocks || undefined}>
-              <span className="why-mark">{blocks ? "blocks it" : "found"}</span>
+              <span className="why-mark">
+                {blocks ? (ended.has(state) ? "final" : "blocks it") : "found"}
+              </span>
               <span>
                 <PlainText>{text}</PlainText>
                 {advice === null ? null : (

@@ -9,7 +9,9 @@ import {
 import { TimeFilter } from "../../components/filter-bar-time.tsx";
 import { useKinds } from "../../queries.ts";
 
-const times: readonly FilterField[] = [
+/** Set by other parts of the page, and taken back here. */
+const also: readonly FilterField[] = [
+  { name: "fingerprint", label: "Died alike" },
   { name: "since", label: "Enqueued since" },
   { name: "until", label: "Enqueued before" },
 ];
@@ -37,7 +39,7 @@ export function JobFilters({
     [kinds],
   );
   return (
-    <FilterBar states={states} fields={fields} also={times} values={values} onChange={onChange}>
+    <FilterBar states={states} fields={fields} also={also} values={values} onChange={onChange}>
       <TimeFilter values={values} onChange={onChange} />
     </FilterBar>
   );

@@ -12,6 +12,8 @@ export const jobsSearch = {
   key: text,
   tag: text,
   error: text,
+  /** Of what died alike. */
+  fingerprint: text,
   since: text,
   until: text,
   /** Where the page begins. */
@@ -20,7 +22,7 @@ export const jobsSearch = {
 
 /** What the server is asked for. Spans that end now are counted back from `now`. */
 export function toFilter(values: FilterValues, now: number): JobsFilter {
-  const { kind, queue, tenant, key, tag, error } = values;
+  const { kind, queue, tenant, key, tag, error, fingerprint } = values;
   const state = chosenStates(values["state"]);
   const since = momentOf(values["since"], now);
   const until = momentOf(values["until"], now);
@@ -32,6 +34,7 @@ export function toFilter(values: FilterValues, now: number): JobsFilter {
     ...(key !== undefined && { key }),
     ...(tag !== undefined && { tag }),
     ...(error !== undefined && { error }),
+    ...(fingerprint !== undefined && { fingerprint }),
     ...(since !== undefined && { since }),
     ...(until !== undefined && { until }),
   };

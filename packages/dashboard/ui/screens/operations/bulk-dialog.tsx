@@ -168,7 +168,7 @@ function Watch({ action, begun, onClose }: { action: Action; begun: Wire<Operati
   useEffect(() => {
     if (!running) {
       void client.invalidateQueries({
-        predicate: ({ queryKey }) => queryKey[0] === "jobs" || queryKey[0] === "count",
+        predicate: ({ queryKey }) => ["jobs", "count", "dead-groups"].includes(String(queryKey[0])),
       });
       return undefined;
     }

@@ -9,6 +9,7 @@ import { duration, number, rate } from "../../format.ts";
 import { useHealth } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
 import { standingOf } from "../../standing.ts";
+import { Shares } from "./shares.tsx";
 
 export const screen: Screen = {
   path: "/queues",
@@ -80,13 +81,16 @@ function Queues() {
           A queue is there as soon as a job is enqueued into it; nothing has to be created first.
         </EmptyState>
       ) : (
-        <Rows
-          label="Queues"
-          columns={columns}
-          items={queues}
-          id={({ queue }) => queue}
-          open={({ queue }) => ({ path: "/queues/$queue", params: { queue } })}
-        />
+        <>
+          <Rows
+            label="Queues"
+            columns={columns}
+            items={queues}
+            id={({ queue }) => queue}
+            open={({ queue }) => ({ path: "/queues/$queue", params: { queue } })}
+          />
+          <Shares />
+        </>
       )}
     </Page>
   );

@@ -5,6 +5,7 @@ import { Rows } from "../../components/rows.tsx";
 import { duration, number, plural } from "../../format.ts";
 import { useHealth, useWorkers } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
+import { isSilent } from "../../silence.ts";
 import { WorkerRows } from "./worker-rows.tsx";
 import "./workers.css";
 
@@ -22,8 +23,10 @@ function Workers() {
   const unserved = health?.unserved ?? [];
   const versions = [...new Set(workers?.map(({ version }) => version))];
   const behind = workers?.filter((worker) => worker.behind).length ?? 0;
-  const busy = workers?.reduce((sum, worker) => sum + worker.busy, 0) ?? 0;
-  const slots = workers?.reduce((sum, worker) => sum + worker.slots, 0) ?? 0;
+  const heard = workers?.filter((worker) => !isSilent(worker)) ?? [];
+  const silent = (workers?.length ?? 0) - heard.length;
+  const busy = heard.reduce((sum, worker) => sum + worker.busy, 0);
+  const slots = heard.reduce((sum, worker) => sum + worker.slots, 0);
 
   return (
     <Page
@@ -31,7 +34,8 @@ function Workers() {
       note={
         workers === undefined
           ? " "
-          : `${plural(workers.length, "worker")}, ${number(busy)} of ${plural(slots, "slot")} busy`
+          : `${plural(heard.length, "worker")}, ${number(busy)} of ${plural(slots, "slot")} busy` +
+            (silent === 0 ? "" : `; ${number(silent)} silent`)
       }
     >
       {error !== null && workers === undefined && <Failed error={error} again={() => void refetch()} />}

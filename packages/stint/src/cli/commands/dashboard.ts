@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
+import type { DashboardConfig } from "../../config.ts";
 import { InvalidOptionError } from "../../errors.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
 import { examples, integer, runs } from "../command.ts";
@@ -37,10 +38,8 @@ export function addDashboard(program: Command): void {
     "stint dashboard --host 0.0.0.0 --token-file /run/secrets/stint --environment live --production",
   );
   runs<Options>(command, async (context, { options }) => {
-    const { port, host, production = false } = options;
+    const { port, host } = options;
     if (port < 0 || port > 65_535) throw new InvalidOptionError("--port", "must be from 0 to 65535");
-    if (production && options.environment === undefined)
-      throw new InvalidOptionError("--production", "needs --environment, whose name is typed to confirm");
     const token = await tokenOf(options);
     if (token === undefined && !isLoopback(host)) {
       throw new InvalidOptionError(
@@ -52,13 +51,15 @@ export function addDashboard(program: Command): void {
     if (module === undefined)
       throw new UsageError(`The dashboard is not installed. Install it with \`${installHint}\`.`);
 
+    // Not done without where it is broken: what it hides would be shown.
+    const config = await context.config();
+    const environment = environmentOf(options, config?.dashboard.environment);
     const dashboard = module.createDashboard({
+      ...config?.dashboard,
       stint: await context.client(),
       logger: jsonLogger(),
       ...(token === undefined ? {} : { authorize: withToken(module, token) }),
-      ...(options.environment === undefined
-        ? {}
-        : { environment: { name: options.environment, production } }),
+      ...(environment === undefined ? {} : { environment }),
     });
     const stop = deferred();
     const forget = onStopSignals(() => stop.resolve());
@@ -73,6 +74,19 @@ export function addDashboard(program: Command): void {
       forget();
     }
   });
+}
+
+/** Flags go before the config, but none takes away that this is production: bulk operations would no longer be confirmed. */
+function environmentOf(
+  flags: Options,
+  config: DashboardConfig["environment"],
+): DashboardConfig["environment"] {
+  const name = flags.environment ?? config?.name;
+  const production = flags.production === true || config?.production === true;
+  if (name !== undefined) return { name, production };
+  if (production)
+    throw new InvalidOptionError("--production", "needs --environment, whose name is typed to confirm");
+  return undefined;
 }
 
 async function tokenOf({ tokenFile }: Options): Promise<string | undefined> {

@@ -63,7 +63,8 @@ async function serve(context: Context): Promise<void> {
   await worker.start();
   if (out.json) out.event({ event: "serving", worker: worker.id, schema, pools: served(options) });
   else out.line(say`Serving ${servedText(served(options))} in schema ${schema}`);
-  send({ type: "serving", schema });
+  const { hosts: _, addressOf: __, onAudit: ___, ...dashboard } = config.dashboard;
+  send({ type: "serving", schema, dashboard });
 
   await stopRequested.promise;
   hurry = () => void worker.stop();

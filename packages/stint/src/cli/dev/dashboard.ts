@@ -3,24 +3,26 @@ import { createStint } from "../../stint.ts";
 import { dashboardPort, installHint, loadDashboard } from "../load-dashboard.ts";
 import { say, type Output } from "../output.ts";
 import { lineLogger } from "./line-logger.ts";
+import type { Serving } from "./messages.ts";
 
 export type DevDashboard = {
-  /** The worker serves this schema now; called again after each reload. */
-  show(schema: string): void;
+  /** The worker serves this schema now, and the config says this of what to show; called again after each reload. */
+  show(serving: Serving): void;
   close(): Promise<void>;
 };
 
 /** The dashboard of `stint dev`. It lives in the process that stays, so a reload does not take it away. */
 export function devDashboard(url: string, port: number | undefined, out: Output): DevDashboard {
-  let current: { schema: string; close: () => Promise<void> } | undefined;
+  let current: { shows: string; close: () => Promise<void> } | undefined;
   // One after another: a reload must not open a second one while the first still opens.
   let opening = Promise.resolve();
 
-  async function open(schema: string): Promise<void> {
-    if (current?.schema === schema) return;
+  async function open({ schema, dashboard: config }: Serving): Promise<void> {
+    const shows = JSON.stringify([schema, config]);
+    if (current?.shows === shows) return;
     const module = await loadDashboard();
     if (module === undefined) {
-      current = { schema, close: async () => undefined };
+      current = { shows, close: async () => undefined };
       out.note(say`For the dashboard: ${installHint}`);
       return;
     }
@@ -28,7 +30,7 @@ export function devDashboard(url: string, port: number | undefined, out: Output)
     current = undefined;
     const client = createStint({ database: url, schema, logger: silentLogger, actor: "dashboard" });
     const logger = out.json ? jsonLogger() : lineLogger(out);
-    const dashboard = module.createDashboard({ stint: client, logger });
+    const dashboard = module.createDashboard({ ...config, stint: client, logger });
     const close = async (): Promise<void> => {
       await dashboard.close();
       await client.close();
@@ -38,7 +40,7 @@ export function devDashboard(url: string, port: number | undefined, out: Output)
         port: port ?? dashboardPort,
         orAnyPort: port === undefined,
       });
-      current = { schema, close: async () => await server.close().then(close) };
+      current = { shows, close: async () => await server.close().then(close) };
       if (out.json) out.event({ event: "dashboard", url: server.url });
       else out.line(say`The dashboard is at ${server.url}`);
     } catch (error) {
@@ -48,9 +50,9 @@ export function devDashboard(url: string, port: number | undefined, out: Output)
   }
 
   return {
-    show(schema) {
+    show(serving) {
       opening = opening
-        .then(() => open(schema))
+        .then(() => open(serving))
         .catch((error: unknown) => {
           // Work goes on without it.
           out.warn(say`No dashboard: ${error instanceof Error ? error.message : String(error)}`);

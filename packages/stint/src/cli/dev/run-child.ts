@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { StopReport } from "../../worker/events.ts";
 import { deferred } from "../deferred.ts";
-import type { FromChild, ToChild } from "./messages.ts";
+import type { FromChild, Serving, ToChild } from "./messages.ts";
 
 export type Ending = { readonly code: number } | { readonly signal: NodeJS.Signals };
 
@@ -24,7 +24,7 @@ const program = fileURLToPath(new URL("./child.js", import.meta.url));
 export function runChild(
   run: ToChild & { type: "run" },
   databaseUrl: string,
-  onServing: (schema: string) => void,
+  onServing: (serving: Serving) => void,
 ): Child {
   const child = fork(program, [], {
     env: { ...process.env, DATABASE_URL: databaseUrl },
@@ -38,7 +38,7 @@ export function runChild(
   child.on("message", (message: FromChild) => {
     if (message.type === "serving") {
       serving.resolve(true);
-      onServing(message.schema);
+      onServing(message);
     } else report = message.report;
   });
   child.on("exit", (code, signal) => {

@@ -1,0 +1,22 @@
+import { InvalidOptionError } from "stint";
+
+const place = "{traceId}";
+
+/**
+ * Checked once, here: it becomes a link that people follow.
+ *
+ * @throws {InvalidOptionError} It is no address of the web, or has no place for the id.
+ */
+export function checkTraceUrl(given: unknown): string {
+  const text = typeof given === "string" ? given : "";
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
+  // Not in a password or a host: an id that somebody wrote into a job's meta would choose whom the visitor asks, and as whom.
+  const isFixed = isWeb && url.username + url.password === "" && !/[{}]|%7[BD]/i.test(url.host);
+  const below = isFixed ? url.pathname + url.search + url.hash : "";
+  if (below.replaceAll("%7B", "{").replaceAll("%7D", "}").includes(place)) return text;
+  throw new InvalidOptionError(
+    "createDashboard.traceUrl",
+    `must be an http or https address with ${place} in its path or query, as "https://traces.example.com/trace/${place}"`,
+  );
+}

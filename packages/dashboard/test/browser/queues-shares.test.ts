@@ -1,0 +1,108 @@
+/** Whose jobs wait and were served, and at which priority, on the screen of queues; on the real server and real Postgres. */
+import type { Browser } from "playwright-core";
+import { entry, handle } from "stint";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startWorker } from "../../../stint/test/support/watch.ts";
+import { browserPath, launch, visit } from "./support/browser.ts";
+import { eventually } from "./support/eventually.ts";
+import { embed, installation, receipt } from "./support/installation.ts";
+
+describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
+  let browser: Browser;
+  beforeAll(async () => void (browser = await launch()));
+  afterAll(async () => await browser.close());
+
+  test("tenants that wait and were served, and priorities; a tenant leads to its jobs", async () => {
+    const { stint, serve } = await installation();
+    const served = await stint.enqueueMany(
+      Array.from({ length: 3 }, (_, n) => entry(receipt, { n }, { tenant: "acme" })),
+    );
+    const { worker } = await startWorker(stint, {
+      pools: { mail: 2 },
+      handlers: [handle(receipt, () => undefined)],
+    });
+    for (const { id } of served) await stint.waitFor(id);
+    await worker.stop();
+    await stint.enqueueMany([
+      ...Array.from({ length: 5 }, (_, n) => entry(embed, { n }, { tenant: "globex" })),
+      entry(embed, { n: 6 }, { tenant: "acme", priority: -5 }),
+      entry(embed, { n: 7 }),
+    ]);
+
+    const { page, problems } = await visit(browser, `${await serve()}queues`);
+    const waiting = page.getByRole("region", { name: "Tenants that wait" });
+    await eventually(() => waiting.locator("tbody tr").allInnerTexts()).toEqual([
+      expect.stringMatching(/^globex\s+5/),
+      expect.stringMatching(/^acme\s+1/),
+    ]);
+    expect(await waiting.getByRole("img", { name: "globex: 5 of 7" }).count()).toBe(1);
+    await eventually(() =>
+      page.getByRole("region", { name: "Tenants that were served" }).locator("tbody tr").allInnerTexts(),
+    ).toEqual([expect.stringMatching(/^acme\s+3/)]);
+    expect(
+      await page.getByRole("region", { name: "By priority" }).locator("tbody tr").allInnerTexts(),
+    ).toEqual([
+      expect.stringMatching(/^default\s+-5\s+1\s+0\s+0\s+0/),
+      expect.stringMatching(/^default\s+0\s+6\s+0\s+0\s+0/),
+    ]);
+
+    await waiting.getByRole("link", { name: "globex" }).click();
+    await page.waitForURL(/\/jobs\?state=ready&tenant=globex|\/jobs\?tenant=globex&state=ready/);
+    await eventually(() => page.locator("tbody tr[data-row]").count()).toBe(5);
+    expect(problems).toEqual([]);
+  });
+
+  test("where no job has a tenant, it says how to name one", async () => {
+    const { stint, serve } = await installation();
+    await stint.enqueue(embed, { n: 1 });
+    const { page } = await visit(browser, `${await serve()}queues`);
+    await page.getByText('{ tenant: "acme" }').waitFor();
+    expect(await page.getByRole("region", { name: "By priority" }).count()).toBe(0);
+  });
+
+  test.each([
+    { failing: "tenants", shown: ["Tenants that were served", "By priority"], missing: "Tenants that wait" },
+    { failing: "stats", shown: ["Tenants that wait"], missing: "By priority" },
+  ])("what $failing cannot tell is said, and the rest is shown", async ({ failing, shown, missing }) => {
+    const { stint, serve } = await installation();
+    await stint.enqueueMany([
+      entry(embed, { n: 1 }, { tenant: "acme" }),
+      entry(embed, { n: 2 }, { priority: 5 }),
+    ]);
+    const { page } = await visit(browser, `${await serve()}queues`);
+    await page.route(new RegExp(`/api/${failing}$`), async (route) => {
+      await route.fulfill({
+        status: 500,
+        json: { error: { code: "INTERNAL", message: "It was too much." } },
+      });
+    });
+    await page.reload();
+    await page.getByRole("alert").getByText("It was too much.").waitFor();
+    for (const name of shown) await page.getByRole("region", { name }).waitFor();
+    expect(await page.getByRole("region", { name: missing }).count()).toBe(0);
+  });
+
+  test("of many priorities the first fifty stand there, and it is said", async () => {
+    const { stint, serve } = await installation();
+    await stint.enqueueMany([
+      ...Array.from({ length: 60 }, (_, n) => entry(embed, { n }, { priority: n })),
+      entry(receipt, { n: 1 }),
+    ]);
+    const { page } = await visit(browser, `${await serve()}queues`);
+    const region = page.getByRole("region", { name: "By priority" });
+    await region.getByText("The first 50 of 60.").waitFor();
+    expect(await region.locator("tbody tr").count()).toBe(50);
+  });
+
+  test("where tenants are hidden it says so, and nothing of naming one", async () => {
+    const { stint, serve } = await installation();
+    await stint.enqueue(embed, { n: 1 }, { tenant: "acme" });
+    const authorize = () => ({ user: "eve", role: "view" as const });
+    const { page } = await visit(
+      browser,
+      `${await serve({ authorize, redact: ["payload.customer"] })}queues`,
+    );
+    await page.getByRole("region", { name: "Tenants" }).getByText("right to see payloads").waitFor();
+    expect(await page.getByText("acme").count()).toBe(0);
+  });
+});

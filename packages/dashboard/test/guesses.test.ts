@@ -1,0 +1,214 @@
+/** Whoever tries secrets is slowed down; whoever was let in is not slowed down with them. */
+import { expect, test } from "vitest";
+import { anyOf, basic, bearer, type DashboardOptions } from "#dashboard/index.js";
+import { Guesses } from "#dashboard/guesses.js";
+import { Rate } from "#dashboard/rate.js";
+import { ask, browserHeaders, open, origin } from "./support/ask.ts";
+import { listen, raw } from "./support/listen.ts";
+
+const password = "a-password-of-some-length";
+const secret = (guess: string): string => `Basic ${Buffer.from(`ada:${guess}`).toString("base64")}`;
+const options: Partial<DashboardOptions> = {
+  authorize: basic({ password }),
+  // As a proxy of one's own would say it.
+  addressOf: (request) => request.headers.get("x-real-ip"),
+};
+
+function door() {
+  const dashboard = open(null, options);
+  return async (guess: string, from: string, headers: Record<string, string> = {}) =>
+    await ask(dashboard, "/", {
+      headers: { ...browserHeaders, "x-real-ip": from, authorization: secret(guess), ...headers },
+    });
+}
+
+/** All at the same moment: one after the other, a slow machine would let the first ones be forgotten before the last. */
+async function flood<T>(count: number, send: (n: number) => Promise<T>): Promise<T[]> {
+  return await Promise.all(Array.from({ length: count }, async (_, n) => await send(n)));
+}
+
+test("after too many wrong secrets an address waits, also with the right one; others do not", async () => {
+  const knock = door();
+  const wrong = await flood(20, async (n) => await knock(`guess ${n}`, "1.1.1.1"));
+  expect(new Set(wrong.map(({ status }) => status))).toEqual(new Set([401]));
+
+  const refused = await knock("guess 11", "1.1.1.1");
+  expect([refused.status, refused.body]).toMatchObject([429, { error: { code: "TOO_MANY_GUESSES" } }]);
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  // Told now whether it is right, nobody would have to wait.
+  expect((await knock(password, "1.1.1.1")).status).toBe(429);
+  expect((await knock(password, "2.2.2.2")).status).toBe(200);
+});
+
+test("many addresses together are slowed down, too, and whoever was let in before is not", async () => {
+  const knock = door();
+  const cookie = (await knock(password, "9.9.9.9")).headers.get("set-cookie")?.split(";")[0] ?? "";
+  // One less than is borne, so that the last hundred are let try, too, however slow this machine is.
+  for (const [turn, count] of [99, 100, 100].entries())
+    await flood(count, async (n) => await knock(`guess ${n}`, `10.0.${turn}.${n}`));
+
+  expect((await knock(password, "3.3.3.3")).status).toBe(429);
+  expect((await knock(password, "9.9.9.9", { cookie })).status).toBe(200);
+  expect((await knock(password, "10.0.0.1", { cookie: `theme=dark; ${cookie}` })).status).toBe(200);
+});
+
+test("the cookie lets nobody in, and is bound to this process and to the secret that was right", async () => {
+  const [knock, other] = [door(), door()];
+  const given = (await knock(password, "1.1.1.1")).headers.get("set-cookie") ?? "";
+  expect(given).toMatch(/^stint-known=[\w-]{43}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict; Secure$/);
+  const cookie = given.split(";")[0] ?? "";
+  expect((await knock(password, "1.1.1.1", { cookie })).headers.get("set-cookie")).toBeNull();
+  expect((await other(password, "1.1.1.1", { cookie })).headers.get("set-cookie")).not.toBeNull();
+
+  await flood(20, async (n) => await knock(`guess ${n}`, "1.1.1.1", { cookie }));
+  expect((await knock("guess", "1.1.1.1", { cookie })).status).toBe(429);
+  expect((await knock(password, "1.1.1.1")).status).toBe(429);
+  expect((await knock(password, "1.1.1.1", { cookie })).status).toBe(200);
+  const forged = cookie.replace(/=(.)/, (_, first: string) => (first === "A" ? "=B" : "=A"));
+  expect((await knock(password, "4.4.4.4", { cookie: forged })).headers.get("set-cookie")).not.toBeNull();
+});
+
+test("who may only look wins no guesses at the password of those who may do more", async () => {
+  const token = "a-token-of-prometheus";
+  const dashboard = open(null, {
+    ...options,
+    authorize: anyOf(basic({ password }), bearer({ token, role: "view" })),
+  });
+  const send = async (path: string, authorization: string, cookie = "") =>
+    await ask(dashboard, path, {
+      headers: { ...browserHeaders, "x-real-ip": "1.1.1.1", authorization, cookie },
+    });
+  expect((await send("/metrics", `Bearer ${token}`)).headers.get("set-cookie")).toBeNull();
+
+  const guessed: number[] = [];
+  for (let n = 0; n < 40; n += 1) {
+    const [cookie] = (await send("/", `Bearer ${token}`)).headers.get("set-cookie")?.split(";") ?? [];
+    guessed.push((await send("/", secret(`guess ${n}`), cookie)).status);
+  }
+  // Ten are borne; one in five seconds more, should this machine be slow.
+  expect(guessed.filter((status) => status === 401).length).toBeLessThan(20);
+  expect(guessed.at(-1)).toBe(429);
+});
+
+test("what an authorize throws at is a guess, too", async () => {
+  const dashboard = open(null, {
+    ...options,
+    authorize: async () => {
+      throw new Error("that is no token");
+    },
+  });
+  const knock = async () =>
+    (
+      await ask(dashboard, "/", {
+        headers: { ...browserHeaders, "x-real-ip": "1.1.1.1", authorization: "x" },
+      })
+    ).status;
+  expect(new Set(await flood(20, knock))).toEqual(new Set([500]));
+  expect(await knock()).toBe(429);
+});
+
+test("of a thousand at the same moment a hundred are told, and afterwards others are let in", async () => {
+  const knock = door();
+  const [known] = (await knock(password, "9.9.9.9")).headers.get("set-cookie")?.split(";") ?? [];
+  const [statuses, right] = await Promise.all([
+    flood(1_000, async (n) => (await knock(`guess ${n}`, "1.1.1.1")).status),
+    knock(password, "9.9.9.9", { cookie: known ?? "" }),
+  ]);
+  expect(statuses.filter((status) => status === 401)).toHaveLength(100);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(900);
+  // Whoever was let in before does not stand in that line.
+  expect(right.status).toBe(200);
+  // None of them is still held to be undecided.
+  expect((await knock(password, "2.2.2.2")).status).toBe(200);
+});
+
+test("where nobody knows an address, a stranger locks out nobody; all together still wait", async () => {
+  const dashboard = open(null, { authorize: basic({ password }) });
+  const knock = async (guess: string) =>
+    (await ask(dashboard, "/", { headers: { ...browserHeaders, authorization: secret(guess) } })).status;
+  await flood(99, async (n) => await knock(`guess ${n}`));
+  expect(await knock(password)).toBe(200);
+  await flood(100, async (n) => await knock(`guess ${n}`));
+  await flood(100, async (n) => await knock(`guess ${n}`));
+  expect(await knock(password)).toBe(429);
+});
+
+test("an address of any length is kept as a short one", () => {
+  const guesses = new Guesses(() => 0);
+  const request = new Request(origin, { headers: { authorization: secret("guess") } });
+  const tries = Array.from({ length: 10 }, (_, n) => guesses.begin(request, `${"1".repeat(64)}${n}`)!);
+  for (const tried of tries) guesses.end(tried, false);
+  expect(() => guesses.begin(request, "1".repeat(64))).toThrow("Too many wrong secrets");
+});
+
+test("a path cannot write attributes into the cookie", () => {
+  const request = new Request(origin, { headers: { authorization: secret("guess") } });
+  const given = new Guesses().cookieFor({ known: false, address: "" }, request, "/ops;Domain=example.com");
+  expect(given).toContain("; Path=/ops%3BDomain=example.com/; Max-Age=");
+});
+
+test("no secret is no guess: pages of somebody whose session ended may ask as often as they like", async () => {
+  const dashboard = open(null, options);
+  const statuses = await Promise.all(
+    Array.from({ length: 50 }, async () => (await ask(dashboard, "/api/me")).status),
+  );
+  expect(new Set(statuses)).toEqual(new Set([401]));
+});
+
+test("those that come at the same moment are charged as well", async () => {
+  let now = 0;
+  const guesses = new Guesses(() => now);
+  const request = new Request(origin, { headers: { authorization: secret("guess") } });
+  const tries = Array.from({ length: 20 }, () => guesses.begin(request, "1.1.1.1")!);
+  for (const tried of tries) guesses.end(tried, false);
+
+  expect(() => guesses.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
+  // Ten beyond what is borne at once: one in five seconds is worked off.
+  now = 50_000;
+  expect(() => guesses.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
+  now = 55_001;
+  expect(guesses.begin(request, "1.1.1.1")).toBeDefined();
+});
+
+test("without a word of a proxy it is the other end of the connection", async () => {
+  const dashboard = open(null, { authorize: basic({ password }) });
+  const port = await listen((req, res) => {
+    Object.defineProperty(req.socket, "remoteAddress", {
+      configurable: true,
+      value: req.headers["x-test-socket"],
+    });
+    dashboard.node(req, res);
+  });
+  const knock = async (guess: string, socket: string): Promise<number> => {
+    const headers = { authorization: secret(guess), "x-test-socket": socket, "x-forwarded-for": guess };
+    return (await raw(port, "/api/me", { headers })).status;
+  };
+  await flood(20, async (n) => await knock(`guess ${n}`, "5.5.5.5"));
+  expect([await knock("guess", "5.5.5.5"), await knock(password, "6.6.6.6")]).toEqual([429, 200]);
+});
+
+test("cookies that were set by what runs before stay", async () => {
+  const dashboard = open(null, { authorize: basic({ password }) });
+  const port = await listen((req, res) => {
+    res.setHeader("set-cookie", "session=1");
+    dashboard.node(req, res);
+  });
+  const { headers } = await raw(port, "/", { headers: { authorization: secret(password) } });
+  expect(headers["set-cookie"]).toEqual(["session=1", expect.stringMatching(/^stint-known=/)]);
+});
+
+test("a debt has an end, and names that were made up do not fill the memory", () => {
+  let now = 0;
+  const rate = new Rate({ perSecond: 1, burst: 2 }, () => now);
+  for (let times = 0; times < 1_000; times += 1) rate.charge("ada");
+  expect(rate.wait("ada")).toBe(3);
+  now = 3_000;
+  expect(rate.wait("ada")).toBe(0);
+
+  rate.charge("bob");
+  rate.charge("bob");
+  rate.charge("bob");
+  expect(rate.wait("bob")).toBeGreaterThan(0);
+  for (let times = 0; times < 10_000; times += 1) rate.charge(`name ${times}`);
+  expect(rate.wait("bob")).toBe(0);
+});

@@ -1,0 +1,127 @@
+/** What the paths of `redact` name never leaves the server. */
+import { describe, expect, test } from "vitest";
+import { makeRedactor } from "#dashboard/redact.js";
+import { ask, open, post } from "./support/ask.ts";
+import { fakeDetail, fakeStint, jobId } from "./support/fake.ts";
+
+describe("redaction", () => {
+  const value = {
+    card: { number: "4111111111111111", holder: "Ada" },
+    Password: "hunter22",
+    items: [{ price: 3, token: "abcdef" }, { price: 4 }],
+    deep: { er: { password: 12345 } },
+  };
+  test.each([
+    [["payload.card.number"], { card: { number: "[redacted]", holder: "Ada" } }],
+    [["payload.card"], { card: "[redacted]" }],
+    [["*.password"], { Password: "[redacted]", deep: { er: { password: "[redacted]" } } }],
+    [["payload.items.token"], { items: [{ price: 3, token: "[redacted]" }, { price: 4 }] }],
+    [["payload.items.0.price"], { items: [{ price: "[redacted]", token: "abcdef" }, { price: 4 }] }],
+    [
+      ["payload.items.*.price"],
+      { items: [{ price: "[redacted]", token: "abcdef" }, { price: "[redacted]" }] },
+    ],
+    [["payload.*.holder"], { card: { number: "4111111111111111", holder: "[redacted]" } }],
+    [["result.card", "payload.nothing.there"], {}],
+  ])("%j", (paths, changed) => {
+    expect(makeRedactor(paths).value("payload", value)).toEqual({ ...value, ...changed });
+  });
+
+  test("what was hidden in the payload is hidden in errors, reasons and every other word about the job", async () => {
+    const number = "4111111111111111";
+    const said = `card ${number} was refused`;
+    const error = {
+      class: "CardError",
+      message: said,
+      stack: `CardError: ${said}\n    at pay`,
+      causes: [{ class: "E", message: said }],
+    };
+    const detail = fakeDetail(
+      {
+        payload: { card: { number }, note: `call about ${number}` },
+        result: null,
+        meta: { password: "open sesame" },
+        key: `pay:${number}`,
+        reason: said,
+        log: [{ epoch: 1, worker: null, startedAt: null, endedAt: new Date(0), outcome: "failed", error }],
+      },
+      {
+        timeline: [
+          {
+            at: new Date(0),
+            what: "attempt-ended",
+            title: "failed",
+            detail: said,
+            epoch: 1,
+            worker: null,
+            durationMs: 1,
+          },
+        ],
+        why: { summary: said, findings: [{ blocks: true, text: said, advice: null }] },
+      },
+    );
+    const redact = ["payload.card.number", "*.password"];
+    const answer = await ask(
+      open({ role: "admin" }, { stint: fakeStint({ job: detail }), redact }),
+      `/api/jobs/${jobId}`,
+    );
+
+    expect(answer.text).not.toContain(number);
+    expect(answer.text).not.toContain("open sesame");
+    expect(answer.body).toMatchObject({
+      job: { reason: "card [redacted] was refused", createdAt: "1970-01-01T00:00:00.000Z" },
+    });
+  });
+
+  test("error messages can be hidden as a whole, in lists too", async () => {
+    const row = { id: jobId, reason: "secret thing", error: { name: "E", message: "secret thing" } };
+    const error = { class: "E", message: "secret thing", stack: "E: secret thing\n  at x" };
+    const stint = fakeStint({
+      jobs: { jobs: [row], next: null, partial: false },
+      preview: { matched: { count: 1, capped: false }, sample: [row] },
+      job: fakeDetail(
+        {
+          reason: "secret thing",
+          log: [{ epoch: 1, worker: null, startedAt: null, endedAt: new Date(0), outcome: "failed", error }],
+        },
+        { why: { summary: "It failed with: secret thing", findings: [] } },
+      ),
+    });
+    const dashboard = open({ role: "admin" }, { stint, redact: ["error.message", "error.stack"] });
+    const filter = { state: "dead" };
+    for (const answer of [
+      await ask(dashboard, "/api/jobs"),
+      await ask(dashboard, `/api/jobs/${jobId}`),
+      await post(dashboard, "/api/operations/preview", { action: "replay", filter }),
+    ]) {
+      expect(answer.status).toBe(200);
+      expect(answer.text).not.toContain("secret thing");
+    }
+  });
+
+  test("a value nested without end neither fails nor slips through", async () => {
+    let deep: unknown = { password: "at the bottom" };
+    for (let level = 0; level < 3_000; level++) deep = { in: deep };
+    const stint = fakeStint({ job: fakeDetail({ payload: deep }) });
+    const answer = await ask(
+      open({ role: "admin" }, { stint, redact: ["*.password"] }),
+      `/api/jobs/${jobId}`,
+    );
+    expect(answer.status).toBe(200);
+    expect(answer.text).not.toContain("at the bottom");
+  });
+
+  test("a payload too large to read is cut, and says so", async () => {
+    const stint = fakeStint({ job: fakeDetail({ payload: { text: "x".repeat(400_000) } }) });
+    const answer = await ask(open({ role: "admin" }, { stint }), `/api/jobs/${jobId}`);
+    expect(answer.body).toMatchObject({
+      cut: ["payload"],
+      job: { payload: expect.stringContaining("(cut: 400011 characters") },
+    });
+    expect(answer.text.length).toBeLessThan(300_000);
+  });
+
+  test.each(["password", "", "payload..x", 3])("the path %j is refused", (path) => {
+    expect(() => makeRedactor([path as string])).toThrow("createDashboard.redact");
+  });
+});

@@ -1,0 +1,128 @@
+/** Live updates: one look for all, none for nobody. */
+import { describe, expect, test } from "vitest";
+import { Events, nextPauseMs } from "#dashboard/events.js";
+import { until } from "../../stint/test/support/until.ts";
+import { ask, open } from "./support/ask.ts";
+import { emptyHealth, fakeStint } from "./support/fake.ts";
+import { listen, raw } from "./support/listen.ts";
+
+describe("live updates", () => {
+  async function readUntil(stream: ReadableStream<Uint8Array>, words: string): Promise<string> {
+    const reader = stream.getReader();
+    let text = "";
+    while (!text.includes(words)) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      text += new TextDecoder().decode(value);
+    }
+    reader.releaseLock();
+    return text;
+  }
+
+  test("one look for all who listen, none when nobody does", async () => {
+    let asked = 0;
+    const events = new Events(
+      async () => {
+        asked += 1;
+        return JSON.stringify(emptyHealth);
+      },
+      { streams: 10, streamsPerUser: 10 },
+    );
+    const streams = [1, 2, 3].map(() => events.open("ada")!);
+    await Promise.all(streams.map(async (stream) => await readUntil(stream, "event: health")));
+    expect([asked, events.listening]).toEqual([1, 3]);
+
+    // The second look is one for all, too.
+    await Promise.all(streams.map(async (stream) => await readUntil(stream, "event: health")));
+    expect(asked).toBe(2);
+
+    await Promise.all(streams.map(async (stream) => await stream.cancel()));
+    expect(events.listening).toBe(0);
+    const again = events.open("ada")!;
+    await readUntil(again, "event: health");
+    // Had the old timer gone on, it would have looked as well.
+    expect(asked).toBe(3);
+    events.close();
+  });
+
+  test("trouble is told, and the listener stays", async () => {
+    let fails = true;
+    const events = new Events(
+      async () => {
+        if (fails) throw Object.assign(new Error("10.0.0.7 is away"), { code: "ECONNREFUSED" });
+        return JSON.stringify(emptyHealth);
+      },
+      { streams: 1, streamsPerUser: 1 },
+    );
+    const stream = events.open("ada")!;
+    const text = await readUntil(stream, "event: problem");
+    expect(text).toContain("DATABASE_UNAVAILABLE");
+    expect(text).not.toContain("10.0.0.7");
+
+    fails = false;
+    await readUntil(stream, "event: health");
+    events.close();
+  });
+
+  test("close ends every stream, and a listener that goes away leaves its place", async () => {
+    const dashboard = open({ role: "view" }, { limits: { streams: 1 } });
+    const port = await listen((req, res) => dashboard.node(req, res));
+    const listenOnce = async (stop: AbortController): Promise<Response> =>
+      await fetch(`http://127.0.0.1:${port}/api/events`, { signal: stop.signal });
+
+    const first = new AbortController();
+    expect((await listenOnce(first)).status).toBe(200);
+    expect((await listenOnce(new AbortController())).status).toBe(429);
+    first.abort();
+    const second = await until(async () => {
+      const response = await listenOnce(new AbortController());
+      return response.status === 200 ? response : undefined;
+    });
+    const ended = second!.text();
+    await dashboard.close();
+    expect(await ended).toContain("retry: 3000");
+    expect((await raw(port, "/api/health")).status).toBe(503);
+  });
+
+  test("screens that ask for the same at the same time share one answer", async () => {
+    const stint = fakeStint();
+    const dashboard = open({ role: "view" }, { stint });
+    await Promise.all(Array.from({ length: 20 }, async () => await ask(dashboard, "/api/stats")));
+    expect(stint.calls.filter(({ name }) => name === "stats")).toHaveLength(1);
+  });
+
+  test("a failure is not kept for the next one who asks", async () => {
+    let fails = true;
+    const stint = fakeStint({
+      stats: () => {
+        if (fails) throw Object.assign(new Error("gone"), { code: "ECONNRESET" });
+        return { at: new Date() };
+      },
+    });
+    const dashboard = open({ role: "view" }, { stint });
+    expect((await ask(dashboard, "/api/stats")).status).toBe(503);
+    fails = false;
+    expect((await ask(dashboard, "/api/stats")).status).toBe(200);
+  });
+});
+
+test("the events, those who ask and the scraper share one answer", async () => {
+  const stint = fakeStint({ stats: { byKind: [], arrivals: [] } });
+  const dashboard = open({ role: "view" }, { stint });
+  const answers = await Promise.all(
+    ["/api/events", "/api/health", "/metrics", "/api/health"].map(async (path) => await ask(dashboard, path)),
+  );
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  expect(stint.calls.filter(({ name }) => name === "health")).toHaveLength(1);
+});
+
+test.each([
+  { why: "something changes", before: 2_000, took: 5, changed: true, pause: 2_000 },
+  { why: "nothing changes", before: 2_000, took: 5, changed: false, pause: 3_000 },
+  { why: "nothing changes for long", before: 4_900, took: 5, changed: false, pause: 5_000 },
+  { why: "something changes again", before: 5_000, took: 5, changed: true, pause: 2_000 },
+  { why: "a look takes 60 ms", before: 2_000, took: 60, changed: true, pause: 3_000 },
+  { why: "a look takes a second", before: 2_000, took: 1_000, changed: true, pause: 5_000 },
+])("the next look comes after $pause ms when $why", ({ before, took, changed, pause }) => {
+  expect(nextPauseMs(before, took, changed)).toBe(pause);
+});

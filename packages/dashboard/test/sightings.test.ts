@@ -1,0 +1,57 @@
+/** Somebody who sees a payload is told of, once for each look. */
+import { silentLogger } from "stint";
+import { expect, test } from "vitest";
+import type { AuditEvent } from "#dashboard/index.js";
+import { Sightings } from "#dashboard/sightings.js";
+import { localVisitor } from "#dashboard/access.js";
+import { ask, open } from "./support/ask.ts";
+import { fakeJob, jobId } from "./support/fake.ts";
+
+test("it is told who saw which payload, and nothing of those who may not see it", async () => {
+  const told: AuditEvent[] = [];
+  const onAudit = (event: AuditEvent): void => void told.push(event);
+  await ask(open({ role: "admin", user: "ada" }, { onAudit }), `/api/jobs/${jobId}`);
+  await ask(open({ role: "operate", user: "bob" }, { onAudit }), `/api/jobs/${jobId}`);
+
+  expect(told).toEqual([
+    { action: "payload-seen", user: "ada", job: jobId, kind: "work", at: expect.any(Date) },
+  ]);
+});
+
+test("what could not be told is not shown", async () => {
+  const onAudit = async (): Promise<void> => {
+    throw new Error("the disk of the audit is full");
+  };
+  const answer = await ask(open({ role: "admin" }, { onAudit }), `/api/jobs/${jobId}`);
+  expect(answer.status).toBe(500);
+  expect(answer.text).not.toContain("of the payload");
+  expect(answer.text).not.toContain("disk");
+});
+
+test("an audit that cannot be reached is not said to be the database", async () => {
+  const written: unknown[] = [];
+  const logger = { ...silentLogger, error: (details: object) => void written.push(details) };
+  const cause = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+  const onAudit = async (): Promise<void> => {
+    throw cause;
+  };
+  const answer = await ask(open({ role: "admin" }, { onAudit, logger }), `/api/jobs/${jobId}`);
+  expect([answer.status, answer.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
+  expect(written).toMatchObject([{ err: { message: expect.stringContaining("onAudit failed"), cause } }]);
+});
+
+test("a screen that asks again and again is one look for ten minutes", async () => {
+  let now = 0;
+  const told: string[] = [];
+  const sightings = new Sightings(
+    ({ job }) => void told.push(job),
+    () => now,
+  );
+  const look = async (id: string) => await sightings.saw(localVisitor, fakeJob({ id }));
+  await look("a");
+  await look("a");
+  await look("b");
+  now = 10 * 60_000;
+  await look("a");
+  expect(told).toEqual(["a", "b", "a"]);
+});
