@@ -21,11 +21,23 @@ export function addFilter(command: Command, among: readonly JobState[] = states)
     .option("--tenant <tenant>", "only this tenant")
     .option("--tag <tag>", "only jobs with this tag")
     .option("--error <text>", "only with this in their reason or last error, in small letters or capitals")
+    .option("--fingerprint <fingerprint>", "only that died of this, as `stint dead list` names it")
     .option("--since <when>", 'only enqueued since: "2h" ago, or a date as 2027-01-31T09:00:00Z')
     .option("--until <when>", "only enqueued before, written the same way");
 }
 
-const names = ["state", "kind", "queue", "key", "tenant", "tag", "error", "since", "until"] as const;
+const names = [
+  "state",
+  "kind",
+  "queue",
+  "key",
+  "tenant",
+  "tag",
+  "error",
+  "fingerprint",
+  "since",
+  "until",
+] as const;
 
 /** The flags that are a filter, of all flags of a command. */
 export function toFilter(flags: FilterFlags, now = Date.now()): JobFilter {

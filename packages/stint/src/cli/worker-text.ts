@@ -1,11 +1,9 @@
 import type { WorkerView } from "../inspect/types.ts";
+import { isSilent } from "../model/silence.ts";
 import { bytes, count, duration } from "./figures.ts";
 import { age } from "./job-text.ts";
 import { paint, type Painted, type Style } from "./output.ts";
 import type { Column } from "./table.ts";
-
-/** A worker says that it lives every 25 s; after this something is wrong with it. */
-const silentAfterMs = 60_000;
 
 export type WorkerWord = "serving" | "draining" | "asleep" | "silent";
 
@@ -16,11 +14,10 @@ const styles: Record<WorkerWord, Style> = {
   silent: ["red", "bold"],
 };
 
-export function stateOf({ draining, asleep, silentMs }: WorkerView): WorkerWord {
-  // Asleep on purpose it says nothing, and a wake reaches it all the same.
-  if (asleep) return "asleep";
-  if (silentMs > silentAfterMs) return "silent";
-  return draining ? "draining" : "serving";
+export function stateOf(worker: WorkerView): WorkerWord {
+  if (worker.asleep) return "asleep";
+  if (isSilent(worker)) return "silent";
+  return worker.draining ? "draining" : "serving";
 }
 
 /** The versions that run, the one of most workers first. */

@@ -1,17 +1,22 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { InvalidOptionError } from "../errors.ts";
+import { describe } from "../model/describe.ts";
 import { checkText } from "../model/names.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import { metricsContentType } from "../signals/prometheus.ts";
 import { renderProcessMetrics } from "../signals/process-metrics.ts";
 import type { Worker } from "../worker/worker.ts";
 import { Checks, type Health } from "./checks.ts";
+import { isLocalName, isLoopback } from "./host.ts";
 
 export type HealthOptions = {
   /** 0 takes any that is free. */
   port: number;
   /** The address to listen on. Default "127.0.0.1"; "0.0.0.0" where probes come from another machine. */
   host?: string;
+  /** Names with a dot by which it may be asked on 127.0.0.1, for instance behind a proxy. Elsewhere any name will do. */
+  hosts?: readonly string[];
 };
 
 export type HealthServer = {
@@ -32,11 +37,13 @@ export async function serveHealth(
   workers: Worker | readonly Worker[],
   options: HealthOptions,
 ): Promise<HealthServer> {
-  refuseUnknownKeys("serveHealth", options, ["port", "host"]);
+  refuseUnknownKeys("serveHealth", options, ["port", "host", "hosts"]);
   const port = requireInteger("serveHealth.port", options.port, { min: 0, max: 65_535 });
   const host = checkText(options.host ?? "127.0.0.1", "serveHealth.host");
+  const hosts = checkHosts(options.hosts ?? []);
+  const isCalled = (name: string | undefined): boolean => !isLoopback(host) || isLocalName(name, hosts);
   const all = isList(workers) ? workers : [workers];
-  const server = makeServer(routesOf(all, new Checks(all)));
+  const server = makeServer(routesOf(all, new Checks(all)), isCalled);
   await listen(server, port, host);
   const { port: bound } = server.address() as AddressInfo;
   return {
@@ -49,6 +56,12 @@ export async function serveHealth(
       });
     },
   };
+}
+
+function checkHosts(hosts: readonly string[]): string[] {
+  if (!Array.isArray(hosts))
+    throw new InvalidOptionError("serveHealth.hosts", `must be a list of names, got ${describe(hosts)}`);
+  return hosts.map((name) => checkText(name, "serveHealth.hosts").toLowerCase());
 }
 
 type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
@@ -72,7 +85,10 @@ function plain(status: number, body: string): Answer {
   return { status, type: "text/plain; charset=utf-8", body: `${body}\n` };
 }
 
-function makeServer(routes: Routes): Server {
+/** Whether it may be asked by this name. */
+type IsCalled = (name: string | undefined) => boolean;
+
+function makeServer(routes: Routes, isCalled: IsCalled): Server {
   // Probes are small and quick. Whoever is neither is not one.
   const limits = {
     maxHeaderSize: 8_192,
@@ -82,7 +98,7 @@ function makeServer(routes: Routes): Server {
     connectionsCheckingInterval: 1_000,
   };
   const server = createServer(limits, (request, response) => {
-    void answer(routes, request.method, request.url, request.headers).then(({ status, type, body }) => {
+    void answer(routes, isCalled, request).then(({ status, type, body }) => {
       response.writeHead(status, {
         "content-type": type,
         "content-length": Buffer.byteLength(body),
@@ -121,10 +137,11 @@ function makeRoom(server: Server): void {
 
 async function answer(
   routes: Routes,
-  method: string | undefined,
-  url: string | undefined,
-  headers: { "content-length"?: string | undefined; "transfer-encoding"?: string | undefined },
+  isCalled: IsCalled,
+  { method, url, headers }: IncomingMessage,
 ): Promise<Answer> {
+  if (!isCalled(headers.host))
+    return plain(421, "It is not called so here. Ask by its address, or add the name to `hosts`.");
   const route = routes.get((url ?? "").split("?")[0] ?? "");
   if (route === undefined) return plain(404, "There are /livez, /readyz, /startupz and /metrics.");
   if (method !== "GET" && method !== "HEAD") return plain(405, "Ask with GET.");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { defineJob, handle, PermanentError, typed, type Job, type Stint } from "#stint/index.js";
+import { defineJob, handle, PermanentError, typed, type Stint } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { answer, stintOn } from "./support.ts";
@@ -27,21 +27,62 @@ async function withDead(): Promise<{ fresh: Fresh; client: Stint; ids: string[] 
   return { fresh, client, ids };
 }
 
-test("dead list says why each died", async () => {
+test("dead list says what they died of, then why each did", async () => {
   const { fresh, ids } = await withDead();
   const run = stintOn(fresh);
 
-  const text = await run("dead", "list", "--kind", "scan");
-  const json = answer(await run("dead", "list", "--queue", "default", "--limit", "3", "--json")) as {
-    jobs: Job[];
-    next: null;
-  };
+  const text = await run("dead", "list");
+  const scans = await run("dead", "list", "--kind", "scan");
+  const json = answer(await run("dead", "list", "--queue", "default", "--limit", "2", "--json")) as Answer;
 
   expect(text.code).toBe(0);
-  expect(text.stdout.trimEnd().split("\n")).toHaveLength(2);
-  expect(text.stdout).toContain(ids[2]);
-  expect(text.stdout).toContain("PermanentError: the server said no");
-  expect(json).toMatchObject({ jobs: [{ state: "dead" }, { state: "dead" }, { state: "dead" }], next: null });
+  expect(text.stdout).toMatch(
+    /^ *JOBS +KIND .*DIED OF\n +2 +mail .* PermanentError: the server said no\n +1 +scan .*\n\nID +KIND /,
+  );
+  expect(text.stdout.trimEnd().split("\n")).toHaveLength(3 + 1 + 4);
+  expect(scans.stdout.trimEnd().split("\n")).toHaveLength(2 + 1 + 2);
+  // Told once, though both the reason and the error say it.
+  expect(scans.stdout).toMatch(new RegExp(`^${ids[2]} .* PermanentError: the server said no$`, "m"));
+  expect(json).toMatchObject({
+    groups: [
+      { kind: "mail", count: 2, error: "PermanentError: the server said no", example: ids[1] },
+      { kind: "scan", count: 1 },
+    ],
+    others: 0,
+    of: { count: 3, capped: false },
+    jobs: [
+      { id: ids[2], state: "dead" },
+      { id: ids[1], state: "dead" },
+    ],
+    next: ids[1],
+    partial: false,
+  });
+
+  const second = answer(await run("dead", "list", "--after", json.next, "--json"));
+  expect(second).toEqual({ jobs: [expect.objectContaining({ id: ids[0] })], next: null, partial: false });
+});
+
+type Answer = { groups: { fingerprint: string }[]; next: string };
+
+test("a group is listed and replayed by its fingerprint", async () => {
+  const { fresh, client } = await withDead();
+  const run = stintOn(fresh);
+  await fresh.sql(`update stint.history set reason = 'Error: another thing' where kind = 'scan'`);
+  const { groups } = answer(await run("dead", "list", "--json")) as Answer;
+  const chosen = ["--fingerprint", groups[1]!.fingerprint];
+
+  const listed = await run("dead", "list", ...chosen);
+  expect(listed.stdout).toMatch(/^ID .*\n\S+ +scan .* Error: another thing[^\n]*\n$/);
+  expect((await run("jobs", "list", "--state", "dead", ...chosen)).stdout).toContain(" scan ");
+  expect((await run("dead", "replay", "--all", ...chosen, "--dry-run")).stdout).toBe(
+    "Would replay 1 dead job.\n",
+  );
+  await run("dead", "replay", "--all", ...chosen, "--reason", "fixed", "--yes");
+  expect((await client.list({ state: "dead" })).jobs.map((job) => job.kind)).toEqual(["mail", "mail"]);
+  expect(await run("dead", "list", "--fingerprint", "mail")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--fingerprint: must be that of a group of dead jobs"),
+  });
 });
 
 test("dead replay runs named jobs again with the reason, and tells which it could not", async () => {

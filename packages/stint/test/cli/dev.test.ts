@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Job } from "#stint/index.js";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { untilEnded } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { answer, project, start, stint } from "./support.ts";
@@ -61,7 +61,7 @@ test("dev starts its own Postgres, runs jobs, reloads after an edit, and drains 
 });
 
 test("dev uses DATABASE_URL if there is one, and waits for the edit that mends a broken config", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const folder = await project({
     "stint.config.ts": `throw new Error("half written");`,
     "handlers/work.ts": handlers(1),
@@ -79,7 +79,7 @@ test("dev uses DATABASE_URL if there is one, and waits for the edit that mends a
 });
 
 test("when dev is killed, the worker it ran does not stay behind", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
   await dev.wrote("Serving");
@@ -92,7 +92,7 @@ test("when dev is killed, the worker it ran does not stay behind", async () => {
 });
 
 test("dev starts a worker that was killed again", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
   await dev.wrote("Serving");

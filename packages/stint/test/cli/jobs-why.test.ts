@@ -18,6 +18,8 @@ test("jobs why says what keeps a job and what to do, in words and in JSON", asyn
   expect(text.stdout).toMatch(
     /^It has been ready for .* No worker serves queue sums\.\n✗ No worker serves queue sums\.\n {2}→ Start one/,
   );
+  // The tests install under another name than usual: as it is printed, it must work there.
+  expect(text.stdout).toContain(`Start one: \`npx stint worker --schema ${fresh.schema}\`.`);
   expect(json).toMatchObject({
     id,
     summary: expect.stringContaining("No worker serves queue sums") as string,

@@ -38,6 +38,21 @@ test("stats in JSON is one document", async () => {
   });
 });
 
+test("stats says whose jobs wait, and among how many it looked", async () => {
+  const fresh = await freshSchema();
+  for (const tenant of ["acme", "acme", "bolt"])
+    await fresh.sql("select stint.enqueue('send', '{}', $1)", [{ queue: "mail", tenant }]);
+  const run = stintOn(fresh);
+
+  expect((await run("stats")).stdout).toMatch(
+    /^TENANTS, AMONG THE 3 READY\nTENANT +READY\nacme +2\nbolt +1$/m,
+  );
+  expect(answer(await run("stats", "--json"))).toMatchObject({
+    topTenants: [],
+    waitingTenants: { tenants: [{ tenant: "acme", ready: 2 }, { tenant: "bolt" }], of: { count: 3 } },
+  });
+});
+
 test("stats of an empty installation says so without a table", async () => {
   const { stdout } = await stintOn(await freshSchema())("stats");
 

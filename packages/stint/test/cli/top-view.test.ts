@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { sparkline, rate } from "#stint/cli/figures.js";
 import { draw, drawOnce, type Frame } from "#stint/cli/top/draw.js";
-import { group, type Snapshot } from "#stint/cli/top/snapshot.js";
+import type { Snapshot } from "#stint/cli/top/snapshot.js";
 import { firstView, press, type Key, type View } from "#stint/cli/top/view.js";
-import type { JobRow, QueueHealth } from "#stint/inspect/types.js";
+import type { QueueHealth } from "#stint/inspect/types.js";
 
 const at = new Date("2027-01-31T12:00:00Z");
 const none = { p50: null, p95: null, p99: null };
@@ -30,9 +30,11 @@ function queue(name: string, more: Partial<QueueHealth> = {}): QueueHealth {
   };
 }
 
+const noDead = { groups: [], others: 0, of: { count: 0, capped: false } };
+
 function snapshot(queues: readonly QueueHealth[], more: Partial<Snapshot> = {}): Snapshot {
   const health = { at, queues, total: depth, workers: 1, slow: 0, unserved: [] };
-  return { health, kinds: [], slow: [], workers: [], dead: [], ...more };
+  return { health, kinds: [], slow: [], workers: [], dead: noDead, ...more };
 }
 
 const plain = { width: undefined, dye: (text: string) => text };
@@ -90,7 +92,7 @@ test("the chosen row stays in sight", () => {
 test("names from the database cannot steer the terminal", () => {
   const evil = queue("\u001b[2J\u001b]0;owned\u0007mail\nforged");
 
-  const { lines } = shown(snapshot([evil], { dead: [] }));
+  const { lines } = shown(snapshot([evil]));
 
   expect(lines.join("\n")).not.toContain("\u001b");
   expect(lines[3]).toMatch(/^> {2}mail forged /);
@@ -170,27 +172,46 @@ test("while a filter is typed, letters are letters", () => {
   expect(keys("/", { name: "c", ctrl: true })).toBeUndefined();
 });
 
-test("dead jobs that died of the same thing are one group, whatever their numbers", () => {
-  const job = (id: string, kind: string, message: string, minute: number): JobRow =>
-    ({
-      id,
-      kind,
-      queue: "q",
-      reason: null,
-      error: { name: "Error", message },
-      finishedAt: new Date(minute * 60_000),
-    }) as JobRow;
+test("the dead are shown by what they died of, and how many were looked at is said where there are more", () => {
+  const group = {
+    kind: "mail",
+    fingerprint: "0123456789ab",
+    error: "Error: no payment …",
+    count: 1_200,
+    newest: new Date(0),
+    oldest: new Date(0),
+    example: "019a8a2c-1f00-7000-8000-0123456789ab",
+  };
+  const dead = { groups: [group], others: 7, of: { count: 10_000, capped: true } };
+  const lines = (more: Partial<typeof dead>, schema: string): string =>
+    draw(plain, snapshot([], { dead: { ...dead, ...more } }), { ...firstView, screen: "dead" }, size, {
+      ...about,
+      schema,
+    }).lines.join("\n");
+  const size = { columns: 200, rows: 24 };
 
-  expect(
-    group([
-      job("a", "mail", "no payment 17", 1),
-      job("b", "ocr", "torn page", 9),
-      job("c", "mail", "no payment 4711", 3),
-    ]),
-  ).toMatchObject([
-    { kind: "mail", error: "Error: no payment …", count: 2, example: "c", latest: new Date(180_000) },
-    { kind: "ocr", count: 1 },
-  ]);
+  expect(lines({}, "stint")).toMatch(
+    /^> +1200 +mail +.* ago +019a8a2c-\S+ +0123456789ab +Error: no payment …$/m,
+  );
+  expect(lines({}, "stint")).toContain("7 more died of other things. Of the newest 10,000 dead jobs.");
+  expect(lines({ others: 0, of: { count: 1_200, capped: false } }, "stint")).not.toMatch(/newest|more died/);
+  expect(lines({}, "billing")).toContain("Look: npx stint jobs show ID --schema billing");
+  expect(lines({}, "billing")).toContain(
+    "Again: npx stint dead replay --all --fingerprint FINGERPRINT --reason '…' --schema billing",
+  );
+});
+
+test("that no worker lives is said with the command that starts one here", () => {
+  const view = { ...firstView, screen: "workers" as const };
+  const { lines } = draw(
+    plain,
+    snapshot([]),
+    view,
+    { columns: 200, rows: 24 },
+    { ...about, schema: "billing" },
+  );
+
+  expect(lines.join("\n")).toContain("Start one with npx stint worker --schema billing");
 });
 
 test("bars and rates are short and never hide that something happened", () => {

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { project, start, stint } from "./support.ts";
 
 const config = `
@@ -26,7 +26,7 @@ const config = `
   };`;
 
 test("a worker says what it serves, runs jobs, and drains on SIGTERM with exit code 0", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config });
   const options = { cwd: folder, env: { DATABASE_URL: fresh.url } };
   const gate = join(folder, "gate");
@@ -49,7 +49,7 @@ test("a worker says what it serves, runs jobs, and drains on SIGTERM with exit c
 });
 
 test("a worker knows the errors of the library that its handlers throw", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const options = { cwd: await project({ "stint.config.ts": config }), env: { DATABASE_URL: fresh.url } };
   const worker = start(["worker", "--pool", "ocr", "--schema", fresh.schema, "--json"], options);
   await worker.wrote(`"event":"serving"`);
@@ -76,7 +76,7 @@ test("a worker knows the errors of the library that its handlers throw", async (
 });
 
 test("a second signal cuts the draining short, and the job is handed back unspent", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const options = { cwd: await project({ "stint.config.ts": config }), env: { DATABASE_URL: fresh.url } };
   const worker = start(["worker", "--drain", "5m", "--schema", fresh.schema], options);
   await worker.wrote("Serving");

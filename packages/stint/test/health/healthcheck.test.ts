@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { project, start, stint } from "../cli/support.ts";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 
 const config = `
@@ -39,7 +39,7 @@ async function freePort(): Promise<number> {
 }
 
 async function running() {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config });
   const env = { DATABASE_URL: fresh.url, STINT_HEALTH_PORT: String(await freePort()) };
   const options = { cwd: folder, env };

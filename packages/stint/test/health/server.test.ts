@@ -1,7 +1,9 @@
 import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { defineJob, handle, serveHealth, typed, type HealthServer } from "#stint/index.js";
+import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
@@ -100,18 +102,28 @@ describe("without a database", () => {
     fresh = await freshSchema(postgres.url);
     const { worker } = await startWorker(fresh.client(), options);
     const server = await serving(worker);
-    const backends = await fresh.sql<{ pid: number }>(
-      "select pid from pg_stat_activity where application_name = 'stint' and datname = current_database()",
-    );
-    expect(backends.length).toBeGreaterThan(0);
-    const all = [postgres.pid(), ...backends.map(({ pid }) => pid)];
-    for (const pid of all) process.kill(pid, "SIGSTOP");
+    const admin = await adminClient(postgres.url);
+    const paused = [postgres.pid()];
+    // First of all who makes new ones; then all there are, again and again, for one may just have been made.
+    process.kill(postgres.pid(), "SIGSTOP");
+    const pauseAll = async (): Promise<void> => {
+      const { rows } = await admin.query<{ pid: number }>(
+        "select pid from pg_stat_activity where application_name ~ '^stint' and pid <> all ($1) and pid <> pg_backend_pid()",
+        [paused],
+      );
+      for (const { pid } of rows) process.kill(pid, "SIGSTOP");
+      paused.push(...rows.map(({ pid }) => pid));
+    };
     try {
       expect(await ask(server, "/livez")).toEqual({ status: 200 });
-      await until(async () => (await ask(server, "/readyz")).reason === "database");
+      await until(async () => {
+        await pauseAll();
+        return (await ask(server, "/readyz")).reason === "database";
+      });
       expect(await ask(server, "/livez")).toEqual({ status: 200 });
     } finally {
-      for (const pid of all) process.kill(pid, "SIGCONT");
+      for (const pid of paused) process.kill(pid, "SIGCONT");
+      await admin.end();
     }
     await until(async () => (await ask(server, "/readyz")).status === 200);
   });
@@ -145,6 +157,40 @@ describe("whoever is no probe is sent away", () => {
     expect((await fetch(`${(await server()).url}${path}`, init)).status).toBe(status);
   });
 
+  test("a page whose name was made to lead here", async () => {
+    const { port } = await server();
+    const named = (host: string): Promise<number> => statusOf(port, host);
+
+    expect(await named("evil.example")).toBe(421);
+    expect(await named(`evil.example:${port}`)).toBe(421);
+    expect(await named("127.0.0.1.evil.example")).toBe(421);
+    for (const host of [
+      "127.0.0.1",
+      `10.0.0.7:${port}`,
+      `[::1]:${port}`,
+      "localhost",
+      "worker",
+      "LOCALHOST:80",
+    ])
+      expect([host, await named(host)]).toEqual([host, 200]);
+  });
+
+  test("names that it was told of, and any where other machines may ask, as probes do", async () => {
+    const worker = (await freshSchema()).client().worker(options);
+    const told = await serveHealth(worker, { port: 0, hosts: ["Health.example"] });
+    const open = await serveHealth(worker, { port: 0, host: "0.0.0.0" });
+    onTestFinished(async () => {
+      await told.close();
+      await open.close();
+    });
+
+    expect(await statusOf(told.port, "health.example")).toBe(200);
+    expect(await statusOf(told.port, "other.example")).toBe(421);
+    expect(await statusOf(open.port, "jobs.shop.svc.cluster.local:8080")).toBe(200);
+    expect(await statusOf(open.port, "worker-1.example")).toBe(200);
+    await expect(serveHealth(worker, { port: 0, hosts: "a" as never })).rejects.toThrow(/serveHealth\.hosts/);
+  });
+
   test.each([
     ["a body", `GET /livez HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello`, "413"],
     ["headers without end", `GET /livez HTTP/1.1\r\nhost: x\r\nx: ${"x".repeat(9_000)}\r\n\r\n`, "431"],
@@ -172,6 +218,14 @@ describe("whoever is no probe is sent away", () => {
     await until(() => sockets.filter((socket) => socket.closed).length >= 36);
   });
 });
+
+/** fetch says itself whom it asks; this one may lie. */
+async function statusOf(port: number, host: string): Promise<number> {
+  const request = get({ host: "127.0.0.1", port, path: "/livez", headers: { host }, agent: false });
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  response.resume();
+  return response.statusCode ?? 0;
+}
 
 async function metric({ url }: HealthServer, series: string): Promise<string | undefined> {
   const lines = (await (await fetch(`${url}/metrics`)).text()).split("\n");

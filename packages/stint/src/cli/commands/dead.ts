@@ -1,13 +1,14 @@
 import type { Command } from "commander";
 import { requireId } from "../../client/ids.ts";
-import type { ListOptions } from "../../client/jobs.ts";
 import { InvalidOptionError, StintError } from "../../errors.ts";
-import type { Job } from "../../model/job.ts";
-import type { Stint } from "../../stint.ts";
+import type { DeadGroups, Inspector, JobRow } from "../../inspect/types.ts";
 import { examples, integer, runs } from "../command.ts";
 import type { Context } from "../context.ts";
 import { confirm } from "../confirm.ts";
-import { age, attemptsText, detail, payloadText } from "../job-text.ts";
+import { deadGroupColumns, leftOut } from "../dead-groups.ts";
+import { inspecting } from "../inspecting.ts";
+import { rowDetail } from "../job-row.ts";
+import { age, attemptsText } from "../job-text.ts";
 import { exitCodes, UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
 import { say } from "../output.ts";
@@ -21,36 +22,69 @@ export function addDead(program: Command): void {
   addReplay(dead);
 }
 
-type Filter = Pick<ListOptions, "kind" | "queue">;
+type Filter = { kind?: string; queue?: string };
 
 function addList(dead: Command): void {
-  const command = dead.command("list").description("Dead jobs, newest first, with why they died.");
+  const command = dead
+    .command("list")
+    .description(
+      "What the newest dead jobs died of, then the jobs themselves, newest first, with why they died.",
+    );
   command
     .option("--kind <kind>", "only this kind")
     .option("--queue <queue>", "only this queue")
+    .option("--fingerprint <fingerprint>", "only that died of this, as the groups name it")
     .option("--limit <n>", "jobs per page, at most 1000 (default 50)", integer)
     .option("--after <id>", "the page after this job");
   examples(command, "stint dead list", "stint dead list --kind send-receipt --json");
-  runs<Filter & Pick<ListOptions, "limit" | "after">>(command, async (context, { options }) => {
-    const page = await (await context.client()).list({ ...options, state: "dead" });
-    if (context.out.json) return context.out.document({ jobs: page.jobs, next: page.next ?? null });
-    if (page.jobs.length === 0) return context.out.note(say`Nothing is dead.`);
-    table(context.out, columns, page.jobs);
-    if (page.next !== undefined) context.out.note(say`There are more: add --after ${page.next}`);
+  runs<ListFlags>(command, async (context, { options }) => {
+    const { fingerprint, after, kind, queue } = options;
+    const filter = { ...(kind === undefined ? {} : { kind }), ...(queue === undefined ? {} : { queue }) };
+    // Those who turn a page, or look into one group, have seen them.
+    const wantsGroups = after === undefined && fingerprint === undefined;
+    const [groups, page] = await inspecting(
+      context,
+      async (inspector) =>
+        await Promise.all([
+          wantsGroups ? inspector.deadGroups(filter) : undefined,
+          inspector.jobs({ ...options, state: "dead" }),
+        ]),
+    );
+    if (context.out.json) return context.out.document({ ...groups, ...page });
+    if (groups !== undefined && groups.groups.length > 0) showGroups(context, groups);
+    if (page.jobs.length > 0) table(context.out, columns, page.jobs);
+    else if (!page.partial) context.out.note(say`Nothing is dead.`);
+    if (page.next !== null)
+      context.out.note(say`There ${page.partial ? "may be" : "are"} more: add --after ${page.next}`);
   });
 }
 
-const columns: readonly Column<Job>[] = [
+type ListFlags = Filter & { fingerprint?: string; limit?: number; after?: string };
+
+function showGroups({ out }: Context, groups: DeadGroups): void {
+  table(out, deadGroupColumns, groups.groups);
+  const left = leftOut(groups);
+  if (left !== undefined) out.note(say`${left}`);
+  out.line(say``);
+}
+
+const columns: readonly Column<JobRow>[] = [
   { title: "ID", cell: (job) => job.id },
   { title: "KIND", cell: (job) => job.kind },
   { title: "QUEUE", cell: (job) => job.queue, most: 32 },
   { title: "DIED", cell: (job) => age(job.finishedAt) },
   { title: "ATTEMPTS", cell: attemptsText, align: "right" },
-  { title: "WHY", cell: detail, most: 80 },
-  { title: "PAYLOAD", cell: (job) => payloadText(job.payload), most: 40 },
+  { title: "KEY", cell: (job) => job.key ?? "", most: 32 },
+  { title: "WHY", cell: rowDetail, most: 100 },
 ];
 
-type ReplayFlags = Filter & { all?: boolean; reason?: string; yes?: boolean; dryRun?: boolean };
+type ReplayFlags = Filter & {
+  fingerprint?: string;
+  all?: boolean;
+  reason?: string;
+  yes?: boolean;
+  dryRun?: boolean;
+};
 
 function addReplay(dead: Command): void {
   const command = dead
@@ -61,6 +95,10 @@ function addReplay(dead: Command): void {
     .option("--all", "every dead job that is dead now, instead of named ones")
     .option("--kind <kind>", "with --all: only this kind")
     .option("--queue <queue>", "with --all: only this queue")
+    .option(
+      "--fingerprint <fingerprint>",
+      "with --all: only that died of this, as `stint dead list` names it",
+    )
     .option("--dry-run", "only say how many it would be")
     .option("--yes", "do not ask (needed for --all without a terminal)");
   examples(
@@ -72,8 +110,10 @@ function addReplay(dead: Command): void {
     checkFlags(options, args);
     // All of them before the first is replayed: a mistyped id means that the command line is wrong.
     const named = args.map((id) => requireId(id, "<id>"));
-    const client = await context.client();
-    const ids = options.all === true ? await idsOfDead(client, options) : [...new Set(named)];
+    const ids =
+      options.all === true
+        ? await inspecting(context, async (inspector) => await idsOfDead(inspector, options))
+        : [...new Set(named)];
     if (options.dryRun === true) {
       if (context.out.json) return context.out.document({ wouldReplay: ids.length });
       return context.out.line(say`Would replay ${jobs(ids.length)}.`);
@@ -85,43 +125,42 @@ function addReplay(dead: Command): void {
       });
       if (!asked) return context.out.note(say`Nothing was replayed.`);
     }
-    return await replayAll(context, client, ids, options.reason ?? "");
+    return await replayAll(context, ids, options.reason ?? "");
   });
 }
 
-function checkFlags({ all, kind, queue, reason, dryRun }: ReplayFlags, ids: readonly string[]): void {
+function checkFlags(flags: ReplayFlags, ids: readonly string[]): void {
+  const { all, kind, queue, fingerprint, reason, dryRun } = flags;
   if (all === true && ids.length > 0) throw new UsageError("Give ids or --all, not both.");
   if (all !== true && ids.length === 0) throw new UsageError("Give the ids of dead jobs, or --all.");
-  if (all !== true && (kind ?? queue) !== undefined)
-    throw new UsageError("--kind and --queue go with --all.");
+  if (all !== true && (kind ?? queue ?? fingerprint) !== undefined)
+    throw new UsageError("--kind, --queue and --fingerprint go with --all.");
   if (dryRun !== true && reason === undefined) {
     throw new InvalidOptionError("--reason", "is needed: say why, for the people who will ask later");
   }
 }
 
 /** Every id before the first replay: a job that dies again meanwhile must not be replayed for ever. */
-async function idsOfDead(client: Stint, { kind, queue }: Filter): Promise<string[]> {
-  const filter = { ...(kind === undefined ? {} : { kind }), ...(queue === undefined ? {} : { queue }) };
+async function idsOfDead(inspector: Inspector, flags: ReplayFlags): Promise<string[]> {
+  const { kind, queue, fingerprint } = flags;
+  const filter = {
+    state: "dead" as const,
+    ...(kind === undefined ? {} : { kind }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(fingerprint === undefined ? {} : { fingerprint }),
+  };
   const ids: string[] = [];
   for (let after: string | undefined; ;) {
-    const page = await client.list({
-      ...filter,
-      state: "dead",
-      limit: 1000,
-      ...(after === undefined ? {} : { after }),
-    });
+    const page = await inspector.jobs({ ...filter, limit: 1000, ...(after === undefined ? {} : { after }) });
     ids.push(...page.jobs.map((job) => job.id));
+    if (page.next === null) return ids;
     after = page.next;
-    if (after === undefined) return ids;
   }
 }
 
-async function replayAll(
-  { out }: Context,
-  client: Stint,
-  ids: readonly string[],
-  reason: string,
-): Promise<number> {
+async function replayAll(context: Context, ids: readonly string[], reason: string): Promise<number> {
+  const { out } = context;
+  const client = await context.client();
   const replayed: string[] = [];
   const failed: { id: string; code: string; message: string }[] = [];
   for (const id of ids) {

@@ -51,7 +51,9 @@ export function addDev(program: Command): void {
       const supervisor = new Supervisor({
         out,
         start: () =>
-          runChild({ type: "run", globals: rest, config }, database.url, (schema) => dashboard?.show(schema)),
+          runChild({ type: "run", globals: rest, config }, database.url, (serving) =>
+            dashboard?.show(serving),
+          ),
       });
       stop = () => {
         if (!stopped) out.note(say`Stopping: running attempts may finish. Ctrl-C again to hurry.`);

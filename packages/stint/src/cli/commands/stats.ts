@@ -1,6 +1,7 @@
 import type { Command } from "commander";
-import type { Depth, Stats } from "../../inspect/types.ts";
+import type { Depth, Stats, WaitingTenants } from "../../inspect/types.ts";
 import { examples, runs } from "../command.ts";
+import { grouped } from "../dead-groups.ts";
 import { count, duration, rate } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { paint, say, type Output } from "../output.ts";
@@ -9,14 +10,18 @@ import { pairs, table, type Column } from "../table.ts";
 export function addStats(program: Command): void {
   const command = program.command("stats").summary("totals, rates and the last hour");
   command.description(
-    "Totals, rates of the last minute, the last hour, and depths by queue, kind and priority.\n" +
-      "It reads tallies and counts nothing, so a monitor may call it.",
+    "Totals, rates of the last minute, the last hour, and depths by queue, kind, priority and tenant.\n" +
+      "It reads tallies, and at most the next 10,000 ready jobs for their tenants, so a monitor may call it.",
   );
   examples(command, "stint stats", "stint stats --json | jq .total.ready");
   runs(command, async (context) => {
-    const stats = await inspecting(context, (inspector) => inspector.stats());
-    if (context.out.json) return context.out.document(stats);
+    const [stats, waiting] = await inspecting(
+      context,
+      async (inspector) => await Promise.all([inspector.stats(), inspector.waitingTenants()]),
+    );
+    if (context.out.json) return context.out.document({ ...stats, waitingTenants: waiting });
     showStats(context.out, stats);
+    showWaiting(context.out, waiting);
   });
 }
 
@@ -67,6 +72,18 @@ export function showStats(out: Output, stats: Stats): void {
       { title: "RAN", cell: (row) => duration(row.runMs), align: "right" },
     ],
     stats.topTenants,
+  );
+}
+
+function showWaiting(out: Output, { tenants, of }: WaitingTenants): void {
+  section(
+    out,
+    `TENANTS, AMONG THE ${of.capped ? "NEXT " : ""}${grouped(of)} READY`,
+    [
+      { title: "TENANT", cell: (row) => row.tenant, most: 60 },
+      { title: "READY", cell: (row) => count(row.ready, "blue"), align: "right" },
+    ],
+    tenants,
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { WorkerView } from "../../inspect/types.ts";
+import { command as advised } from "../../model/command.ts";
 import { examples, runs } from "../command.ts";
 import { inspecting } from "../inspecting.ts";
 import { say } from "../output.ts";
@@ -17,7 +18,9 @@ export function addWorkers(program: Command): void {
     const workers = await inspecting(context, (inspector) => inspector.workers());
     if (context.out.json) return context.out.document({ workers: workers.map(withState) });
     if (workers.length === 0)
-      return context.out.note(say`No worker lives. Start one with \`npx stint worker\`.`);
+      return context.out.note(
+        say`No worker lives. Start one with \`${advised(await context.schema(), "worker")}\`.`,
+      );
     table(context.out, workerColumns, workers);
     const versions = versionsOf(workers);
     if (versions.length > 1)

@@ -1,10 +1,11 @@
 import type { KindView, QueueHealth, SlowJob } from "../../inspect/types.ts";
+import { command } from "../../model/command.ts";
+import { deadGroupColumns, leftOut } from "../dead-groups.ts";
 import { breach, count, duration, percent, rate, sparkline } from "../figures.ts";
-import { age } from "../job-text.ts";
 import { paint, safe, type Painted, type Piece } from "../output.ts";
 import { cut, tableLines, type Column, type Paper } from "../table.ts";
 import { workerColumns } from "../worker-text.ts";
-import { deadLookedAt, type DeadGroup, type Snapshot } from "./snapshot.ts";
+import type { Snapshot } from "./snapshot.ts";
 import type { View } from "./view.ts";
 
 export type Size = { readonly columns: number; readonly rows: number };
@@ -26,9 +27,9 @@ export type Surroundings = {
 export function draw(paper: Paper, snapshot: Snapshot, view: View, size: Size, about: Surroundings): Frame {
   const show = (line: readonly Piece[]): string => lineOf(paper, line, size.columns);
   const head = [show(headline(snapshot, view, about)), ""];
-  const foot = ["", ...footer(view, about).map(show)];
+  const foot = ["", ...footer(snapshot, view, about).map(show)];
   const room = Math.max(1, size.rows - head.length - foot.length);
-  const { lines, rows } = body(paper, snapshot, view, room);
+  const { lines, rows } = body(paper, snapshot, view, room, about);
   const filled = [...lines, ...Array.from({ length: Math.max(0, room - lines.length) }, () => "")];
   return { lines: [...head, ...filled.slice(0, room), ...foot].slice(0, size.rows), rows };
 }
@@ -41,7 +42,7 @@ export function drawOnce(paper: Paper, { health }: Snapshot): string[] {
 
 type Body = { lines: string[]; rows: readonly string[] };
 
-function body(paper: Paper, snapshot: Snapshot, view: View, room: number): Body {
+function body(paper: Paper, snapshot: Snapshot, view: View, room: number, about: Surroundings): Body {
   const { health, slow, workers, dead } = snapshot;
   switch (view.screen) {
     case "queues":
@@ -55,16 +56,16 @@ function body(paper: Paper, snapshot: Snapshot, view: View, room: number): Body 
     case "queue":
       return queueBody(paper, snapshot, view, room);
     case "dead":
-      return dead.length === 0
+      return dead.groups.length === 0
         ? { lines: ["No job is dead."], rows: [] }
         : list(paper, view, room, {
-            columns: deadColumns,
-            rows: dead,
+            columns: deadGroupColumns,
+            rows: dead.groups,
             name: (one) => `${one.kind} ${one.error}`,
           });
     case "workers":
       return workers.length === 0
-        ? { lines: ["No worker lives. Start one with npx stint worker."], rows: [] }
+        ? { lines: [`No worker lives. Start one with ${command(about.schema, "worker")}`], rows: [] }
         : list(paper, view, room, { columns: workerColumns, rows: workers, name: (one) => one.id });
     case "slow":
       return slow.length === 0
@@ -141,18 +142,22 @@ function totals({ total, queues, workers, slow, unserved }: Snapshot["health"]):
   return parts;
 }
 
-function footer(view: View, { trouble }: Surroundings): Piece[][] {
+function footer({ dead }: Snapshot, view: View, { schema, trouble }: Surroundings): Piece[][] {
   const lines: Piece[][] = [];
   if (trouble !== undefined) lines.push([paint(["red", "bold"], `Not fresh: ${trouble}`)]);
   if (view.typing) lines.push([`Filter: ${view.filter}_`]);
   else if (view.filter !== "") lines.push([`Filter: ${view.filter} (Esc clears it)`]);
-  if (view.screen === "dead")
+  if (view.screen === "dead") {
+    const left = leftOut(dead);
+    if (left !== undefined) lines.push([left]);
+    lines.push([paint("dim", `Look: ${command(schema, "jobs", "show", "ID")}`)]);
     lines.push([
       paint(
         "dim",
-        `Of the newest ${deadLookedAt}. Look: stint jobs show ID. Again: stint dead replay ID --reason …`,
+        `Again: ${command(schema, "dead", "replay", "--all", "--fingerprint", "FINGERPRINT", "--reason", "…")}`,
       ),
     ]);
+  }
   lines.push([
     paint("dim", "q quit  ? help  Enter open  Esc back  d dead  w workers  s slow  / filter  p pause"),
   ]);
@@ -230,14 +235,6 @@ const slowColumns: readonly Column<SlowJob>[] = [
   { title: "USUALLY", cell: (row) => duration(row.usualMs), align: "right", most: 9 },
   { title: "WORKER", cell: (row) => row.worker ?? "", most: 30 },
   { title: "WHY", cell: (row) => row.text, most: 80 },
-];
-
-const deadColumns: readonly Column<DeadGroup>[] = [
-  { title: "JOBS", cell: (row) => count(row.count, "red"), align: "right" },
-  { title: "KIND", cell: (row) => row.kind, most: 30 },
-  { title: "LATEST", cell: (row) => age(row.latest) },
-  { title: "ONE OF THEM", cell: (row) => row.example },
-  { title: "DIED OF", cell: (row) => row.error, most: 100 },
 ];
 
 /** Pieces side by side, cut where the terminal ends. */

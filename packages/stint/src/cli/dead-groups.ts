@@ -1,0 +1,29 @@
+import type { Count, DeadGroups } from "../inspect/types.ts";
+import type { DeadGroup } from "../sql/dead-groups.ts";
+import { count } from "./figures.ts";
+import { age } from "./job-text.ts";
+import type { Column } from "./table.ts";
+
+/** What dead jobs died of, a row for each thing. */
+export const deadGroupColumns: readonly Column<DeadGroup>[] = [
+  { title: "JOBS", cell: (row) => count(row.count, "red"), align: "right" },
+  { title: "KIND", cell: (row) => row.kind, most: 30 },
+  { title: "LATEST", cell: (row) => age(row.newest) },
+  { title: "ONE OF THEM", cell: (row) => row.example },
+  { title: "FINGERPRINT", cell: (row) => row.fingerprint },
+  { title: "DIED OF", cell: (row) => row.error, most: 100 },
+];
+
+/** What the groups leave out; nothing where they are all there is. */
+export function leftOut({ others, of }: DeadGroups): string | undefined {
+  const parts = [
+    ...(others > 0 ? [`${others} more died of other things.`] : []),
+    ...(of.capped ? [`Of the newest ${grouped(of)} dead jobs.`] : []),
+  ];
+  return parts.length === 0 ? undefined : parts.join(" ");
+}
+
+/** A count with its thousands apart. */
+export function grouped({ count: number }: Count): string {
+  return number.toLocaleString("en-US");
+}
