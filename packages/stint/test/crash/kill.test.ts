@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { deed, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 const killed = { code: null, signal: "SIGKILL" };
 
 describe("a worker killed with -9", () => {
   test("after its claim and before the handler: the job runs on another worker, no attempt spent", async () => {
-    const fresh = await freshSchema();
+    const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "claimed" });
     const { id } = await stint.enqueue(deed, { do: "succeed" });
@@ -22,7 +22,7 @@ describe("a worker killed with -9", () => {
   });
 
   test("in the middle of a handler: the job runs again, the crash counted apart from attempts", async () => {
-    const fresh = await freshSchema();
+    const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh);
     const { id } = await stint.enqueue(deed, { do: "hang" });
@@ -44,7 +44,7 @@ describe("a worker killed with -9", () => {
   });
 
   test("after the handler and before the settle: the job runs again, for nobody can know that it was done", async () => {
-    const fresh = await freshSchema();
+    const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "before-settle" });
     const { id } = await stint.enqueue(deed, { do: "succeed" });
@@ -59,7 +59,7 @@ describe("a worker killed with -9", () => {
   });
 
   test("after the settle: the job has ended and never runs again", async () => {
-    const fresh = await freshSchema();
+    const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "settled" });
     const { id } = await stint.enqueue(deed, { do: "succeed" });

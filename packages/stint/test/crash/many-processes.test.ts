@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { deed, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 test("four processes share thousands of jobs, and each job runs exactly once", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 20 }, lease: "10s" } });
   const workers = await Promise.all([start(), start(), start(), start()]);

@@ -20,14 +20,24 @@ type Load = { fresh: Fresh; ids: string[]; long: string[]; workers: WorkerProces
 async function underLoad(lease: string): Promise<Load> {
   const fresh = await freshSchema(server.url);
   const stint = fresh.client();
-  const jobs = await stint.enqueueMany(Array.from({ length: 3_000 }, () => entry(deed, { do: "succeed" })));
+  const more = async (count: number) =>
+    await stint.enqueueMany(Array.from({ length: count }, () => entry(deed, { do: "succeed" })));
+  const jobs = await more(1_000);
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 5 }, lease } });
   const workers = await Promise.all([start(), start()]);
   // Long enough for their leases to be renewed.
   const long = await stint.enqueueMany(
     Array.from({ length: 2 }, () => entry(bystander, { do: "hang" }, { priority: -1 })),
   );
-  await until(() => workers.every((worker) => ran(worker) > 20), { message: "the load runs" });
+  // The first to be there may be done with all of it before the other is.
+  await until(
+    async () => {
+      jobs.push(...(await more(500)));
+      return workers.every((worker) => ran(worker) > 20);
+    },
+    { message: "the load runs" },
+  );
+  jobs.push(...(await more(2_000)));
   return { fresh, ids: [...jobs, ...long].map(({ id }) => id), long: long.map(({ id }) => id), workers };
 }
 

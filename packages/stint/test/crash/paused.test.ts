@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, deed, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 test("a worker that was paused past its lease cannot write, knows it, and goes on with other jobs", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const paused = await startWorkerProcess(fresh);
   const { id } = await stint.enqueue(deed, { do: "ignore" });
@@ -34,7 +34,7 @@ test("a worker that was paused past its lease cannot write, knows it, and goes o
 });
 
 test("a handler that blocks the event loop for three leases keeps its job, and the warning names its kind", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh);
   // Beside it, and not to blame.

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, deed, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
 
 test("a job that kills its worker every time is dead in the end; its neighbours succeed and lose no attempt", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const poison = await stint.enqueue(deed, { do: "die" }, { delay: "1ms" });
   const innocents = await stint.enqueueMany(

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { deed, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 const exited = { code: 0, signal: null };
 
 test("SIGTERM under load: what is done in time is kept, the rest goes back with no attempt spent", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, {
     worker: { pools: { default: 20 }, drain: "2s", abort: "2s" },
@@ -41,7 +41,7 @@ test("SIGTERM under load: what is done in time is kept, the rest goes back with 
 });
 
 test("handlers that ignore their signal are handed back, too, and the process exits before the deadline", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: 100, abort: 100 } });
   const { id } = await stint.enqueue(deed, { do: "ignore" });
@@ -55,7 +55,7 @@ test("handlers that ignore their signal are handed back, too, and the process ex
 });
 
 test("a second signal cuts the draining short", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: "50s", abort: "1s" } });
   const { id } = await stint.enqueue(deed, { do: "hang" });

@@ -2,8 +2,9 @@ import { randomBytes } from "node:crypto";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { isAlive } from "#stint/db/embedded/processes.js";
+import { readFlags } from "../../../../examples/study-platform/flags.ts";
 import { query, testDatabaseUrl } from "../support/database.ts";
 import { until } from "../support/until.ts";
 
@@ -56,15 +57,28 @@ describe("npm start", () => {
     await expect.poll(() => leftOf(demo), { timeout: 20_000 }).toEqual([]);
   });
 
-  test.each([{ args: ["--nope"] }, { args: ["--seconds", "soon"] }, { args: ["--seconds", "0"] }])(
-    "refuses $args with its usage and exit code 2",
-    async ({ args }) => {
-      const demo = startDemo(args);
-      const code = await demo.ended;
-      expect(demo.errors()).toContain("Usage: npm start");
-      expect({ code, output: demo.output() }).toEqual({ code: 2, output: "" });
-    },
-  );
+  test("refuses what it does not know with its usage and exit code 2", async () => {
+    const demo = startDemo(["--nope"]);
+    const code = await demo.ended;
+    expect(demo.errors()).toContain("Usage: npm start");
+    expect({ code, output: demo.output() }).toEqual({ code: 2, output: "" });
+  });
+
+  test.each(["soon", "0", "-1", "1e9"])("refuses to run for %s seconds", (seconds) => {
+    const exit = vi.spyOn(process, "exit").mockImplementation((code) => {
+      throw new Error(`it ends with ${code}`);
+    });
+    const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+    onTestFinished(() => {
+      exit.mockRestore();
+      write.mockRestore();
+    });
+
+    expect(() => readFlags([`--seconds=${seconds}`])).toThrow("it ends with 2");
+    expect(write).toHaveBeenCalledExactlyOnceWith(
+      expect.stringContaining(`--seconds must be a number from 1 to 86400, got "${seconds}"`),
+    );
+  });
 
   test("explains itself with --help", async () => {
     const demo = startDemo(["--help"]);

@@ -47,6 +47,8 @@ async function drain(fresh: Fresh): Promise<Drain> {
 
 /** What a worker sends whether or not there are jobs, and at most how often in the first second. Quick jobs cost no renewal. */
 const besides = {
+  // Once for each connection.
+  settings: 4,
   "schema-version": 1,
   "register-kinds": 1,
   "register-worker": 1,
@@ -69,6 +71,7 @@ const besides = {
   "prune-windows": 1,
   "prune-audit": 1,
   "prune-series": 1,
+  "roll-up": 1,
   // Every ten seconds, and at the end.
   flush: 1,
   fold: 1,

@@ -63,7 +63,7 @@ test("ten callers share their commits, and each job is a row and two index entri
   const statements = cost.sent["enqueue-new"]?.calls ?? 0;
   expect(statements).toBeLessThanOrEqual(10_000 / 3);
   expect(cost.commits).toBe(statements);
-  expect(Object.keys(cost.sent).sort()).toEqual(["enqueue-new", "schema-version"]);
+  expect(Object.keys(cost.sent).sort()).toEqual(["enqueue-new", "schema-version", "settings"]);
   // A row that is ready to meet its like is written, then confirmed.
   expect(cost.written).toEqual({
     ...readyJobs(10_000),
@@ -185,7 +185,7 @@ test("nothing wakes a worker that has no room", async () => {
   const { sent } = await costOf(fresh, "to-the-saturated", burst);
   open();
 
-  expect(Object.keys(sent).sort()).toEqual(["enqueue-new", "schema-version"]);
+  expect(Object.keys(sent).sort()).toEqual(["enqueue-new", "schema-version", "settings"]);
 });
 
 test("a thousand enqueues at once wake an idle worker a few times", async () => {

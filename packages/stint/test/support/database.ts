@@ -29,17 +29,37 @@ export async function adminClient(url = testDatabaseUrl()): Promise<Client> {
   return client;
 }
 
-/** Run one statement on a connection of its own. */
+/** Connections that `query` is done with for now, by their URL. */
+const kept = new Map<string, Client[]>();
+
+/** Run one statement, on a connection that nobody else has meanwhile. Kept for the next one: opening it costs more than most statements. */
 export async function query<Row extends QueryResultRow = QueryResultRow>(
   text: string,
   values: readonly unknown[] = [],
   url = testDatabaseUrl(),
 ): Promise<Row[]> {
-  const client = await adminClient(url);
+  const client = kept.get(url)?.pop() ?? (await openKept(url));
   try {
     const { rows } = await client.query<Row>(text, [...values]);
+    kept.set(url, [...(kept.get(url) ?? []), client]);
     return rows;
-  } finally {
-    await client.end();
+  } catch (error) {
+    // It may be gone, or inside a transaction that failed.
+    await client.end().catch(() => undefined);
+    throw error;
   }
+}
+
+async function openKept(url: string): Promise<Client> {
+  // Not named as ours are: tests count and end those.
+  const client = new Client({ connectionString: url, application_name: "kept by a test" });
+  client.on("error", () => undefined);
+  client.once("end", () => {
+    kept.set(
+      url,
+      (kept.get(url) ?? []).filter((other) => other !== client),
+    );
+  });
+  await client.connect();
+  return client;
 }

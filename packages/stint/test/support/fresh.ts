@@ -5,8 +5,9 @@ import { migrate } from "#stint/db/migrate.js";
 import { PgDb } from "#stint/db/pg.js";
 import { forSchema } from "#stint/db/statement.js";
 import { freshSchemaName, query, testDatabaseUrl } from "./database.ts";
+import { fingerprint, hasShelf, putOnShelf, takeFromShelf } from "./shelf.ts";
 
-/** An installation of a test's own. Removed when the test passed; kept, and named, when it failed. */
+/** An installation of a test's own. Given back or removed when the test passed; kept, and named, when it failed. */
 export type Fresh = {
   readonly schema: string;
   readonly url: string;
@@ -18,16 +19,33 @@ export type Fresh = {
   sql<Row extends Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
 };
 
+/** Empty, and in everything that can be asked as one that was just made; see the shelf. */
 export async function freshSchema(url = testDatabaseUrl()): Promise<Fresh> {
+  return hasShelf(url)
+    ? open(url, (await takeFromShelf()) ?? (await make(url)), true)
+    : await unusedSchema(url);
+}
+
+/** Just made, for tests that count pages, or whose processes are killed and may still be at work in it when the test is over. */
+export async function unusedSchema(url = testDatabaseUrl()): Promise<Fresh> {
+  return open(url, await make(url), false);
+}
+
+async function make(url: string): Promise<string> {
   const schema = freshSchemaName();
   await migrate({ connection: url, schema });
+  return schema;
+}
+
+async function open(url: string, schema: string, again: boolean): Promise<Fresh> {
+  const made = again ? await fingerprint(schema) : null;
   const db = openDb(url, schema);
   const closers: (() => Promise<void>)[] = [() => db.close()];
   onTestFinished(async ({ task }) => {
     for (const close of closers.reverse()) await close();
     if (task.result?.state === "fail") {
       process.stderr.write(`kept schema ${schema} of the failed test "${task.name}"\n`);
-    } else {
+    } else if (made === null || !(await putOnShelf(schema, made))) {
       await query(`drop schema "${schema}" cascade`, [], url).catch(() => undefined);
     }
   });

@@ -1,10 +1,18 @@
-import { resolve } from "node:path";
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { Client } from "pg";
 import type { TestProject } from "vitest/node";
 import { startEmbedded } from "#stint/db/embedded/embedded.js";
 
 declare module "vitest" {
   export interface ProvidedContext {
     databaseUrl: string;
+    /** The table of installations that the next test may have, see shelf.ts. */
+    shelf: string;
+    /** Where the first cluster of a test's own is kept, see own-server.ts. */
+    cluster: string;
   }
 }
 
@@ -12,11 +20,25 @@ declare module "vitest" {
  * One Postgres for the whole run: the one in STINT_TEST_DATABASE_URL, else an embedded one; of another version if
  * STINT_TEST_POSTGRES names a folder with its package.
  */
-export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const run = randomBytes(8).toString("hex");
+  const shelf = `stint_test_shelf_${run}`;
+  const cluster = join(tmpdir(), `stint-test-cluster-${run}`);
+  project.provide("shelf", shelf);
+  project.provide("cluster", cluster);
+  const end = await startOrUse(project, shelf);
+  return async () => {
+    await end();
+    await rm(cluster, { recursive: true, force: true });
+  };
+}
+
+async function startOrUse(project: TestProject, shelf: string): Promise<() => Promise<void>> {
   const given = process.env["STINT_TEST_DATABASE_URL"];
   if (given !== undefined && given !== "") {
     project.provide("databaseUrl", given);
-    return undefined;
+    await withClient(given, async (client) => await client.query(`create table ${shelf} (schema text)`));
+    return async () => await withClient(given, async (client) => await clear(client, shelf));
   }
 
   const packageDir = process.env["STINT_TEST_POSTGRES"];
@@ -25,6 +47,10 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
     ...(packageDir === undefined ? {} : { packageDir: resolve(packageDir) }),
   });
   project.provide("databaseUrl", server.url);
+  await withClient(server.url, async (client) => {
+    await client.query(`create table ${shelf} (schema text)`);
+    await hashQuickly(client, server.url);
+  });
   return async () => server.stop("immediate");
 }
 
@@ -39,3 +65,30 @@ const testSettings = {
   log_min_messages: "fatal",
   log_checkpoints: "off",
 };
+
+/** A password hashed 4,096 times over costs each connection more than most of what it is used for. */
+async function hashQuickly(client: Client, url: string): Promise<void> {
+  const { rows } = await client.query<{ version: number }>(
+    `select current_setting('server_version_num')::int as version`,
+  );
+  if ((rows[0]?.version ?? 0) < 160_000) return;
+  await client.query(`set scram_iterations = 1`);
+  await client.query(`alter role current_user password '${decodeURIComponent(new URL(url).password)}'`);
+}
+
+/** A server that is not ours is left as it was found. */
+async function clear(client: Client, shelf: string): Promise<void> {
+  const { rows } = await client.query<{ schema: string }>(`select schema from ${shelf}`);
+  for (const { schema } of rows) await client.query(`drop schema "${schema}" cascade`);
+  await client.query(`drop table ${shelf}`);
+}
+
+async function withClient(url: string, work: (client: Client) => Promise<unknown>): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}

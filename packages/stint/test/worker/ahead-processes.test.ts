@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import {
   bystander,
@@ -41,7 +41,7 @@ async function ends(fresh: Fresh): Promise<Record<string, unknown>[]> {
 }
 
 test("of two processes whose jobs take a while each runs its half", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 10 } } });
   const workers = await Promise.all([start(), start()]);
   await fresh.client().enqueueMany(Array.from({ length: 60 }, () => entry(deed, { do: "hang" })));
@@ -76,7 +76,7 @@ test("of two processes whose jobs take a while each runs its half", async () => 
 });
 
 test("while a handler blocks the event loop, what waits behind it goes back, and runs elsewhere meanwhile", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const second = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
   const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(deed, what)));
   await Promise.all(holding.map(({ id }) => second.reported("entered", id)));
@@ -102,7 +102,7 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
 });
 
 test("a worker killed while jobs wait in it: each of them runs elsewhere, none is lost and none is taken for a suspect", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const first = await startWorkerProcess(fresh, { worker: { pools } });
   const holding = await enqueueAmong(fresh, hangs);
   await Promise.all(holding.map((id) => first.reported("entered", id)));
@@ -125,7 +125,7 @@ test("a worker killed while jobs wait in it: each of them runs elsewhere, none i
 });
 
 test("a job that kills one worker after another makes suspects of no more jobs than ran beside it", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const [poison] = await enqueueAmong(fresh, [{ do: "die" }]);
   const lives: WorkerProcess[] = [];
   const ended = async (): Promise<boolean> => (await fresh.sql("select from stint.job limit 1")).length === 0;
@@ -151,7 +151,7 @@ test("a job that kills one worker after another makes suspects of no more jobs t
 });
 
 test("nor does it where a worker in full swing meets it together with many that died beside it once", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const options = { delay: "1h", priority: -1 };
   await fresh
     .client()
@@ -177,7 +177,7 @@ test("nor does it where a worker in full swing meets it together with many that 
 });
 
 test("SIGTERM while jobs wait gives them back, and loses nothing", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const worker = await startWorkerProcess(fresh, { worker: { pools } });
   const holding = await enqueueAmong(fresh, hangs);
   await Promise.all(holding.map((id) => worker.reported("entered", id)));

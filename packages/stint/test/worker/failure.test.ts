@@ -41,7 +41,7 @@ describe("what a handler throws", () => {
     expect(job).toMatchObject({
       state: "dead",
       attempts: 1,
-      reason: "permanent error: PermanentError: no such account",
+      reason: "PermanentError: no such account",
       log: [{ outcome: "failed", error: { class: "PermanentError", message: "no such account" } }],
     });
   });

@@ -3,7 +3,7 @@ import { defineJob, entry, handle, steps, typed } from "#stint/index.js";
 import type { Worker } from "#stint/worker/worker.js";
 import { adminClient } from "../support/database.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
@@ -96,7 +96,7 @@ async function startBusy(fresh: Fresh): Promise<Busy> {
 }
 
 test("a job that was committed late, with a time long past, is taken although the floor has gone by", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const client = await adminClient(fresh.url);
   await client.query("begin");
   const { runs } = await startBusy(fresh);
@@ -111,7 +111,7 @@ test("a job that was committed late, with a time long past, is taken although th
 });
 
 test("a job that is tried again is taken in the midst of others", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const { ran } = await startBusy(fresh);
   const { id } = await fresh.client().enqueue(wanted, { fail: true });
   await until(() => ran.includes(`${id}/2`), { message: "it runs again", deadlineMs: 10_000 });
@@ -119,7 +119,7 @@ test("a job that is tried again is taken in the midst of others", async () => {
 });
 
 test("a job that another worker gave back is taken, though its place is behind the floor", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const held = gate();
   const other = await startWorker(fresh.client(), {
     pools: { default: 1 },
@@ -141,7 +141,7 @@ test("a job that another worker gave back is taken, though its place is behind t
 });
 
 test.each([-7, 7])("a job of a priority never met before, %d, is taken in its turn", async (priority) => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const { runs, ran } = await startBusy(fresh);
   const { id } = await fresh.client().enqueue(wanted, {}, { priority });
   // Less urgent than the stream, it may wait until that has a moment's rest.
@@ -152,7 +152,7 @@ test.each([-7, 7])("a job of a priority never met before, %d, is taken in its tu
 });
 
 test("many jobs behind the floor are taken one claim after another, without a sweep for each", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const { ran, onward } = await startBusy(fresh);
   await stopStream?.();
   await until(async () => (await fresh.sql("select from stint.job limit 1")).length === 0, {

@@ -18,6 +18,8 @@ async function startIdle(
   count: (name: string) => number;
   glances: (more: number) => Promise<void>;
 }> {
+  // The hour does not turn now: once an hour a worker has everything sampled.
+  await fresh.sql(`update stint.tally_fold set framed_at = 'infinity'`);
   const proxy = await startCutProxy(fresh.url);
   const ran: string[] = [];
   await startWorker(fresh.client({ database: proxy.url, wake: "none" }), {

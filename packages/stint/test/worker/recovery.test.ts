@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, handle, typed } from "#stint/index.js";
 import { about } from "#stint/runtime/sleep.js";
 import { resolveWorkerOptions } from "#stint/worker/options.js";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { deed, fast, startWorkerProcess } from "../support/worker-process.ts";
 
 const work = defineJob("work", { payload: typed<object>() });
@@ -22,7 +22,7 @@ test("a crash is recovered from within 40 s by default, and within 8 s if asked 
 });
 
 test("a crash is recovered from as soon as its lease has run out and somebody has looked", async () => {
-  const fresh = await freshSchema();
+  const fresh = await unusedSchema();
   const stint = fresh.client();
   const [doomed, heir] = await Promise.all([
     startWorkerProcess(fresh, { kinds: ["deed"] }),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { defineJob, handle, LeaseLostError, steps, TimedOutError, typed } from "#stint/index.js";
-import { freshSchema } from "../support/fresh.ts";
+import { unusedSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
 import { deed, startWorkerProcess } from "../support/worker-process.ts";
@@ -10,7 +10,7 @@ const quick = defineJob("quick", { payload: typed<object>(), queue: "other" });
 
 describe("an attempt that takes longer than its timeout", () => {
   test("is told so by its signal, recorded as timed out, and tried again", async () => {
-    const fresh = await freshSchema();
+    const fresh = await unusedSchema();
     const stint = fresh.client();
     const reasons: unknown[] = [];
     const { seen } = await startWorker(stint, {
@@ -36,7 +36,7 @@ describe("an attempt that takes longer than its timeout", () => {
   });
 
   test("and ignores its signal keeps its slot, is called stuck, and can write nothing when it ends at last", async () => {
-    const fresh = await freshSchema();
+    const fresh = await unusedSchema();
     const stint = fresh.client();
     const stuck = gate();
     const late = gate<unknown>();
@@ -69,7 +69,7 @@ describe("an attempt that takes longer than its timeout", () => {
   });
 
   test("while it blocks the event loop is not kept alive by the lease thread", async () => {
-    const fresh = await freshSchema();
+    const fresh = await unusedSchema();
     const stint = fresh.client();
     const blocked = await startWorkerProcess(fresh, { worker: { timeout: 300 } });
     const watching = await startWorkerProcess(fresh, { kinds: ["bystander"] });
