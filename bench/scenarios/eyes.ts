@@ -16,24 +16,32 @@ const sides = {
   traced: { metrics: "produced", sampled: 1 },
 } as const satisfies Record<string, Told | undefined>;
 type Side = keyof typeof sides;
-const names = Object.keys(sides) as Side[];
+const allNames = Object.keys(sides) as Side[];
+const fewNames: readonly Side[] = ["unwatched", "watched", "traced"];
+const workingNames: readonly Side[] = ["unwatched", "metrics, metered", "traced, 10 % sampled", "traced"];
+
+type Eyes = Variant & { workMs: number };
 
 const scrapeEveryMs = 5_000;
 
-export const eyes = defineScenario<Variant>({
+export const eyes = defineScenario<Eyes>({
   name: "eyes",
   what: "jobs/s and processor time per job of one process: unwatched; with the dashboard open and scraped every 5 s; with metrics; with traces",
   deadlineSeconds: 900,
-  variants: () => [{ name: "1 process" }],
+  variants: (quick) => [
+    { name: "1 process", workMs: 0 },
+    ...(quick ? [] : [{ name: "1 process, jobs of half a millisecond", workMs: 0.5 }]),
+  ],
   includes: ({ system, config }) => system === "stint" && config === "default",
-  measure: async (bench, { quick }) => {
+  measure: async (bench, { quick, variant: { workMs } }) => {
     const keeper = await bench.spawn();
-    const count = quick ? 40_000 : 250_000;
+    const names = quick ? fewNames : workMs > 0 ? workingNames : allNames;
+    const count = quick ? 40_000 : workMs > 0 ? 10_000 : 250_000;
     const drained = new Map<Side, Drained[]>(names.map((side) => [side, []]));
     // There and back, so that a machine that grows slower or quicker meets all of them alike.
     const turn = [...names, ...names.toReversed()];
     for (const side of quick ? names : [...turn, ...turn])
-      drained.get(side)?.push(await slice({ bench, keeper, side, count }));
+      drained.get(side)?.push(await slice({ bench, keeper, side, count, workMs }));
     const of = (side: Side, figure: keyof Drained): number =>
       median((drained.get(side) ?? []).map((each) => each[figure]));
     const share = (side: Side): number => (100 * of(side, "rate")) / of("unwatched", "rate");
@@ -49,9 +57,9 @@ export const eyes = defineScenario<Variant>({
 
 /** `cpuUs`: what the worker's process used, per job. */
 type Drained = { readonly rate: number; readonly cpuUs: number };
-type Slice = { bench: Bench; keeper: Actor; side: Side; count: number };
+type Slice = { bench: Bench; keeper: Actor; side: Side; count: number; workMs: number };
 
-async function slice({ bench, keeper, side, count }: Slice): Promise<Drained> {
+async function slice({ bench, keeper, side, count, workMs }: Slice): Promise<Drained> {
   const told: Told | undefined = sides[side];
   await keeper.call("prepare");
   if (told?.sampled === undefined) await keeper.call("fill", { count });
@@ -62,7 +70,7 @@ async function slice({ bench, keeper, side, count }: Slice): Promise<Drained> {
 
   const before = await worker.call("usage");
   const begunMs = nowMs();
-  const started = worker.call("stintWork", told === undefined ? {} : { telemetry: told });
+  const started = worker.call("stintWork", { workMs, ...(told === undefined ? {} : { telemetry: told }) });
   const [{ atMs }] = await Promise.all([untilDrained(keeper, [worker], count), started]);
   const after = await worker.call("usage");
   if (watcher !== undefined) {

@@ -21,9 +21,7 @@ export const growth = defineScenario<Growth>({
     if (quick)
       return [
         { name: "100k backlog", count: 100_000, state: "ready" },
-        { name: "100k scheduled", count: 100_000, state: "scheduled" },
         { name: "100k finished", count: 100_000, state: "finished" },
-        { name: "100k parked", count: 100_000, state: "parked" },
       ];
     return [
       { name: "1M backlog", count: 1_000_000, state: "ready" },

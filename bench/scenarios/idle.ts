@@ -28,8 +28,8 @@ export const idle = defineScenario<Idle>({
       const worker = await bench.spawn();
       if (asleep) await worker.call("stintWork", { sleep: "2s" });
       else await worker.call("work");
-      await sleep(quick ? 10_000 : 30_000);
-      return await over(quick ? 20 : 60, worker.pid, store);
+      await sleep(quick ? 5_000 : 30_000);
+      return await over(quick ? 15 : 60, worker.pid, store);
     } finally {
       await store.end();
     }

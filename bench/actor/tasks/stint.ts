@@ -17,6 +17,8 @@ export type StintWork = Wake & {
   backoff?: string;
   /** Handlers stay in the middle of their job. */
   holds?: boolean;
+  /** Handlers keep the processor busy for so long. */
+  workMs?: number;
   /** With spans and metrics, kept by an SDK that exports nothing. */
   telemetry?: Told;
 };
@@ -32,7 +34,7 @@ const starts: Start[] = [];
 /** Start a worker with these options. */
 export async function stintWork(
   { stores, runs }: Context,
-  { wake, holds = false, backoff, telemetry, ...options }: StintWork,
+  { wake, holds = false, backoff, workMs = 0, telemetry, ...options }: StintWork,
 ): Promise<void> {
   const { createStint, defineJob, handle, silentLogger, steps, typed } = await import("stint");
   const stint = createStint({
@@ -50,6 +52,7 @@ export async function stintWork(
       handle(noop, async ({ payload: { n, at, failures = 0 }, attempt }) => {
         runs.count += 1;
         if (at !== 0) starts.push([n, at, attempt, nowMs()]);
+        for (const from = performance.now(); performance.now() - from < workMs;);
         if (holds) await new Promise(() => undefined);
         if (attempt <= failures) throw new Error("fails on purpose");
       }),
