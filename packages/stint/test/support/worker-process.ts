@@ -10,7 +10,9 @@ import { until } from "./until.ts";
 export type Deed =
   | { do: "succeed" | "hang" | "ignore" | "die" }
   | { do: "throw"; message: string }
-  | { do: "block"; ms: number };
+  | { do: "block"; ms: number }
+  // Until there is a file of this name.
+  | { do: "block-until"; file: string };
 
 /** The kinds the fixture serves, unless told otherwise. */
 export const deed = defineJob("deed", {

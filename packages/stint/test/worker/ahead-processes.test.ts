@@ -1,5 +1,8 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
+import { testFolder } from "../support/folder.ts";
 import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import {
@@ -81,7 +84,8 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
   const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(deed, what)));
   await Promise.all(holding.map(({ id }) => second.reported("entered", id)));
   const first = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
-  const [blocking] = await enqueueAmong(fresh, [{ do: "block", ms: 10_000 }]);
+  const file = join(await testFolder(), "go");
+  const [blocking] = await enqueueAmong(fresh, [{ do: "block-until", file }]);
   await first.reported("entered", blocking);
   const ids = waiting(first);
   expect(ids.length).toBeGreaterThan(0);
@@ -89,6 +93,7 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
   for (const { id } of holding) second.go(id);
   await until(() => ids.some((id) => ranIn(second).has(id)), { message: "the other worker runs them" });
   expect(ranIn(first).has(blocking!)).toBe(false);
+  await writeFile(file, "");
   await first.reported("settled", blocking);
   await untilAllEnded(fresh);
 
