@@ -1,4 +1,4 @@
-import { open } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Binaries } from "./binaries.ts";
 import type { Cluster } from "./cluster.ts";
@@ -36,6 +36,9 @@ export async function launch({
   onProgress,
 }: Launch): Promise<Launched> {
   const log = join(home.path, "server.log");
+  // A new file, not the old one emptied: backends of a killed server still write their last words into that, which would be taken for
+  // the reason why this one did not start.
+  await rm(log, { force: true });
   const file = await open(log, "w", 0o600);
   const starting = guard(
     join(binaries.folder, "bin", "postgres"),
