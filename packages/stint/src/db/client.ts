@@ -1,5 +1,6 @@
 import { Client, types, type ClientConfig } from "pg";
 import { InvalidOptionError } from "../errors.ts";
+import { couldNotConnect } from "./connection.ts";
 
 /** A parameter of the session, as the server tells of it when a connection begins and whenever it changes. */
 type Told = { readonly parameterName: string; readonly parameterValue: string };
@@ -37,6 +38,25 @@ export class ReadingClient extends Client {
   async readTimes(): Promise<void> {
     if (!this.#dateStyle.startsWith("ISO")) await this.query("set datestyle = 'ISO'");
   }
+}
+
+/**
+ * A connection of its own, outside any pool.
+ *
+ * @throws {DatabaseUnavailableError} There is none.
+ */
+export async function openClient(config: ClientConfig): Promise<ReadingClient> {
+  const client = new ReadingClient(config);
+  // The failing query rejects by itself; without a listener the same loss would end the process.
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    await client.readTimes();
+  } catch (error) {
+    void client.end().catch(() => undefined);
+    throw couldNotConnect(error);
+  }
+  return client;
 }
 
 /**

@@ -5,8 +5,8 @@ import { checkSchemaName } from "../model/names.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { ReadingClient } from "./client.ts";
-import { couldNotConnect, requireConnection, toClientConfig, type Connection } from "./connection.ts";
+import { openClient } from "./client.ts";
+import { requireConnection, toClientConfig, type Connection } from "./connection.ts";
 import { troubleOf } from "./sqlstate.ts";
 import { forSchema } from "./statement.ts";
 
@@ -199,20 +199,11 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function withClient<T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new ReadingClient({
+  const client = await openClient({
     ...toClientConfig(connection),
     application_name: "stint migrate",
     connectionTimeoutMillis: 10_000,
   });
-  // The failing query rejects by itself; without a listener the same loss would end the process.
-  client.on("error", () => undefined);
-  try {
-    await client.connect();
-    await client.readTimes();
-  } catch (error) {
-    void client.end().catch(() => undefined);
-    throw couldNotConnect(error);
-  }
   try {
     return await work(client);
   } finally {

@@ -1,6 +1,6 @@
 import { escapeIdentifier, type Client } from "pg";
-import { ReadingClient } from "./client.ts";
-import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
+import { openClient } from "./client.ts";
+import { toClientConfig, type Connection } from "./connection.ts";
 import type { Row, Run } from "./db.ts";
 import { forSchema, type Statement } from "./statement.ts";
 
@@ -27,21 +27,12 @@ export class Session implements Run {
 
   /** @throws {DatabaseUnavailableError} There is no connection. */
   static async open({ connection, schema, applicationName }: SessionOptions): Promise<Session> {
-    const client = new ReadingClient({
+    const client = await openClient({
       ...toClientConfig(connection),
       application_name: applicationName,
       connectionTimeoutMillis: limits.connectMs,
       query_timeout: limits.answerMs,
     });
-    // The failing query rejects by itself; without a listener the same loss would end the process.
-    client.on("error", () => undefined);
-    try {
-      await client.connect();
-      await client.readTimes();
-    } catch (error) {
-      void client.end().catch(() => undefined);
-      throw couldNotConnect(error);
-    }
     return new Session(client, schema);
   }
 

@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { readyQueues } from "./queues.ts";
 import { isHeard } from "./workers.ts";
 
 export type KindInfo = {
@@ -43,13 +44,7 @@ export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promis
 
 /** Of what stands at the head of a queue. */
 export const unservedKinds = (waitedMs: string): string => `
-  with recursive queues (queue) as (
-    (select queue from stint.job where state = 'ready' order by queue limit 1)
-    union all
-    select (select j.queue from stint.job j where j.state = 'ready' and j.queue > q.queue order by j.queue limit 1)
-    from queues q
-    where q.queue is not null
-  )
+  with recursive ${readyQueues("queues")}
   select head.kind, q.queue, min(head.run_at) as oldest
   from queues q
   -- The head is enough: what nobody takes comes to stand there. Counting the whole queue would cost what it holds.

@@ -38,3 +38,12 @@ export async function queues(db: Run): Promise<QueueCounts[]> {
   }
   return [...byName.values()].sort((a, b) => (a.queue < b.queue ? -1 : 1));
 }
+
+/** The queues that have ready jobs, by the index that claims go by: as many steps as there are queues, whatever they hold. The last is null. */
+export const readyQueues = (name: string): string => `${name} (queue) as (
+    (select queue from stint.job where state = 'ready' order by queue limit 1)
+    union all
+    select (select j.queue from stint.job j where j.state = 'ready' and j.queue > q.queue order by j.queue limit 1)
+    from ${name} q
+    where q.queue is not null
+  )`;

@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { readyQueues } from "./queues.ts";
 
 export type WaitingTenant = { readonly tenant: string; readonly ready: number };
 
@@ -18,13 +19,7 @@ const mostQueues = 1_000;
 const selectWaiting = statement(
   "waiting-tenants",
   `
-  with recursive names (queue) as (
-    (select queue from stint.job where state = 'ready' order by queue limit 1)
-    union all
-    select (select j.queue from stint.job j where j.state = 'ready' and j.queue > q.queue order by j.queue limit 1)
-    from names q
-    where q.queue is not null
-  ), queues as materialized (
+  with recursive ${readyQueues("names")}, queues as materialized (
     select queue from names where queue is not null limit ${mostQueues}
   ), share as materialized (
     select greatest(1, $1::integer / greatest(1, count(*)))::integer as jobs, count(*) as queues from queues

@@ -9,6 +9,7 @@ import { duration, number, rate } from "../../format.ts";
 import { useHealth } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
 import { standingOf } from "../../standing.ts";
+import { queueColumn } from "./queue-column.tsx";
 import { Shares } from "./shares.tsx";
 
 export const screen: Screen = {
@@ -35,15 +36,7 @@ const inState = (title: string, state: "ready" | "running" | "scheduled" | "retr
 });
 
 const columns: readonly Column<Queue>[] = [
-  {
-    title: "Queue",
-    head: true,
-    cell: ({ queue }) => (
-      <GoTo path="/queues/$queue" params={{ queue }}>
-        {queue}
-      </GoTo>
-    ),
-  },
+  queueColumn,
   { title: "Standing", cell: (queue) => <StandingMark standing={standingOf(queue)} /> },
   { title: "Oldest ready", number: true, cell: ({ oldestReadyMs }) => duration(oldestReadyMs) },
   inState("Ready", "ready"),

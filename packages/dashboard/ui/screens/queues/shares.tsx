@@ -7,6 +7,7 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { duration, number } from "../../format.ts";
 import { useStats, useTenants } from "../../queries.ts";
+import { queueColumn } from "./queue-column.tsx";
 import "./shares.css";
 
 /** Whose work it is: one tenant that fills a queue is behind many a slow morning. */
@@ -111,15 +112,7 @@ function severalPriorities(all: readonly Priority[]): readonly Priority[] {
 }
 
 const priorityColumns: readonly Column<Priority>[] = [
-  {
-    title: "Queue",
-    head: true,
-    cell: ({ queue }) => (
-      <GoTo path="/queues/$queue" params={{ queue }}>
-        {queue}
-      </GoTo>
-    ),
-  },
+  queueColumn,
   { title: "Priority", number: true, cell: ({ priority }) => priority },
   { title: "Ready", number: true, cell: ({ depth }) => number(depth.ready) },
   { title: "Running", number: true, cell: ({ depth }) => number(depth.running) },

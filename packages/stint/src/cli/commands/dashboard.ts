@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import type { DashboardConfig } from "../../config.ts";
 import { InvalidOptionError } from "../../errors.ts";
+import { isLoopback } from "../../health/host.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
 import { examples, integer, runs } from "../command.ts";
 import { deferred } from "../deferred.ts";
@@ -103,8 +104,4 @@ async function tokenOf({ tokenFile }: Options): Promise<string | undefined> {
 
 function withToken({ anyOf, bearer, basic }: DashboardModule, token: string): ReturnType<typeof anyOf> {
   return anyOf(basic({ password: token }), bearer(token));
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
 }

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import type { QueueHealth } from "../../inspect/types.ts";
 import { examples, runs } from "../command.ts";
-import { breach, count, duration, rate } from "../figures.ts";
+import { depthColumns } from "../depth-columns.ts";
+import { breach, duration, rate } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { say } from "../output.ts";
 import { table, type Column } from "../table.ts";
@@ -28,12 +29,7 @@ export function addQueues(program: Command): void {
 const columns: readonly Column<QueueHealth>[] = [
   { title: "QUEUE", cell: (row) => row.queue },
   { title: "OLDEST READY", cell: (row) => duration(row.oldestReadyMs), align: "right" },
-  { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right" },
-  { title: "RUNNING", cell: ({ depth }) => count(depth.running, "yellow"), align: "right" },
-  { title: "RETRYING", cell: ({ depth }) => count(depth.retrying, "magenta"), align: "right" },
-  { title: "SCHEDULED", cell: ({ depth }) => count(depth.scheduled, "cyan"), align: "right" },
-  { title: "PARKED", cell: ({ depth }) => count(depth.parked, "gray"), align: "right" },
-  { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right" },
+  ...depthColumns,
   { title: "IN/S", cell: ({ rates }) => rate(rates.arrived), align: "right" },
   { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right" },
   { title: "BREACH IN", cell: (row) => breach(row.breachInMs), align: "right" },

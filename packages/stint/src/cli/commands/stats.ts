@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Depth, Stats, WaitingTenants } from "../../inspect/types.ts";
 import { examples, runs } from "../command.ts";
 import { grouped } from "../dead-groups.ts";
+import { depthColumns } from "../depth-columns.ts";
 import { count, duration, rate } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { paint, say, type Output } from "../output.ts";
@@ -98,15 +99,6 @@ function section<Row>(
   out.line(say`${paint("bold", title)}`);
   table(out, columns, rows);
 }
-
-const depthColumns: readonly Column<{ readonly depth: Depth }>[] = [
-  { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right" },
-  { title: "RUNNING", cell: ({ depth }) => count(depth.running, "yellow"), align: "right" },
-  { title: "RETRYING", cell: ({ depth }) => count(depth.retrying, "magenta"), align: "right" },
-  { title: "SCHEDULED", cell: ({ depth }) => count(depth.scheduled, "cyan"), align: "right" },
-  { title: "PARKED", cell: ({ depth }) => count(depth.parked, "gray"), align: "right" },
-  { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right" },
-];
 
 function depthText(depth: Depth): string {
   return (["ready", "running", "retrying", "scheduled", "parked", "dead"] as const)

@@ -1,0 +1,13 @@
+import { GoTo } from "../../components/link.tsx";
+import type { Column } from "../../components/rows.tsx";
+
+/** The queue of a row, and the way to it. */
+export const queueColumn: Column<{ readonly queue: string }> = {
+  title: "Queue",
+  head: true,
+  cell: ({ queue }) => (
+    <GoTo path="/queues/$queue" params={{ queue }}>
+      {queue}
+    </GoTo>
+  ),
+};
