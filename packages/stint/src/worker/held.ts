@@ -1,9 +1,6 @@
 import type { ClaimedJob } from "../model/job.ts";
 import { stage, type HeldClaim } from "./lease-messages.ts";
 
-/** How long a job may wait here for a slot before it goes back to its queue for somebody else to take. */
-export const longestAheadMs = 1_000;
-
 /** The leases of one claim, as the main thread keeps them. */
 export class Held {
   readonly claim: HeldClaim;

@@ -37,6 +37,8 @@ export type LeaseThreadData = {
   readonly applicationName: string;
   /** Whether workers are to be told of jobs that went back. */
   readonly wake: boolean;
+  /** How long a claimed job may wait for a slot before it is released. */
+  readonly prefetchMs: number;
   /** Written by the main thread while it turns: [0] its last sign of life in ms, [1] the serial number of the attempt whose handler it is in. */
   readonly pulse: SharedArrayBuffer;
 };

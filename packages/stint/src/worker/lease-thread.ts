@@ -12,7 +12,6 @@ import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
 import { handBackUnbegun } from "./hand-back.ts";
-import { longestAheadMs } from "./held.ts";
 import {
   stage,
   type FromThread,
@@ -120,7 +119,7 @@ async function keepLeases(): Promise<void> {
 
 /** When to look at a claim job by job: before the first lease of it is due, and when a job has waited in it for too long. */
 function growsUpAt(claim: HeldClaim): number {
-  return claim.sentAt + Math.min(longestAheadMs, Math.min(...claim.leaseMs) / 3);
+  return claim.sentAt + Math.min(data.prefetchMs, Math.min(...claim.leaseMs) / 3);
 }
 
 function keep(claim: HeldClaim): void {
@@ -172,7 +171,7 @@ function isOver(claim: HeldClaim, index: number): boolean {
  */
 function withdrawWaiting(at: number): void {
   for (const lease of leases.values()) {
-    if (at >= lease.claim.sentAt + longestAheadMs && withdraw(lease.claim, lease.index))
+    if (at >= lease.claim.sentAt + data.prefetchMs && withdraw(lease.claim, lease.index))
       lease.unwanted = true;
   }
 }

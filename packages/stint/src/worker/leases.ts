@@ -4,7 +4,7 @@ import type { Connection } from "../db/connection.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
-import { Held, longestAheadMs, type HeldJob } from "./held.ts";
+import { Held, type HeldJob } from "./held.ts";
 import type { FromThread, HeldClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
 
 const pulseMs = 100;
@@ -24,6 +24,8 @@ export type LeasesOptions = {
   prepare: boolean;
   applicationName: string;
   wake: boolean;
+  /** How long a claimed job may wait for a slot before it is released. */
+  prefetchMs: number;
   logger: Logger;
   listener: LeaseListener;
 };
@@ -50,13 +52,14 @@ export class Leases {
   }
 
   start(): void {
-    const { connection, schema, prepare, applicationName, wake } = this.#options;
+    const { connection, schema, prepare, applicationName, wake, prefetchMs } = this.#options;
     const data: LeaseThreadData = {
       connection,
       schema,
       prepare,
       applicationName,
       wake,
+      prefetchMs,
       pulse: this.#pulse.buffer,
     };
     this.#thread = new Thread(new URL("./lease-thread.js", import.meta.url), {
@@ -77,7 +80,7 @@ export class Leases {
    * or withdrawn. `sentAt` is from before the claim was sent.
    */
   hold(jobs: readonly ClaimedJob[], timeoutMs: (job: ClaimedJob) => number, sentAt: number): HeldJob[] {
-    const until = Leases.now() + longestAheadMs;
+    const until = Leases.now() + this.#options.prefetchMs;
     const held = new Held(
       {
         leaseId: jobs[0]?.fence.leaseId ?? "",

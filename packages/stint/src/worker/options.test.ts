@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { defineJob, typed } from "../define.ts";
+import { handle } from "./handler.ts";
 import { InvalidOptionError, RateLimitedError } from "../errors.ts";
 import { resolveWorkerOptions, type WorkerOptions } from "./options.ts";
 
@@ -15,6 +16,21 @@ test.each<[unknown, string]>([
   const options = { pools: { default: 1 }, handlers } as WorkerOptions;
   expect(() => resolveWorkerOptions(options)).toThrow(InvalidOptionError);
   expect(() => resolveWorkerOptions(options)).toThrow(message);
+});
+
+test.each<[WorkerOptions["prefetch"], number]>([
+  [undefined, 1_000],
+  ["5s", 5_000],
+  [false, 0],
+])("prefetch %j lets a claimed job wait %i ms for a slot", (prefetch, prefetchMs) => {
+  const handlers = [handle(job, () => undefined)];
+  const options = { pools: { default: 1 }, handlers, ...(prefetch === undefined ? {} : { prefetch }) };
+  expect(resolveWorkerOptions(options)).toMatchObject({ prefetchMs });
+});
+
+test("prefetch true is refused", () => {
+  const options = { pools: { default: 1 }, handlers: [handle(job, () => undefined)], prefetch: true };
+  expect(() => resolveWorkerOptions(options as unknown as WorkerOptions)).toThrow("worker.prefetch");
 });
 
 test.each([undefined, "slow down", {}, { retryAfter: undefined }])(

@@ -20,6 +20,11 @@ export type WorkerOptions = KindOptions & {
   /** Look for leases that run out at least this often. Default a third of the lease, 7.5 s at most. */
   rescueEvery?: Duration;
   /**
+   * How long a job that was claimed ahead may wait here for a slot before it is released to other workers. `false`: claim
+   * only into free slots. Default 1 s.
+   */
+  prefetch?: Duration | false;
+  /**
    * Fall silent after so long without work, and send no statement at all until a wake comes, a scheduled job is due,
    * `worker.wake()` is called, or a quarter of an hour has passed: for a database that is to go to sleep itself.
    * Default: never.
@@ -49,6 +54,8 @@ export type ResolvedWorkerOptions = {
   readonly maxCrashes: number;
   readonly pollMs: number | undefined;
   readonly rescueEveryMs: number;
+  /** 0: nothing is claimed ahead. */
+  readonly prefetchMs: number;
   readonly sleepMs: number | undefined;
   readonly drainMs: number;
   readonly abortMs: number;
@@ -69,6 +76,7 @@ const keys = [
   "maxCrashes",
   "poll",
   "rescueEvery",
+  "prefetch",
   "sleep",
   "drain",
   "abort",
@@ -100,6 +108,7 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
     rescueEveryMs: toMs(input.rescueEvery ?? Math.min(7_500, leaseMs / 3), "worker.rescueEvery", {
       min: 100,
     }),
+    prefetchMs: input.prefetch === false ? 0 : toMs(input.prefetch ?? "1s", "worker.prefetch", { min: 100 }),
     sleepMs: input.sleep === undefined ? undefined : toMs(input.sleep, "worker.sleep", { min: 100 }),
     drainMs: toMs(input.drain ?? "20s", "worker.drain"),
     abortMs: toMs(input.abort ?? "5s", "worker.abort"),

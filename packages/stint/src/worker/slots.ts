@@ -27,6 +27,7 @@ export class Slots {
   readonly isFragile: (job: ClaimedJob) => boolean;
   readonly #pools: readonly PoolState[];
   readonly #poolOf = new Map<string, PoolState>();
+  readonly #prefetches: boolean;
   /** Queues whose last claim came back short. They are left alone until a wake or a poll says otherwise. */
   readonly #dry = new Set<string>();
   /** Queues that were spoken of since the last claim was sent: its answer may be older than the news. */
@@ -34,11 +35,14 @@ export class Slots {
 
   /**
    * @param isFragile Whether a crash, its own or not, could be the job's last. Such jobs never wait here.
+   * @param prefetches Whether pools may claim more jobs than they have free slots.
    */
   constructor(
     pools: readonly Pool[],
     isFragile: (job: ClaimedJob) => boolean = ({ crashes }) => crashes > 0,
+    prefetches = true,
   ) {
+    this.#prefetches = prefetches;
     this.isFragile = isFragile;
     this.#pools = pools.map((pool) => ({
       pool,
@@ -94,7 +98,7 @@ export class Slots {
       const queue = this.#wetQueue(state);
       if (queue === undefined || !this.#wants(state, at)) continue;
       const room = isCalm(state, at) ? calmRoomIn(state) : roomIn(state);
-      takes.push({ queue, limit: Math.min(room + aheadOf(state, at), Math.max(room, largestClaim)) });
+      takes.push({ queue, limit: Math.min(room + this.#aheadOf(state, at), Math.max(room, largestClaim)) });
     }
     return takes;
   }
@@ -249,8 +253,12 @@ export class Slots {
   /** Not for every job that ends, where many do: a claim for half of what is wanted costs little more than one for a single job. */
   #wants(state: PoolState, at: number): boolean {
     if (isCalm(state, at)) return calmRoomIn(state) > 0;
-    const ahead = aheadOf(state, at);
+    const ahead = this.#aheadOf(state, at);
     return ahead === 0 ? roomIn(state) > 0 : state.waiting.length <= ahead / 2;
+  }
+
+  #aheadOf(state: PoolState, at: number): number {
+    return !this.#prefetches || isCalm(state, at) ? 0 : state.pace.ahead;
   }
 }
 
@@ -271,8 +279,4 @@ function isCalm({ calmUntil }: PoolState, at: number): boolean {
 
 function calmRoomIn({ pool, unrecorded, waiting }: PoolState): number {
   return pool.slots - unrecorded - waiting.length;
-}
-
-function aheadOf(state: PoolState, at: number): number {
-  return isCalm(state, at) ? 0 : state.pace.ahead;
 }

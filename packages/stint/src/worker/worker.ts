@@ -89,7 +89,7 @@ export class Worker {
     );
     logEvents(this.#events, this.#logger);
 
-    this.#slots = new Slots(options.pools, (job) => this.#isFragile(job));
+    this.#slots = new Slots(options.pools, (job) => this.#isFragile(job), options.prefetchMs > 0);
     const { telemetry } = home;
     this.#settler = new Settler(
       db,
@@ -102,6 +102,7 @@ export class Worker {
       prepare: home.prepare,
       applicationName: `stint leases ${this.id}`.slice(0, 63),
       wake: home.wake === "notify",
+      prefetchMs: options.prefetchMs,
       logger: this.#logger,
       listener: {
         lost: (job, epoch) => this.#running.lost(job, epoch),

@@ -24,7 +24,7 @@ export const before = 600;
 /** More than one claim brings. */
 const behind = 700;
 
-/** A worker whose slots are all held, while jobs it claimed ahead wait for them. They stay with it for a second at most. */
+/** A worker whose slots are all held, while jobs it claimed ahead wait for them, for an hour unless `prefetch` says otherwise. */
 export async function workerWithWaiting(fresh: Fresh, options: Partial<WorkerOptions> = {}): Promise<Ahead> {
   const stint = fresh.client();
   const { opened, open } = gate();
@@ -34,6 +34,7 @@ export async function workerWithWaiting(fresh: Fresh, options: Partial<WorkerOpt
   const watched = await startWorker(stint, {
     pools: { default: slots },
     drain: "20s",
+    prefetch: "1h",
     handlers: [
       handle(step, async ({ id, payload }) => {
         entered.push(id);

@@ -11,7 +11,7 @@ export type Deed =
   | { do: "succeed" | "hang" | "ignore" | "die" }
   | { do: "throw"; message: string }
   | { do: "block"; ms: number }
-  // Until there is a file of this name.
+  // Blocks the event loop when told to go, until there is a file of this name.
   | { do: "block-until"; file: string };
 
 /** The kinds the fixture serves, unless told otherwise. */

@@ -33,6 +33,12 @@ function waiting({ reports }: WorkerProcess): string[] {
   return reports.flatMap(({ jobs = [] }) => jobs.map(({ id }) => id)).filter((id) => !begun.has(id));
 }
 
+/** Every slot is held by one of these, and others wait for it. */
+async function untilJobsWait(worker: WorkerProcess, holding: readonly string[]): Promise<void> {
+  await Promise.all(holding.map((id) => worker.reported("entered", id)));
+  await until(() => waiting(worker).length > 0, { message: "jobs wait behind those that hold the slots" });
+}
+
 async function untilAllEnded(fresh: Fresh): Promise<void> {
   await until(async () => (await fresh.sql("select from stint.job limit 1")).length === 0, {
     message: "every job has ended",
@@ -43,12 +49,11 @@ async function ends(fresh: Fresh): Promise<Record<string, unknown>[]> {
   return await fresh.sql("select state, count(*)::integer from stint.history group by 1 order by 1");
 }
 
-test("of two processes whose jobs take a while each runs its half", async () => {
+test("of two processes whose jobs take a while neither holds more than its slots", async () => {
   const fresh = await unusedSchema();
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 10 } } });
   const workers = await Promise.all([start(), start()]);
   await fresh.client().enqueueMany(Array.from({ length: 60 }, () => entry(deed, { do: "hang" })));
-  // Not before both are at it: who began earlier must not count.
   await until(() => workers.every((worker) => entered(worker).length === 10), { message: "both are full" });
   const letGo = new Set<string>();
   await until(
@@ -57,7 +62,8 @@ test("of two processes whose jobs take a while each runs its half", async () => 
         for (const { event, id } of worker.reports) {
           if (event !== "entered" || letGo.has(id!)) continue;
           letGo.add(id!);
-          setTimeout(() => worker.go(id!), 200);
+          // Longer than a pool ever claims ahead, whatever the server takes to answer.
+          setTimeout(() => worker.go(id!), 300);
         }
       }
       return letGo.size === 60;
@@ -67,9 +73,6 @@ test("of two processes whose jobs take a while each runs its half", async () => 
   await untilAllEnded(fresh);
 
   for (const worker of workers) {
-    const runs = entered(worker).length;
-    expect(runs).toBeGreaterThanOrEqual(24);
-    expect(runs).toBeLessThanOrEqual(36);
     let here = 0;
     for (const { event, jobs } of worker.reports) {
       here += event === "claimed" ? jobs!.length : event === "ran" ? -1 : 0;
@@ -83,10 +86,13 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
   const second = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
   const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(deed, what)));
   await Promise.all(holding.map(({ id }) => second.reported("entered", id)));
-  const first = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
+  const first = await startWorkerProcess(fresh, { worker: { pools, lease: "10s", prefetch: "5s" } });
   const file = join(await testFolder(), "go");
-  const [blocking] = await enqueueAmong(fresh, [{ do: "block-until", file }]);
-  await first.reported("entered", blocking);
+  const held = await enqueueAmong(fresh, [{ do: "block-until", file }, ...hangs.slice(1)]);
+  const [blocking] = held;
+  await untilJobsWait(first, held);
+  first.go(blocking!);
+  await first.reported("blocking", blocking);
   const ids = waiting(first);
   expect(ids.length).toBeGreaterThan(0);
 
@@ -94,6 +100,7 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
   await until(() => ids.some((id) => ranIn(second).has(id)), { message: "the other worker runs them" });
   expect(ranIn(first).has(blocking!)).toBe(false);
   await writeFile(file, "");
+  for (const id of held) first.go(id);
   await first.reported("settled", blocking);
   await untilAllEnded(fresh);
 
@@ -106,15 +113,14 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
   expect(history).toEqual({ anew: true, attempts: 1, crashes: 0, interruptions: 0 });
 });
 
-test("a worker killed while jobs wait in it: each of them runs elsewhere, none is lost and none is taken for a suspect", async () => {
+test("jobs that waited in a killed worker run elsewhere, and none becomes a suspect", async () => {
   const fresh = await unusedSchema();
-  const first = await startWorkerProcess(fresh, { worker: { pools } });
+  const first = await startWorkerProcess(fresh, { worker: { pools, prefetch: "1h" } });
   const holding = await enqueueAmong(fresh, hangs);
-  await Promise.all(holding.map((id) => first.reported("entered", id)));
+  await untilJobsWait(first, holding);
   first.kill("SIGKILL");
   await first.ended;
   const ids = waiting(first);
-  expect(ids.length).toBeGreaterThan(0);
 
   const second = await startWorkerProcess(fresh, { worker: { pools } });
   await Promise.all(holding.map((id) => second.reported("entered", id)));
@@ -181,11 +187,11 @@ test("nor does it where a worker in full swing meets it together with many that 
   expect(suspects.length).toBeLessThanOrEqual(slots);
 });
 
-test("SIGTERM while jobs wait gives them back, and loses nothing", async () => {
+test("SIGTERM while jobs wait releases them, and loses nothing", async () => {
   const fresh = await unusedSchema();
-  const worker = await startWorkerProcess(fresh, { worker: { pools } });
+  const worker = await startWorkerProcess(fresh, { worker: { pools, prefetch: "1h" } });
   const holding = await enqueueAmong(fresh, hangs);
-  await Promise.all(holding.map((id) => worker.reported("entered", id)));
+  await untilJobsWait(worker, holding);
   worker.kill("SIGTERM");
   await worker.reported("stopping");
   for (const id of holding) worker.go(id);
