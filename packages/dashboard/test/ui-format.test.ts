@@ -110,6 +110,7 @@ test("a young series begins with its first figure, an old one is whole", () => {
     kind: null,
     range: "1h",
     stepMs: 60_000,
+    completeUntil: new Date(60 * 60_000).toISOString(),
     points: Array.from({ length: 60 }, (_, index) =>
       Object.assign(
         { at: new Date(index * 60_000).toISOString(), arrived: index >= 60 - figures ? 1 : 0 },

@@ -27,6 +27,7 @@ create table stint.series (
   -- How often what lasted how long, by the bounds of src/signals/histogram.ts. Null: nothing.
   wait        integer[],
   wait_ms     double precision not null default 0,
+  longest_wait_ms double precision,                -- of the attempts that began within the step; null: none did
   run         integer[],
   run_ms      double precision not null default 0,
   -- As last sampled within the step; null where nothing was, which is where nothing changed. The age is that of the whole queue.
@@ -73,19 +74,19 @@ as $$
 begin
   insert into stint.series as s (
     step, at, queue, kind, arrived, claimed, succeeded, failed, timed_out, retried, dead, cancelled, snoozed, released, rescued,
-    lease_lost, slow, attempts_of_succeeded, wait, wait_ms, run, run_ms, ready, running, oldest_ready_ms
+    lease_lost, slow, attempts_of_succeeded, wait, wait_ms, longest_wait_ms, run, run_ms, ready, running, oldest_ready_ms
   )
   select
     10, stint.step_of(clock_timestamp(), 10), r.queue, r.kind, coalesce(r.arrived, 0), coalesce(r.claimed, 0),
     coalesce(r.succeeded, 0), coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.retried, 0), coalesce(r.dead, 0),
     coalesce(r.cancelled, 0), coalesce(r.snoozed, 0), coalesce(r.released, 0), coalesce(r.rescued, 0), coalesce(r.lease_lost, 0),
-    coalesce(r.slow, 0), coalesce(r.attempts_of_succeeded, 0), r.wait, coalesce(r.wait_ms, 0), r.run, coalesce(r.run_ms, 0),
-    r.ready, r.running, r.oldest_ready_ms
+    coalesce(r.slow, 0), coalesce(r.attempts_of_succeeded, 0), r.wait, coalesce(r.wait_ms, 0), r.longest_wait_ms, r.run,
+    coalesce(r.run_ms, 0), r.ready, r.running, r.oldest_ready_ms
   from jsonb_to_recordset(p_rows) as r (
     queue text, kind text, arrived bigint, claimed bigint, succeeded bigint, failed bigint, timed_out bigint, retried bigint,
     dead bigint, cancelled bigint, snoozed bigint, released bigint, rescued bigint, lease_lost bigint, slow bigint,
-    attempts_of_succeeded bigint, wait integer[], wait_ms double precision, run integer[], run_ms double precision,
-    ready bigint, running bigint, oldest_ready_ms double precision
+    attempts_of_succeeded bigint, wait integer[], wait_ms double precision, longest_wait_ms double precision, run integer[],
+    run_ms double precision, ready bigint, running bigint, oldest_ready_ms double precision
   )
   -- Everybody in one order: two workers that send the same kinds at once would otherwise wait for each other.
   order by r.queue collate "C", r.kind collate "C"
@@ -97,6 +98,7 @@ begin
     lease_lost = s.lease_lost + excluded.lease_lost, slow = s.slow + excluded.slow,
     attempts_of_succeeded = s.attempts_of_succeeded + excluded.attempts_of_succeeded,
     wait = stint.add_buckets(s.wait, excluded.wait), wait_ms = s.wait_ms + excluded.wait_ms,
+    longest_wait_ms = greatest(s.longest_wait_ms, excluded.longest_wait_ms),
     run = stint.add_buckets(s.run, excluded.run), run_ms = s.run_ms + excluded.run_ms,
     ready = coalesce(excluded.ready, s.ready), running = coalesce(excluded.running, s.running),
     oldest_ready_ms = case when excluded.ready is null then s.oldest_ready_ms else excluded.oldest_ready_ms end;
@@ -129,12 +131,12 @@ begin
     limit 1;
     insert into stint.series (
       step, at, queue, kind, arrived, claimed, succeeded, failed, timed_out, retried, dead, cancelled, snoozed, released, rescued,
-      lease_lost, slow, attempts_of_succeeded, wait, wait_ms, run, run_ms, ready, running, oldest_ready_ms
+      lease_lost, slow, attempts_of_succeeded, wait, wait_ms, longest_wait_ms, run, run_ms, ready, running, oldest_ready_ms
     )
     select
       v_step, stint.step_of(s.at, v_step) as at, s.queue, s.kind, sum(s.arrived), sum(s.claimed), sum(s.succeeded), sum(s.failed),
       sum(s.timed_out), sum(s.retried), sum(s.dead), sum(s.cancelled), sum(s.snoozed), sum(s.released), sum(s.rescued),
-      sum(s.lease_lost), sum(s.slow), sum(s.attempts_of_succeeded), stint.sum_buckets(s.wait), sum(s.wait_ms),
+      sum(s.lease_lost), sum(s.slow), sum(s.attempts_of_succeeded), stint.sum_buckets(s.wait), sum(s.wait_ms), max(s.longest_wait_ms),
       stint.sum_buckets(s.run), sum(s.run_ms),
       (array_agg(s.ready order by s.at desc) filter (where s.ready is not null))[1],
       (array_agg(s.running order by s.at desc) filter (where s.ready is not null))[1],

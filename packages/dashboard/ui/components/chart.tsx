@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "react";
 import UPlot from "uplot";
 import { useDark } from "../theme.ts";
+import { topOf } from "./chart-scale.ts";
 import "./chart.css";
 
 export type ChartLine = {
@@ -111,8 +112,7 @@ function options(
     legend: { live: true, markers: { dash: (_plot, index) => dashWord(lines[index - 1]) } },
     padding: [8, 28, 0, 0],
     scales: {
-      // From zero, and the level stays in sight: a chart that hides its target comforts nobody.
-      y: { range: (_plot, _min, max) => [0, Math.max(max || 1, said.current.level?.value ?? 0) * 1.08] },
+      y: { range: (_plot, _min, max) => [0, topOf(max, said.current.level?.value) * 1.08] },
     },
     axes: [
       {
@@ -187,21 +187,27 @@ function drawLevel(plot: UPlot, level: { value: number; title: string }, colour:
   const y = Math.round(plot.valToPos(level.value, "y", true));
   const { left, width, top } = plot.bbox;
   const { ctx } = plot;
-  if (y < top) return;
   const scale = globalThis.devicePixelRatio;
+  const inSight = y >= top;
   ctx.save();
-  ctx.strokeStyle = colour;
   ctx.fillStyle = colour;
-  ctx.lineWidth = scale;
-  ctx.setLineDash([6 * scale, 4 * scale]);
-  ctx.beginPath();
-  ctx.moveTo(left, y);
-  ctx.lineTo(left + width, y);
-  ctx.stroke();
   ctx.font = `${11 * scale}px system-ui, sans-serif`;
   ctx.textAlign = "right";
-  ctx.textBaseline = "bottom";
-  ctx.fillText(level.title, left + width - 4 * scale, y - 2 * scale);
+  ctx.textBaseline = inSight ? "bottom" : "top";
+  ctx.fillText(
+    inSight ? level.title : `${level.title} ↑`,
+    left + width - 4 * scale,
+    inSight ? y - 2 * scale : top + 2 * scale,
+  );
+  if (inSight) {
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = scale;
+    ctx.setLineDash([6 * scale, 4 * scale]);
+    ctx.beginPath();
+    ctx.moveTo(left, y);
+    ctx.lineTo(left + width, y);
+    ctx.stroke();
+  }
   ctx.restore();
 }
 

@@ -34,6 +34,16 @@ export function breach(ms: number | null): Painted {
   return paint(ms < 900_000 ? "yellow" : "dim", formatMs(ms));
 }
 
+/** The minutes that were over at this moment: the one that has begun would look like a fall. Each is as long as the first. */
+export function finishedMinutes<Minute extends { readonly at: Date }>(
+  minutes: readonly Minute[],
+  at: Date,
+): Minute[] {
+  const [first, second] = minutes.map((minute) => minute.at.getTime());
+  const lengthMs = first === undefined || second === undefined ? 0 : second - first;
+  return minutes.filter((minute) => minute.at.getTime() + lengthMs <= at.getTime());
+}
+
 const bars = "▁▂▃▄▅▆▇█";
 
 /** Values as tiny bars, the last ones if there are too many. Nothing is the lowest bar, anything at all is above it. */

@@ -40,7 +40,17 @@ export function sumSeries(rows: readonly SeriesSums[]): SeriesSums {
     Array.from({ length: bounds.length + 1 }, (_, n) =>
       rows.reduce((sum, row) => sum + (of(row)[n] ?? 0), 0),
     );
-  return { ...counters, wait: buckets(({ wait }) => wait), run: buckets(({ run }) => run) };
+  return {
+    ...counters,
+    wait: buckets(({ wait }) => wait),
+    run: buckets(({ run }) => run),
+    longest_wait_ms: highest(rows.map((row) => row.longest_wait_ms)),
+  };
+}
+
+/** The highest of those that are known. */
+export function highest(values: readonly (number | null)[]): number | null {
+  return values.reduce((most, value) => (value === null ? most : Math.max(value, most ?? value)), null);
 }
 
 /** Jobs that ended. An attempt that is retried or snoozed ends no job: it comes back into the line. */

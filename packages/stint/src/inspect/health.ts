@@ -1,5 +1,5 @@
 import type { Run } from "../db/db.ts";
-import { breachInMs } from "../model/breach.ts";
+import { breachInMs, type Flow } from "../model/breach.ts";
 import { percentiles } from "../signals/histogram.ts";
 import { crew, type Crew } from "../sql/crew.ts";
 import { standing, type Standing } from "../sql/depth.ts";
@@ -15,6 +15,8 @@ const minuteMs = 60_000;
 const minutesShown = 30;
 /** Over which what is usual at the moment is judged. */
 const latelyMs = 10 * minuteMs;
+/** Over which it is judged whether a queue grows: one minute alone is mostly chance. */
+const steadyMs = 5 * minuteMs;
 
 export async function health(db: Run, targets: Targets): Promise<Health> {
   const [steps, { stands, crewed }] = await Promise.all([lately(db), present(db)]);
@@ -79,7 +81,14 @@ function toQueueHealth(input: {
     oldestReadyMs,
     targetMs,
     breachInMs: soonest([
-      breachInMs({ ...rates, oldestReadyMs, ready: depth.ready, targetMs }),
+      breachInMs({
+        ...rates,
+        seconds,
+        oldestReadyMs,
+        ready: depth.ready,
+        targetMs,
+        steady: steadyFlow(at, minutes),
+      }),
       // Nobody takes them, however well the others go.
       ...unserved.map((kind) => Math.max(0, targetMs - kind.oldestReadyMs)),
     ]),
@@ -94,6 +103,18 @@ function toQueueHealth(input: {
     workers: serving.length,
     recent: byMinute(at, minutes),
   };
+}
+
+/** The last five minutes and the one that has begun; or as long as the queue has figures, if that is shorter. */
+function steadyFlow(at: Date, minutes: readonly QueueStep[]): Flow {
+  const since = Math.floor(at.getTime() / minuteMs) * minuteMs - steadyMs;
+  const own = minutes.filter((minute) => minute.at.getTime() >= since);
+  const from = minutes.some((minute) => minute.at.getTime() < since)
+    ? since
+    : Math.min(at.getTime(), ...own.map((minute) => minute.at.getTime()));
+  const seconds = Math.max(1, (at.getTime() - from) / 1_000);
+  const sums = sumSeries(own);
+  return { arrived: sums.arrived / seconds, ended: endedOf(sums) / seconds, seconds };
 }
 
 function soonest(times: readonly (number | null)[]): number | null {

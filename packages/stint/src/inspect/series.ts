@@ -1,9 +1,11 @@
 import type { Run } from "../db/db.ts";
 import { samples, seriesSteps, type Sample, type SeriesStep, type Step } from "../sql/series.ts";
-import { sumSeries, toPoint } from "./figures.ts";
+import { highest, sumSeries, toPoint } from "./figures.ts";
 import type { Series, SeriesPoint, SeriesRange } from "./types.ts";
 
 const hourMs = 3_600_000;
+/** Counts that were sent within a step may be committed this long after its end. */
+const lateMs = 5_000;
 
 /** How far back, by which of the steps that are kept, and how wide a point is: a few hundred at most. */
 const ranges: Record<SeriesRange, { backMs: number; stepSeconds: Step; widthMs: number }> = {
@@ -27,6 +29,7 @@ export async function series(
     kind,
     range,
     stepMs: widthMs,
+    completeUntil: new Date(Math.floor((now.getTime() - lateMs) / widthMs) * widthMs),
     points: toPoints(steps, new Standing(sampled, now), { now, backMs, widthMs }),
   };
 }
@@ -49,10 +52,14 @@ function toPoints(
   const last = startOf(now);
   return Array.from({ length: count }, (_, n) => {
     const start = last - (count - 1 - n) * widthMs;
+    const sums = sumSeries(byStart.get(start) ?? []);
+    const stood = standing.by(start + widthMs);
     return {
       at: new Date(start),
-      ...toPoint(sumSeries(byStart.get(start) ?? [])),
-      ...standing.by(start + widthMs),
+      ...toPoint(sums),
+      ...stood,
+      // Jobs of a healthy queue are claimed long before the next sample: only their waits tell how old the oldest became.
+      oldestReadyMs: highest([stood.oldestReadyMs, sums.longest_wait_ms]),
     };
   });
 }

@@ -108,11 +108,15 @@ export type SeriesPoint = {
   readonly cancelled: number;
   readonly rescued: number;
   /**
-   * Depth and age at the end of the step, as last sampled by then, which is done where something changed; null before the first sample.
+   * Depth at the end of the step, as last sampled by then, which is done where something changed; null before the first sample.
    * Of all queues, where very many changed very often, as of the wider step (a minute, ten minutes, an hour) that ended last.
    */
   readonly ready: number | null;
   readonly running: number | null;
+  /**
+   * How old the oldest ready job became: its age at the end of the step, or the longest wait of an attempt that began within it. Null:
+   * no job waited.
+   */
   readonly oldestReadyMs: number | null;
   readonly wait: Percentiles;
   readonly run: Percentiles;
@@ -126,6 +130,8 @@ export type Series = {
   readonly kind: string | null;
   readonly range: SeriesRange;
   readonly stepMs: number;
+  /** Steps that end later are not over, or their last counts are on their way: drawn as they are, they would look like a fall. */
+  readonly completeUntil: Date;
   /** Oldest first, one for every step, also for those in which nothing happened. */
   readonly points: readonly SeriesPoint[];
 };

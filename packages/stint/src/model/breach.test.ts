@@ -33,3 +33,56 @@ test("the more arrive, the sooner; never sooner than if nothing were claimed", (
   expect(soon).toEqual(soon.toSorted((a, b) => b - a));
   expect(soon.at(-1)).toBeGreaterThanOrEqual(240_000);
 });
+
+/** Rates of a minute in which as many arrive as end, but for chance: from 0.5 to 20 a second. */
+function* evenMinutes(): Generator<Pick<QueuePace, "arrived" | "claimed" | "ended">> {
+  // A fixed sequence: a test must not fail once in a thousand runs.
+  let seed = 1;
+  const random = (): number => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647;
+  for (const rate of [0.5, 2, 20])
+    for (let minute = 0; minute < 200; minute++) {
+      const count = (): number =>
+        Array.from({ length: 600 }, () => (random() < rate / 10 ? 1 : 0)).reduce<number>((a, b) => a + b, 0);
+      // More than ten a second: each tenth of a second has two.
+      const per = (): number => (rate > 10 ? 2 * count() : count()) / 60;
+      const ended = per();
+      yield { arrived: per(), claimed: ended, ended };
+    }
+}
+
+test("a healthy queue has no forecast, whatever its rates do from minute to minute", () => {
+  for (const minute of evenMinutes())
+    expect(breachInMs({ ...calm, ...minute, oldestReadyMs: 400 })).toBeNull();
+});
+
+test("with a job that has just arrived and none claimed lately, nothing is forecast yet", () => {
+  expect(breachInMs({ ...calm, oldestReadyMs: 2_000 })).toBeNull();
+  expect(breachInMs({ ...calm, oldestReadyMs: 10_000 })).toBe(290_000);
+  // A short target is watched sooner.
+  expect(breachInMs({ ...calm, oldestReadyMs: 200, targetMs: 1_000 })).toBe(800);
+});
+
+test("near equal rates the forecast does not flicker: five minutes must agree with the last one", () => {
+  const steady = { arrived: 10, ended: 9.9, seconds: 300 };
+  for (const minute of evenMinutes()) expect(breachInMs({ ...calm, ...minute, steady })).toBeNull();
+});
+
+test("a queue that grows by less than a twentieth is stable, so no forecast is days away", () => {
+  const grown = (arrived: number): number | null =>
+    breachInMs({ ...calm, arrived, claimed: 1_000, ended: 1_000 });
+  expect(grown(1_000.1)).toBeNull();
+  expect(grown(1_040)).toBeNull();
+  expect(grown(1_100)).toBeCloseTo(240_000 / (100 / 1_100));
+});
+
+test("growth that both windows show is forecast at their mean", () => {
+  const steady = { arrived: 10, ended: 8, seconds: 300 };
+  expect(breachInMs({ ...calm, arrived: 10, claimed: 4, ended: 4, steady })).toBe(240_000 / 0.4);
+  expect(breachInMs({ ...calm, arrived: 10, claimed: 10, ended: 10, steady })).toBeNull();
+});
+
+test("a minute in which long runs did not end is no standstill if the last five minutes kept up", () => {
+  const long = { ...calm, arrived: 0.1, claimed: 0.1, ended: 0 };
+  expect(breachInMs({ ...long, steady: { arrived: 0.1, ended: 0.1, seconds: 300 } })).toBeNull();
+  expect(breachInMs({ ...long, steady: { arrived: 0.1, ended: 0, seconds: 300 } })).toBe(240_000);
+});

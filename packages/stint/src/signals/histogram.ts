@@ -10,6 +10,7 @@ export class Histogram {
   /** One for each bound, and one for all beyond. Not cumulative. */
   readonly counts: number[] = Array.from({ length: bounds.length + 1 }, () => 0);
   sumMs = 0;
+  #longestMs = 0;
 
   add(ms: number): void {
     const seconds = ms / 1_000;
@@ -17,6 +18,14 @@ export class Histogram {
     while (bucket < bounds.length && seconds > (bounds[bucket] ?? Infinity)) bucket += 1;
     this.counts[bucket] = (this.counts[bucket] ?? 0) + 1;
     this.sumMs += ms;
+    if (ms > this.#longestMs) this.#longestMs = ms;
+  }
+
+  /** The longest since this was last called. */
+  takeLongest(): number {
+    const ms = this.#longestMs;
+    this.#longestMs = 0;
+    return ms;
   }
 }
 

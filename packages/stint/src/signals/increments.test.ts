@@ -69,3 +69,16 @@ test("however many tenants there are, the busy ones are kept", () => {
   ).toEqual(["busy-0", "busy-1", "busy-2", "busy-3", "busy-4"]);
   expect(tenants[0]?.ended).toBe(4_000);
 });
+
+test("the longest wait is told once, and again if it was not told", () => {
+  const { meter, increments } = counted();
+  const kind = meter.of("a", "mail");
+  kind.wait.add(300);
+  kind.wait.add(20);
+  expect(increments.take().increment.rows).toMatchObject([{ longest_wait_ms: 300 }]);
+  const { increment, told } = increments.take();
+  expect(increment.rows).toMatchObject([{ longest_wait_ms: 300 }]);
+  kind.wait.add(7);
+  told();
+  expect(increments.take().increment.rows).toMatchObject([{ longest_wait_ms: 7 }]);
+});

@@ -29,6 +29,8 @@ export type Increment = { readonly rows: readonly SeriesRow[]; readonly tenants:
 export class Increments {
   readonly #meter: Meter;
   #sent = new Map<KindMeter, Sent>();
+  /** The longest wait of each kind that has not been told. */
+  readonly #longest = new Map<KindMeter, number>();
 
   constructor(meter: Meter) {
     this.#meter = meter;
@@ -45,12 +47,19 @@ export class Increments {
    */
   take(): { increment: Increment; told: () => void } {
     const kinds = this.#meter.kinds();
+    for (const kind of kinds)
+      this.#longest.set(kind, Math.max(this.#longest.get(kind) ?? 0, kind.wait.takeLongest()));
     const rows = kinds.flatMap((kind) => this.#rowOf(kind) ?? []);
     const now = new Map(kinds.map((kind) => [kind, standing(kind)]));
     const tenants = this.#meter.tenants
       .take(mostTenants)
       .map(([tenant, { ended, runMs }]) => ({ tenant, ended, run_ms: runMs }));
-    return { increment: { rows, tenants }, told: () => (this.#sent = now) };
+    return { increment: { rows, tenants }, told: () => this.#told(now) };
+  }
+
+  #told(now: Map<KindMeter, Sent>): void {
+    this.#sent = now;
+    this.#longest.clear();
   }
 
   #rowOf(kind: KindMeter): SeriesRow | undefined {
@@ -70,6 +79,7 @@ export class Increments {
       row[name] = more;
       row[`${name}_ms`] = spread.sumMs - (before?.sumMs ?? 0);
     }
+    if (row["wait"] !== undefined) row["longest_wait_ms"] = this.#longest.get(kind) ?? 0;
     if (Object.keys(row).length === 0) return undefined;
     return { queue: kind.queue, kind: kind.kind, ...row };
   }

@@ -7,6 +7,7 @@ export type SeriesRow = {
   readonly kind: string;
   readonly wait?: readonly number[];
   readonly wait_ms?: number;
+  readonly longest_wait_ms?: number;
   readonly run?: readonly number[];
   readonly run_ms?: number;
 } & { readonly [counter in SeriesCounter]?: number };
@@ -130,13 +131,15 @@ export async function usual(db: Run): Promise<Runs> {
 export type SeriesSums = { readonly [counter in SeriesCounter]: number } & {
   readonly wait: readonly number[];
   readonly run: readonly number[];
+  /** Null: no attempt began. */
+  readonly longest_wait_ms: number | null;
 };
 
 export type SeriesStep = SeriesSums & { readonly at: Date };
 
 const sums = `
     ${seriesCounters.map((counter) => `coalesce(sum(s.${counter}), 0)::float8 as ${counter}`).join(", ")},
-    ${sumOf("s.wait")} as wait, ${sumOf("s.run")} as run`;
+    ${sumOf("s.wait")} as wait, ${sumOf("s.run")} as run, max(s.longest_wait_ms) as longest_wait_ms`;
 
 /** A statement for each step. */
 const byStep = (name: string, text: (step: Step) => string): ReadonlyMap<Step, Statement> =>

@@ -135,6 +135,17 @@ test("without a terminal the queues are printed whole", () => {
   expect(lines[0]).toBe("1 worker, 8/12 slots busy, 0 ready, 0 running");
 });
 
+test("the minute that has begun is not drawn: it would look like a fall", () => {
+  const minutes = [8, 8, 8, 1].map((ended, n) => ({
+    at: new Date(at.getTime() - 190_000 + n * 60_000),
+    arrived: 0,
+    ended,
+    ready: 0,
+  }));
+
+  expect(shown(snapshot([queue("mail", { recent: minutes })])).lines[3]).toContain(" ███ ");
+});
+
 const rows = ["mail", "ocr", "import"];
 function keys(...pressed: readonly (string | Key)[]): View | undefined {
   return pressed.reduce<View | undefined>(

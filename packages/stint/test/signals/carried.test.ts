@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { series } from "#stint/inspect/series.js";
 import type { SeriesPoint } from "#stint/index.js";
-import { rollUpSeries, samples } from "#stint/sql/series.js";
+import { flush, rollUpSeries, samples } from "#stint/sql/series.js";
 import { fold } from "#stint/sql/tallies.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { add, addOne } from "../sql/jobs.ts";
@@ -138,5 +138,44 @@ test("rolled up, a step has its last sample; a queue that became empty is empty 
       ready: 0,
       oldestReadyMs: null,
     });
+  }
+});
+
+test("what waited and was claimed between two samples shows how old the oldest became", async () => {
+  const fresh = await freshSchema();
+  const told = async (longest_wait_ms: number): Promise<void> => {
+    await flush(fresh.db, {
+      worker: "w",
+      vitals: { busy: 0, slots: 1, waiting: 0, lagMs: 0, rssBytes: 0 },
+      rows: [{ queue: "main", kind: "work", claimed: 1, wait: [1], wait_ms: 1, longest_wait_ms }],
+      tenants: [],
+      kinds: [],
+    });
+  };
+  await told(250);
+  await told(40);
+  // Nothing was ready whenever it was sampled.
+  await fold(fresh.db, 0);
+
+  const ages = async (asked: Asked): Promise<(number | null)[]> =>
+    (await points(fresh, asked)).map(({ oldestReadyMs }) => oldestReadyMs).filter((age) => age !== null);
+  expect(Math.max(...((await ages({ range: "1h" })) as number[]))).toBe(250);
+  await age(fresh, "3 hours");
+  await rollUpSeries(fresh.db);
+  expect(await fresh.sql(`select max(longest_wait_ms) as ms from stint.series where step = 3600`)).toEqual([
+    { ms: 250 },
+  ]);
+  for (const range of ["6h", "24h", "7d", "30d"] as const)
+    expect(Math.max(...((await ages({ range, kind: "work" })) as number[]))).toBe(250);
+});
+
+test("a series says until when its steps are whole", async () => {
+  const fresh = await freshSchema();
+  for (const range of ["1h", "6h", "30d"] as const) {
+    const { points: all, stepMs, completeUntil } = await series(fresh.db, { range });
+    const begun = all.at(-1)!.at.getTime();
+    expect(completeUntil.getTime()).toBeLessThanOrEqual(begun);
+    expect(completeUntil.getTime()).toBeGreaterThanOrEqual(begun - stepMs);
+    expect(completeUntil.getTime() % stepMs).toBe(0);
   }
 });

@@ -198,6 +198,7 @@ export function series({
     kind: kind ?? null,
     range,
     stepMs,
+    completeUntil: new Date(end),
     points: Array.from({ length }, (_, index) => {
       const swell = 1 + Math.sin(index / 9) * 0.4 + wobble(index) * 0.3;
       const arrived = Math.round((12_000 * swell * stepMs) / minute);

@@ -28,7 +28,7 @@ function Health() {
         (data !== undefined || error === null) && (
           <>
             <Totals health={data} />
-            <QueueRows queues={data?.queues} />
+            <QueueRows queues={data?.queues} at={data?.at} />
           </>
         )
       )}

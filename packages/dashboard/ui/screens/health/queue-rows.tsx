@@ -1,11 +1,13 @@
 import type { QueueHealth } from "stint";
 import type { Wire } from "../../api.ts";
+import { useMemo } from "react";
 import { Bar } from "../../components/bar.tsx";
 import { GoTo } from "../../components/link.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { Sparkline } from "../../components/sparkline.tsx";
 import { StandingMark } from "../../components/standing-mark.tsx";
 import { duration, number, rate, roundDuration, share, short } from "../../format.ts";
+import { finishedMinutes } from "../../finished.ts";
 import { standingOf, standingWords } from "../../standing.ts";
 
 type Queue = Wire<QueueHealth>;
@@ -13,7 +15,7 @@ type Queue = Wire<QueueHealth>;
 /** A share of retries from which a person should look. */
 const manyRetries = 0.2;
 
-const columns: readonly Column<Queue>[] = [
+const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "Queue",
     head: true,
@@ -57,7 +59,7 @@ const columns: readonly Column<Queue>[] = [
   {
     title: "In and out",
     wide: true,
-    cell: (queue) => <Flow queue={queue} />,
+    cell: (queue) => <Flow queue={queue} at={at} />,
   },
   {
     title: "Drains in",
@@ -98,7 +100,15 @@ const columns: readonly Column<Queue>[] = [
   },
 ];
 
-export function QueueRows({ queues }: { readonly queues: readonly Queue[] | undefined }) {
+export function QueueRows({
+  queues,
+  at = "",
+}: {
+  readonly queues: readonly Queue[] | undefined;
+  /** When these figures were taken. */
+  readonly at: string | undefined;
+}) {
+  const columns = useMemo(() => columnsAt(at), [at]);
   return (
     <div className="health-rows">
       <Rows
@@ -144,13 +154,14 @@ function overBy({ oldestReadyMs, targetMs }: Queue): string {
   return over > 0 ? `by ${duration(over)}` : "";
 }
 
-function Flow({ queue: { rates, recent } }: { readonly queue: Queue }) {
+function Flow({ queue: { rates, recent }, at }: { readonly queue: Queue; readonly at: string }) {
+  const minutes = finishedMinutes(recent, at);
   return (
     <div className="health-flow">
       <Sparkline
         lines={[
-          { look: "in", values: recent.map(({ arrived }) => arrived) },
-          { look: "out", values: recent.map(({ ended }) => ended) },
+          { look: "in", values: minutes.map(({ arrived }) => arrived) },
+          { look: "out", values: minutes.map(({ ended }) => ended) },
         ]}
         label="Jobs in and out by minute, over the last 30 minutes"
       />

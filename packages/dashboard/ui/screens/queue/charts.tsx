@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import type { Wire } from "../../api.ts";
 import { Chart, type ChartLine } from "../../components/chart.tsx";
 import { duration, durationSteps, rate, roundDuration, short } from "../../format.ts";
+import { finishedSteps } from "../../finished.ts";
 import { bridged, evened } from "./even.ts";
 
 type Point = Wire<SeriesPoint>;
@@ -29,7 +30,11 @@ export function QueueCharts({
           lines={lines}
           format={format}
           {...(format === duration ? { scale: ofDurations } : format === short ? { scale: ofCounts } : {})}
-          level={target && targetMs !== undefined ? { value: targetMs, title: "target" } : undefined}
+          level={
+            target && targetMs !== undefined
+              ? { value: targetMs, title: `target ${roundDuration(targetMs)}` }
+              : undefined
+          }
         />
       ))}
     </div>
@@ -56,16 +61,15 @@ function drawn(series: Wire<Series> | undefined): { times: readonly number[]; ch
   const brief = seconds <= lateSeconds;
   const of = (read: (point: Point) => number | null) => points.map(read);
   const sampled = (read: (point: Point) => number | null) => (brief ? bridged(of(read)) : of(read));
-  // A step that has not ended, or whose last figures are still on their way, would look like a fall.
-  const ended = points.length - (brief ? 2 : 1);
-  const perSecond = (read: (point: Point) => number) => {
-    const counts = brief ? evened(points.map(read)) : points.map(read);
-    return counts.map((count, index) => (index < ended ? count / seconds : null));
-  };
+  const finished = series === undefined ? [] : finishedSteps(series);
+  const whole = (values: readonly (number | null)[]) =>
+    values.map((value, index) => (finished[index] === true ? value : null));
+  const perSecond = (read: (point: Point) => number) =>
+    whole((brief ? evened(points.map(read)) : points.map(read)).map((count) => count / seconds));
   const percentiles = (read: (point: Point) => Point["run"]): readonly ChartLine[] => [
-    { title: "p50", colour: "--series-2", values: sampled((point) => read(point).p50) },
-    { title: "p95", colour: "--series-1", dash: [6, 3], values: sampled((point) => read(point).p95) },
-    { title: "p99", colour: "--series-5", dash: [2, 3], values: sampled((point) => read(point).p99) },
+    { title: "p50", colour: "--series-2", values: whole(sampled((point) => read(point).p50)) },
+    { title: "p95", colour: "--series-1", dash: [6, 3], values: whole(sampled((point) => read(point).p95)) },
+    { title: "p99", colour: "--series-5", dash: [2, 3], values: whole(sampled((point) => read(point).p99)) },
   ];
   return {
     times: points.map(({ at }) => Date.parse(at) / 1_000),

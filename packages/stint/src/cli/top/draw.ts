@@ -1,7 +1,7 @@
 import type { KindView, QueueHealth, SlowJob } from "../../inspect/types.ts";
 import { command } from "../../model/command.ts";
 import { deadGroupColumns, leftOut } from "../dead-groups.ts";
-import { breach, count, duration, percent, rate, sparkline } from "../figures.ts";
+import { breach, count, duration, finishedMinutes, percent, rate, sparkline } from "../figures.ts";
 import { paint, safe, type Painted, type Piece } from "../output.ts";
 import { cut, tableLines, type Column, type Paper } from "../table.ts";
 import { workerColumns } from "../worker-text.ts";
@@ -36,7 +36,8 @@ export function draw(paper: Paper, snapshot: Snapshot, view: View, size: Size, a
 
 /** The queues and what else is worth a word, for a terminal that is none. */
 export function drawOnce(paper: Paper, { health }: Snapshot): string[] {
-  const lines = health.queues.length === 0 ? [] : tableLines(paper, queueColumns(paper.width), health.queues);
+  const lines =
+    health.queues.length === 0 ? [] : tableLines(paper, queueColumns(health.at, paper.width), health.queues);
   return [lineOf(paper, totals(health), Number.POSITIVE_INFINITY), "", ...lines];
 }
 
@@ -49,7 +50,7 @@ function body(paper: Paper, snapshot: Snapshot, view: View, room: number, about:
       return health.queues.length === 0
         ? { lines: ["No queue holds a job, and no worker serves one."], rows: [] }
         : list(paper, view, room, {
-            columns: queueColumns(paper.width),
+            columns: queueColumns(health.at, paper.width),
             rows: health.queues,
             name: (one) => one.queue,
           });
@@ -91,7 +92,7 @@ function queueBody(paper: Paper, { health, kinds, slow }: Snapshot, view: View, 
   const late = slow.filter((one) => one.queue === view.queue);
   const below =
     late.length === 0 ? [] : ["", "Slow jobs", ...tableLines(paper, slowColumns, late.slice(0, 5))];
-  const above = [...tableLines(paper, queueColumns(paper.width), queue), ""];
+  const above = [...tableLines(paper, queueColumns(health.at, paper.width), queue), ""];
   const left = Math.max(3, room - above.length - below.length);
   const middle = list(paper, view, left, { columns: kindColumns, rows: own, name: (one) => one.kind });
   return { lines: [...above, ...middle.lines, ...below], rows: middle.rows };
@@ -177,7 +178,7 @@ const help: readonly (readonly [string, string])[] = [
 ];
 
 /** Half as many bars where there is little room; cut, they would lose the latest. */
-function queueColumns(width = Number.POSITIVE_INFINITY): readonly Column<QueueHealth>[] {
+function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Column<QueueHealth>[] {
   const minutes = width < 160 ? 15 : 30;
   return [
     { title: "QUEUE", cell: (row) => row.queue, most: 30 },
@@ -193,7 +194,7 @@ function queueColumns(width = Number.POSITIVE_INFINITY): readonly Column<QueueHe
       title: `OUT, ${minutes} MIN`,
       cell: ({ recent }) =>
         sparkline(
-          recent.map((one) => one.ended),
+          finishedMinutes(recent, at).map((one) => one.ended),
           minutes,
         ),
       most: minutes,
