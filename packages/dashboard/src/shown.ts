@@ -4,14 +4,13 @@ import type {
   DeadGroups,
   Job,
   JobDetail,
-  JobFilter,
   JobPage,
   JobRow,
   Operation,
   OperationPreview,
 } from "stint";
 import type { Visitor } from "./access.ts";
-import { Problem } from "./problem.ts";
+import { knownFilter } from "./filters.ts";
 import type { Redactor } from "./redact.ts";
 import type { Look } from "./route.ts";
 import { hiddenMark, Secrets } from "./secrets.ts";
@@ -47,20 +46,6 @@ export function showDetail(detail: JobDetail, visitor: Visitor, redactor: Redact
   return { ...words, job: shown, ...(cut.length === 0 ? {} : { cut }) };
 }
 
-/**
- * The search looks at errors as they are stored. Whether it finds something tells what is hidden there, letter by letter, and a
- * fingerprint tells whether a guess at all of it is right; so it is for those who may see payloads.
- *
- * @throws {Problem} The visitor may not.
- */
-export function requireSearchable(filter: JobFilter, visitor: Visitor, redactor: Redactor): void {
-  if (filter.error === undefined && filter.fingerprint === undefined) return;
-  if (!redactor.hides || visitor.can.payloads) return;
-  throw new Problem(403, "NOT_ALLOWED", "Errors hold what is redacted here, so you may not search in them.", {
-    hint: "Search by kind, queue or state, or ask for the right to see payloads.",
-  });
-}
-
 /** Where tenants are named in what is looked at as a whole. */
 const tenantLists: Partial<Record<Look, string>> = { stats: "topTenants", tenants: "tenants" };
 
@@ -76,9 +61,7 @@ export function showLook(name: Look, json: string, visitor: Visitor, redactor: R
 
 /** A bulk operation, without what the visitor may not search by. */
 export function showOperation(operation: Operation, visitor: Visitor, redactor: Redactor): Operation {
-  if (!redactor.hides || visitor.can.payloads) return operation;
-  const { error: _, fingerprint: __, ...filter } = operation.filter;
-  return { ...operation, filter };
+  return { ...operation, filter: knownFilter(operation.filter, visitor, redactor) };
 }
 
 /** A page of jobs. `get` is asked for what the rows leave out, where that is needed to know what to hide. */
@@ -112,7 +95,29 @@ export async function showGroups(
     error: errorOf(await get(group.example), redactor),
     fingerprint: visitor.can.payloads ? group.fingerprint : null,
   }));
-  return { ...found, groups };
+  return { ...found, groups: visitor.can.payloads ? groups : sameAgain(groups) };
+}
+
+type ShownGroup = ShownGroups["groups"][number];
+
+/** Groups that differ only by what is redacted become one: otherwise the list counts the jobs of each redacted value. */
+function sameAgain(groups: readonly ShownGroup[]): ShownGroup[] {
+  const merged = new Map<string, ShownGroup>();
+  for (const group of groups) {
+    const name = JSON.stringify([group.kind, group.error]);
+    const other = merged.get(name);
+    merged.set(name, other === undefined ? group : together(other, group));
+  }
+  return [...merged.values()].sort((a, b) => b.count - a.count);
+}
+
+function together(a: ShownGroup, b: ShownGroup): ShownGroup {
+  const [newer, older] = a.newest >= b.newest ? [a, b] : [b, a];
+  return {
+    ...newer,
+    count: a.count + b.count,
+    oldest: newer.oldest <= older.oldest ? newer.oldest : older.oldest,
+  };
 }
 
 function errorOf(job: Job | undefined, redactor: Redactor): string {

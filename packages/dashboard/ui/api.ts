@@ -38,6 +38,8 @@ export type Rights = {
 export type Me = {
   readonly user: string | null;
   readonly can: Rights;
+  /** What this role may search by. */
+  readonly filters?: readonly string[];
   readonly environment: { readonly name: string; readonly production: boolean } | null;
   readonly version: string;
   /** Where traces are shown, with {traceId} in it. */

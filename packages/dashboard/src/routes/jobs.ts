@@ -1,8 +1,9 @@
 import { jobFilterKeys } from "stint";
+import { requireSearchable } from "../filters.ts";
 import { filterOf, idOf, limitOf, reasonOf, textOf } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route } from "../route.ts";
-import { requireSearchable, showDetail, showPage } from "../shown.ts";
+import { showDetail, showPage } from "../shown.ts";
 
 export const jobRoutes = [
   route({

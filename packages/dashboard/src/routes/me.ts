@@ -1,4 +1,5 @@
 import { version } from "stint";
+import { filtersFor } from "../filters.ts";
 import { nothing } from "../input.ts";
 import { route } from "../route.ts";
 
@@ -8,9 +9,10 @@ export const meRoutes = [
     path: "me",
     right: "view",
     parse: nothing,
-    run: async ({ environment, traceUrl }, _, { user, can }) => ({
-      user,
-      can,
+    run: async ({ environment, traceUrl, redactor }, _, visitor) => ({
+      user: visitor.user,
+      can: visitor.can,
+      filters: filtersFor(visitor, redactor),
       environment,
       version,
       traceUrl,

@@ -1,8 +1,9 @@
 /** Bulk work: looked at before, begun with a reason, watched, aborted. */
+import { requireSearchable } from "../filters.ts";
 import { actionOf, bulkFilterOf, idOf, nothing, reasonOf } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route, type Environment, type Input } from "../route.ts";
-import { requireSearchable, showOperation, showPreview } from "../shown.ts";
+import { showOperation, showPreview } from "../shown.ts";
 
 export const operationRoutes = [
   route({

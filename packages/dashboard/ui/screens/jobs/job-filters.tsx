@@ -7,7 +7,7 @@ import {
   type FilterValues,
 } from "../../components/filter-bar.tsx";
 import { TimeFilter } from "../../components/filter-bar-time.tsx";
-import { useKinds } from "../../queries.ts";
+import { useKinds, useMe } from "../../queries.ts";
 
 /** Set by other parts of the page, and taken back here. */
 const also: readonly FilterField[] = [
@@ -27,6 +27,7 @@ export function JobFilters({
   onChange: FilterChange;
 }) {
   const { data: kinds } = useKinds();
+  const { data: me } = useMe();
   const fields: readonly FilterField[] = useMemo(
     () => [
       { name: "kind", label: "Kind", suggestions: distinct(kinds?.map(({ kind }) => kind)) },
@@ -38,8 +39,10 @@ export function JobFilters({
     ],
     [kinds],
   );
+  const allowed =
+    me?.filters === undefined ? fields : fields.filter(({ name }) => me.filters?.includes(name));
   return (
-    <FilterBar states={states} fields={fields} also={also} values={values} onChange={onChange}>
+    <FilterBar states={states} fields={allowed} also={also} values={values} onChange={onChange}>
       <TimeFilter values={values} onChange={onChange} />
     </FilterBar>
   );
