@@ -4,6 +4,11 @@ import type { JobState } from "./state.ts";
 /** The right to write about one attempt. Hand it to systems downstream that can refuse a stale caller. */
 export type Fence = { readonly job: string; readonly epoch: number; readonly leaseId: string };
 
+/** The same text for the same fence. */
+export function keyOfFence({ job, epoch, leaseId }: Fence): string {
+  return `${job} ${epoch} ${leaseId}`;
+}
+
 export type AttemptOutcome =
   | "succeeded"
   | "failed"

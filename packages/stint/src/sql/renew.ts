@@ -5,6 +5,7 @@ import type { Fence } from "../model/job.ts";
 export type Renewal = {
   job: string;
   epoch: number;
+  leaseId: string;
   /** False: somebody else owns the job now, or it is finished. */
   held: boolean;
   /** False for one that is held but whose row was locked: its lease was not extended. Ask again soon. */
@@ -37,11 +38,11 @@ const renewLeases = statement(
     returning j.id
   )
   select
-    m.id, m.epoch, j.id is not null as held, renewed.id is not null as renewed,
+    m.id, m.epoch, m.lease_id, j.id is not null as held, renewed.id is not null as renewed,
     coalesce(j.cancel_requested, false) as cancel_requested
   from mine m
   left join stint.job j on j.id = m.id and j.epoch = m.epoch and j.lease_id = m.lease_id
-  left join renewed on renewed.id = m.id`,
+  left join renewed on renewed.id = j.id`,
 );
 
 /** Extend the leases that are still ours, in one round trip, and learn which are not. */
@@ -55,6 +56,7 @@ export async function renew(db: Run, leases: readonly (Fence & { leaseMs: number
   return rows.map((row) => ({
     job: row["id"] as string,
     epoch: Number(row["epoch"]),
+    leaseId: row["lease_id"] as string,
     held: row["held"] as boolean,
     renewed: row["renewed"] as boolean,
     cancelRequested: row["cancel_requested"] as boolean,

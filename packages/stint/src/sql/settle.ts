@@ -1,7 +1,7 @@
-import type { Run } from "../db/db.ts";
+import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { Failure } from "../model/failure.ts";
-import type { AttemptOutcome, Fence } from "../model/job.ts";
+import { keyOfFence, type AttemptOutcome, type Fence } from "../model/job.ts";
 import { toTallies } from "./tallies.ts";
 
 /** How an attempt ended, as the log keeps it. Times, worker and epoch are added by the database. */
@@ -72,19 +72,20 @@ const finishJobs = statement(
     epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
     key, tenant, tags, reason, meta, payload, result::jsonb, log
   from gone
-  returning id`,
+  returning id, epoch, lease_id`,
 );
 
-/** Move ended jobs into history, each only if its fence still holds. Answers the ids that did. */
-export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<string>> {
+/** Move ended jobs into history, each only if its fence still holds. Returns the fences that did. */
+export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<Fence>> {
+  const fences = jobs.map((job) => job.fence);
   const rows = await db.run(finishJobs, [
-    ...toArrays(jobs.map((job) => job.fence)),
+    ...toArrays(fences),
     jobs.map((job) => job.state),
     jobs.map((job) => job.result),
     jobs.map((job) => job.reason),
     jobs.map((job) => (job.ending === null ? null : JSON.stringify(job.ending))),
   ]);
-  return new Set(rows.map((row) => row["id"] as string));
+  return amongst(fences, rows);
 }
 
 const succeedJobs = statement(
@@ -112,19 +113,19 @@ const succeedJobs = statement(
       epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
       key, tenant, tags, meta, payload, log
     from gone
-    returning id
+    returning id, epoch, lease_id
   ), tallied as (
     ${toTallies("live")}
     select queue, kind, priority, -count(*) from gone group by queue, kind, priority
   )
-  select case when count(*) < $5::integer then coalesce(array_agg(id), '{}') end as settled from kept`,
+  select case when count(*) < $5::integer then coalesce(array_agg(id || ' ' || epoch || ' ' || lease_id), '{}') end as settled from kept`,
 );
 
 /**
- * Move jobs that succeeded and had nothing to say into history: most jobs, and the shortest way. Answers the ids whose fence
- * still held; all of them is the rule, and is not spelt out by the database.
+ * Move jobs that succeeded without a result into history: most jobs, and the shortest way. Returns the fences that still
+ * held. Usually all of them did, and the database then lists none.
  */
-export async function succeed(db: Run, fences: readonly Fence[]): Promise<Set<string>> {
+export async function succeed(db: Run, fences: readonly Fence[]): Promise<Set<Fence>> {
   // Those of one claim have their lease id in common; sent once, it is not half of what is sent.
   const leases = [...new Set(fences.map((fence) => fence.leaseId))];
   const [row] = await db.run(succeedJobs, [
@@ -135,7 +136,22 @@ export async function succeed(db: Run, fences: readonly Fence[]): Promise<Set<st
     fences.length,
   ]);
   const settled = row?.["settled"] as string[] | null | undefined;
-  return new Set(settled ?? fences.map((fence) => fence.job));
+  if (!Array.isArray(settled)) return new Set(fences);
+  const keys = new Set(settled);
+  return new Set(fences.filter((fence) => keys.has(keyOfFence(fence))));
+}
+
+function toFence(row: Row): Fence {
+  return { job: row["id"] as string, epoch: Number(row["epoch"]), leaseId: row["lease_id"] as string };
+}
+
+/**
+ * Those of the given fences that the rows name. Not matched by job: one worker may hold a stale and a current
+ * attempt of the same job, and both may end in one statement.
+ */
+function amongst(fences: readonly Fence[], rows: readonly Row[]): Set<Fence> {
+  const keys = new Set(rows.map((row) => keyOfFence(toFence(row))));
+  return new Set(fences.filter((fence) => keys.has(keyOfFence(fence))));
 }
 
 /** The three arrays of `fenced`. */
@@ -189,11 +205,11 @@ const puttingBack = (first: "" | ", first"): string => `
     from mine m
     where ${fenced}
       and not j.cancel_requested
-    returning j.id, j.queue, j.kind, j.priority, j.state
+    returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state
   ), tallied as (
     ${waiting}
   )
-  select id from back`;
+  select id, epoch, lease_id from back`;
 
 /** Beside the trace the job was enqueued in, if there is one. */
 const carried = `
@@ -205,11 +221,12 @@ const putBackTraced = statement("put-back-traced", puttingBack(", first"));
 
 /**
  * Give jobs back to be run again, each only if its fence still holds and nobody asked for its end meanwhile.
- * Answers the ids that went back.
+ * Returns the fences of those that went back.
  */
-export async function putBack(db: Run, jobs: readonly PutBack[]): Promise<Set<string>> {
+export async function putBack(db: Run, jobs: readonly PutBack[]): Promise<Set<Fence>> {
+  const fences = jobs.map((job) => job.fence);
   const values = [
-    ...toArrays(jobs.map((job) => job.fence)),
+    ...toArrays(fences),
     jobs.map((job) => job.state),
     jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs))),
     jobs.map((job) => job.spent),
@@ -219,16 +236,16 @@ export async function putBack(db: Run, jobs: readonly PutBack[]): Promise<Set<st
   const rows = isTraced
     ? await db.run(putBackTraced, [...values, jobs.map(({ first }) => first ?? null)])
     : await db.run(putBackJobs, values);
-  return new Set(rows.map((row) => row["id"] as string));
+  return amongst(fences, rows);
 }
 
 const findSettled = statement(
   "settled",
   `
   with mine as (
-    select * from unnest((select $1::uuid[]), (select $2::uuid[])) as m (id, lease_id)
+    select * from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[])) as m (id, epoch, lease_id)
   )
-  select m.id
+  select m.id, m.epoch, m.lease_id
   from mine m
   join stint.jobs j on j.id = m.id
   where (j.state = 'succeeded' and j.lease_id = m.lease_id)
@@ -242,12 +259,8 @@ const findSettled = statement(
  * Of these fences, the ones whose attempt was settled by its own worker. Asked after an answer was lost: without it
  * a worker would be told it lost jobs that it had in fact settled.
  */
-export async function settledByOwner(db: Run, fences: readonly Fence[]): Promise<Set<string>> {
-  const rows = await db.run(findSettled, [
-    fences.map((fence) => fence.job),
-    fences.map((fence) => fence.leaseId),
-  ]);
-  return new Set(rows.map((row) => row["id"] as string));
+export async function settledByOwner(db: Run, fences: readonly Fence[]): Promise<Set<Fence>> {
+  return amongst(fences, await db.run(findSettled, toArrays(fences)));
 }
 
 const handBackJobs = statement(
@@ -276,7 +289,7 @@ const handBackJobs = statement(
     ${waiting}
   )
   select
-    m.id, back.queue,
+    m.id, m.epoch, m.lease_id, back.queue,
     case
       when back.id is not null then 'back'
       when free.cancel_requested then 'cancelled'
@@ -285,13 +298,13 @@ const handBackJobs = statement(
     end as went
   from mine m
   left join stint.job j on ${fenced}
-  left join free on free.id = m.id
-  left join back on back.id = m.id`,
+  left join free on free.id = j.id
+  left join back on back.id = j.id`,
 );
 
 /** `cancelled`: its end was asked for, and it is still ours to record. `locked`: somebody is at it; ask again. */
 export type HandedBack = {
-  job: string;
+  fence: Fence;
   queue: string | null;
   went: "back" | "cancelled" | "locked" | "lost";
 };
@@ -303,7 +316,7 @@ export type HandedBack = {
 export async function handBack(db: Run, fences: readonly Fence[]): Promise<HandedBack[]> {
   const rows = await db.run(handBackJobs, toArrays(fences));
   return rows.map((row) => ({
-    job: row["id"] as string,
+    fence: toFence(row),
     queue: row["queue"] as string | null,
     went: row["went"] as HandedBack["went"],
   }));

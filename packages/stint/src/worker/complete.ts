@@ -30,14 +30,14 @@ export async function completeInTransaction(
 
 async function finishIn(tx: Run, fence: Fence, result: string | null): Promise<void> {
   const done = await finish(tx, [{ fence, state: "succeeded", result, reason: null, ending: null }]);
-  if (!done.has(fence.job)) throw new LeaseLostError(fence.job, fence.epoch);
+  if (!done.has(fence)) throw new LeaseLostError(fence.job, fence.epoch);
 }
 
 async function committed(db: Db, fence: Fence): Promise<boolean> {
   const recovery = new Recovery();
   for (let tries = 0; tries < 10; tries++) {
     try {
-      return (await settledByOwner(db, [fence])).has(fence.job);
+      return (await settledByOwner(db, [fence])).has(fence);
     } catch {
       await sleep(recovery.next());
     }

@@ -1,5 +1,5 @@
 import type { Run } from "../db/db.ts";
-import type { Fence } from "../model/job.ts";
+import { keyOfFence, type Fence } from "../model/job.ts";
 import { finish, handBack } from "../sql/settle.ts";
 
 export type HandedBack<Item extends Fence> = {
@@ -14,8 +14,9 @@ export async function handBackUnbegun<Item extends Fence>(
   db: Run,
   fences: readonly Item[],
 ): Promise<HandedBack<Item>> {
-  const answers = new Map((await handBack(db, fences)).map((answer) => [answer.job, answer]));
-  const went = (how: string): Item[] => fences.filter(({ job }) => answers.get(job)?.went === how);
+  const answers = new Map((await handBack(db, fences)).map((answer) => [keyOfFence(answer.fence), answer]));
+  const went = (how: string): Item[] =>
+    fences.filter((fence) => answers.get(keyOfFence(fence))?.went === how);
   const cancelled = went("cancelled");
   if (cancelled.length > 0) {
     await finish(

@@ -1,4 +1,5 @@
 import type { Connection } from "../db/connection.ts";
+import type { Fence } from "../model/job.ts";
 
 /**
  * Where each job of a claim stands, one byte each, in memory that both threads see. Only the main thread starts and ends
@@ -46,8 +47,8 @@ export type LeaseThreadData = {
 export type ToThread = { type: "hold"; claims: readonly HeldClaim[] } | { type: "renew" } | { type: "stop" };
 
 export type FromThread =
-  | { type: "lost"; job: string; epoch: number }
-  | { type: "cancelled"; job: string; epoch: number }
+  | { type: "lost"; fence: Fence }
+  | { type: "cancelled"; fence: Fence }
   /** Jobs that waited here for a slot are not to be begun. Those that were still ours are ready in these queues. */
   | { type: "handed-back"; queues: readonly string[] }
   | { type: "trouble"; message: string }

@@ -6,7 +6,7 @@ import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Db } from "../db/db.ts";
-import type { Fence } from "../model/job.ts";
+import { keyOfFence, type Fence } from "../model/job.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
@@ -45,6 +45,7 @@ type Keeping = Fence & {
 
 /** Claims whose leases are young. Most of their jobs end before one has to be renewed, and cost nothing here. */
 const young = new Map<HeldClaim, number>();
+/** By fence: a stale and a current attempt of one job may both be here. */
 const leases = new Map<string, Keeping>();
 const timer = new Wakeable();
 const recovery = new Recovery(Math.random, { baseMs: 100, capMs: 2_000 });
@@ -128,10 +129,9 @@ function keep(claim: HeldClaim): void {
   for (const [index, job] of claim.jobs.entries()) {
     if (isOver(claim, index)) continue;
     const leaseMs = claim.leaseMs[index] ?? 0;
-    leases.set(job, {
-      job,
-      epoch: claim.epochs[index] ?? 0,
-      leaseId,
+    const fence = { job, epoch: claim.epochs[index] ?? 0, leaseId };
+    leases.set(keyOfFence(fence), {
+      ...fence,
       kind: claim.kinds[index] ?? "",
       serial: firstSerial + index,
       leaseMs,
@@ -157,8 +157,8 @@ function stageOf(claim: HeldClaim, index: number): number {
 function forgetOver(): void {
   for (const claim of young.keys())
     if (claim.jobs.every((_, index) => isOver(claim, index))) young.delete(claim);
-  for (const [job, { claim, index, unwanted }] of leases)
-    if (isOver(claim, index) && !unwanted) leases.delete(job);
+  for (const [key, { claim, index, unwanted }] of leases)
+    if (isOver(claim, index) && !unwanted) leases.delete(key);
 }
 
 function isOver(claim: HeldClaim, index: number): boolean {
@@ -189,7 +189,7 @@ async function handBackUnwanted(): Promise<void> {
     const staying = new Set(left);
     if (left.length === 0) patience.reset();
     else handBackAt = now() + patience.next();
-    for (const lease of unwanted) if (!staying.has(lease)) leases.delete(lease.job);
+    for (const lease of unwanted) if (!staying.has(lease)) leases.delete(keyOfFence(lease));
     post({ type: "handed-back", queues });
     // From here as well: while the main thread stands still, nobody else would know.
     if (data.wake && queues.length > 0)
@@ -208,16 +208,15 @@ async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<voi
     const answers = await renew(await openDatabase(), due);
     recovery.reset();
     for (const answer of answers) {
-      const lease = leases.get(answer.job);
-      // The answer may be about an earlier claim of a job that was settled and taken again meanwhile.
-      if (lease === undefined || lease.epoch !== answer.epoch) continue;
+      const lease = leases.get(keyOfFence(answer));
+      if (lease === undefined) continue;
       if (isOver(lease.claim, lease.index) && !lease.unwanted) continue;
       lease.renewAt = sentAt + lease.leaseMs / 3;
       // Counted from before the request: the true end can only be later.
       if (answer.renewed) lease.safeUntil = sentAt + lease.leaseMs;
       else if (answer.held) lease.renewAt = sentAt + lockedMs;
       else tell(lease);
-      if (answer.cancelRequested) post({ type: "cancelled", job: lease.job, epoch: lease.epoch });
+      if (answer.cancelRequested) post({ type: "cancelled", fence: fenceOf(lease) });
     }
   } catch (error) {
     const retryAt = now() + recovery.next();
@@ -241,7 +240,11 @@ function tell(lease: Keeping): void {
     lease.unwanted = true;
     return post({ type: "handed-back", queues: [] });
   }
-  post({ type: "lost", job: lease.job, epoch: lease.epoch });
+  post({ type: "lost", fence: fenceOf(lease) });
+}
+
+function fenceOf({ job, epoch, leaseId }: Keeping): Fence {
+  return { job, epoch, leaseId };
 }
 
 /** The main thread beats while it has jobs. If it stands still, name what it was running. */

@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { Worker as Thread } from "node:worker_threads";
 import type { Connection } from "../db/connection.ts";
-import type { ClaimedJob } from "../model/job.ts";
+import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { Held, type HeldJob } from "./held.ts";
@@ -11,8 +11,8 @@ const pulseMs = 100;
 
 export type LeaseListener = {
   /** The lease may be somebody else's by now. */
-  lost(job: string, epoch: number): void;
-  cancelled(job: string, epoch: number): void;
+  lost(fence: Fence): void;
+  cancelled(fence: Fence): void;
   /** Jobs that waited for a slot are not to be begun; those that were still ours went back to these queues. */
   handedBack(queues: readonly string[]): void;
   blocked(ms: number, kinds: readonly string[]): void;
@@ -152,10 +152,10 @@ export class Leases {
     const { listener, logger } = this.#options;
     switch (message.type) {
       case "lost":
-        listener.lost(message.job, message.epoch);
+        listener.lost(message.fence);
         break;
       case "cancelled":
-        listener.cancelled(message.job, message.epoch);
+        listener.cancelled(message.fence);
         break;
       case "handed-back":
         listener.handedBack(message.queues);

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { CancelledError, LeaseLostError } from "../errors.ts";
 import type { Failure } from "../model/failure.ts";
-import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
+import type { AttemptOutcome, ClaimedJob, Fence } from "../model/job.ts";
 import type { Telemetry } from "../model/telemetry.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -196,14 +196,14 @@ export class Running {
   }
 
   /** The lease may be somebody else's by now. */
-  lost(job: string, epoch: number): void {
-    this.#find(job, epoch)?.abort(new LeaseLostError(job, epoch));
+  lost(fence: Fence): void {
+    this.#find(fence)?.abort(new LeaseLostError(fence.job, fence.epoch));
   }
 
-  cancelled(job: string, epoch: number): void {
-    this.#find(job, epoch)?.abort(new CancelledError(job));
+  cancelled(fence: Fence): void {
+    this.#find(fence)?.abort(new CancelledError(fence.job));
     // One that waits ends when it is given back.
-    const waiting = this.#options.slots.withdraw(({ fence }) => fence.job === job && fence.epoch === epoch);
+    const waiting = this.#options.slots.withdraw((job) => isSame(job.fence, fence));
     void this.#giveBack(waiting.map((entry) => entry.job));
   }
 
@@ -373,10 +373,12 @@ export class Running {
     }
   }
 
-  #find(job: string, epoch: number): Attempt | undefined {
-    for (const attempt of this.#attempts) {
-      if (attempt.job.fence.job === job && attempt.job.fence.epoch === epoch) return attempt;
-    }
+  #find(fence: Fence): Attempt | undefined {
+    for (const attempt of this.#attempts) if (isSame(attempt.job.fence, fence)) return attempt;
     return undefined;
   }
+}
+
+function isSame(a: Fence, b: Fence): boolean {
+  return a.job === b.job && a.leaseId === b.leaseId;
 }

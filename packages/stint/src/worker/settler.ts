@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import { isPassing } from "../db/passing.ts";
 import { troubleOf } from "../db/sqlstate.ts";
 import { minimalFailure } from "../model/failure.ts";
+import type { Fence } from "../model/job.ts";
 import type { SettledAttempt } from "../model/telemetry.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -114,16 +115,16 @@ export class Settler {
     if (!unsure && verdicts.every(isPlain)) {
       const fences = verdicts.map((verdict) => verdict.fence);
       const settled = await succeed(this.#db, fences);
-      return fences.map(({ job }) => (settled.has(job) ? "settled" : "lost"));
+      return fences.map((fence) => (settled.has(fence) ? "settled" : "lost"));
     }
     const ending = verdicts.filter((verdict): verdict is { ends: true } & Finish => verdict.ends);
     const returning = verdicts.filter((verdict): verdict is { ends: false } & PutBack => !verdict.ends);
-    const settled = ending.length === 0 ? new Set<string>() : await finish(this.#db, ending);
-    const back = returning.length === 0 ? new Set<string>() : await putBack(this.#db, returning);
+    const settled = ending.length === 0 ? new Set<Fence>() : await finish(this.#db, ending);
+    const back = returning.length === 0 ? new Set<Fence>() : await putBack(this.#db, returning);
 
-    const cancelled = await this.#cancelInstead(returning.filter((verdict) => !back.has(verdict.fence.job)));
+    const cancelled = await this.#cancelInstead(returning.filter((verdict) => !back.has(verdict.fence)));
     const missing = verdicts.filter(
-      ({ fence: { job } }) => !settled.has(job) && !back.has(job) && !cancelled.has(job),
+      ({ fence }) => !settled.has(fence) && !back.has(fence) && !cancelled.has(fence),
     );
     // Only after a failed write can a missing row mean that we settled it ourselves.
     const own =
@@ -132,15 +133,15 @@ export class Settler {
             this.#db,
             missing.map((verdict) => verdict.fence),
           )
-        : new Set<string>();
-    return verdicts.map(({ fence: { job } }) => {
-      if (cancelled.has(job)) return "cancelled";
-      return settled.has(job) || back.has(job) || own.has(job) ? "settled" : "lost";
+        : new Set<Fence>();
+    return verdicts.map(({ fence }) => {
+      if (cancelled.has(fence)) return "cancelled";
+      return settled.has(fence) || back.has(fence) || own.has(fence) ? "settled" : "lost";
     });
   }
 
   /** What could not go back may have been cancelled while it ran; its end is then what was asked for. */
-  async #cancelInstead(verdicts: readonly PutBack[]): Promise<Set<string>> {
+  async #cancelInstead(verdicts: readonly PutBack[]): Promise<Set<Fence>> {
     if (verdicts.length === 0) return new Set();
     return await finish(
       this.#db,

@@ -105,8 +105,8 @@ export class Worker {
       prefetchMs: options.prefetchMs,
       logger: this.#logger,
       listener: {
-        lost: (job, epoch) => this.#running.lost(job, epoch),
-        cancelled: (job, epoch) => this.#running.cancelled(job, epoch),
+        lost: (fence) => this.#running.lost(fence),
+        cancelled: (fence) => this.#running.cancelled(fence),
         handedBack: (queues) => {
           this.#slots.forgetHandedBack();
           for (const queue of queues) this.#loop.hint(queue);

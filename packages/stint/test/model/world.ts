@@ -48,7 +48,7 @@ export class World {
         const [real] = await renew(db, [{ ...fence, leaseMs: command.leaseMs }]);
         return {
           real,
-          model: { job: fence.job, epoch: fence.epoch, ...model.renew(fence, command.leaseMs) },
+          model: { ...fence, ...model.renew(fence, command.leaseMs) },
         };
       }
       case "finish": {
@@ -57,7 +57,7 @@ export class World {
         const { state } = command;
         const ended = await finish(db, [{ fence, state, result: null, reason: "a reason", ending }]);
         return {
-          real: ended.has(fence.job),
+          real: ended.has(fence),
           model: model.finish(fence, state, "a reason", ending?.outcome ?? null),
         };
       }
@@ -66,7 +66,7 @@ export class World {
         const how = putBacks[command.how];
         const back = await putBack(db, [{ fence, ...how }]);
         return {
-          real: back.has(fence.job),
+          real: back.has(fence),
           model: model.putBack(fence, how.state, how.delayMs, how.spent, how.ending.outcome),
         };
       }

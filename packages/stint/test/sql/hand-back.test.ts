@@ -14,7 +14,9 @@ test("a job that goes back unbegun is as it was before its claim, but for the ep
   const before = await stored(fresh, id);
   const [job] = await take(fresh.db);
 
-  expect(await handBack(fresh.db, [job!.fence])).toEqual([{ job: id, queue: "main", went: "back" }]);
+  expect(await handBack(fresh.db, [job!.fence])).toEqual([
+    { fence: job!.fence, queue: "main", went: "back" },
+  ]);
   expect(await stored(fresh, id)).toEqual({ ...before, epoch: "1" });
 });
 
@@ -34,6 +36,20 @@ test("another epoch, another lease, another job and a second time are refused an
   expect(await stored(fresh, fence.job)).toEqual(before);
   expect(await handBack(fresh.db, [fence])).toMatchObject([{ went: "back" }]);
   expect(await handBack(fresh.db, [fence])).toMatchObject([lost]);
+});
+
+test("a stale fence of a job is not taken for the current one in the same batch", async () => {
+  const fresh = await freshSchema();
+  const current = await running(fresh.db);
+  const stale = { ...current, epoch: current.epoch - 1, leaseId: newId() };
+
+  const answers = await handBack(fresh.db, [stale, current]);
+  expect(new Map(answers.map(({ fence, went }) => [fence.epoch, went]))).toEqual(
+    new Map([
+      [stale.epoch, "lost"],
+      [current.epoch, "back"],
+    ]),
+  );
 });
 
 test("in one batch each job stands for itself, and every queue that has some back is answered once", async () => {
@@ -57,7 +73,7 @@ test("a job whose end was asked for does not go back: it ends as cancelled", asy
   const [asked, other] = [await running(fresh.db), await running(fresh.db)];
   await cancel(fresh.db, asked.job, deed());
 
-  expect(await handBack(fresh.db, [asked])).toEqual([{ job: asked.job, queue: null, went: "cancelled" }]);
+  expect(await handBack(fresh.db, [asked])).toEqual([{ fence: asked, queue: null, went: "cancelled" }]);
   expect((await stored(fresh, asked.job)).state).toBe("running");
   expect(await handBackUnbegun(fresh.db, [asked, other])).toEqual({ queues: ["main"], left: [] });
 

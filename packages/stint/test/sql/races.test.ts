@@ -162,7 +162,7 @@ test("finish × rescue: whoever comes second is refused", async () => {
   await rescuer!.commit();
   const refused = await late;
 
-  expect([...settled]).toEqual([first.job]);
+  expect([...settled]).toEqual([first]);
   expect(rescued.map((one) => one.job)).toEqual([second.job]);
   expect(refused.size).toBe(0);
   expect((await stored(fresh, first.job)).state).toBe("succeeded");
@@ -181,7 +181,7 @@ test("finish × rescue: a rescue that is rolled back takes nothing from the work
   await worker!.blocked();
   await rescuer!.rollback();
 
-  expect([...(await finishing)]).toEqual([fence.job]);
+  expect([...(await finishing)]).toEqual([fence]);
 });
 
 test("renew × rescue: a renewed lease is not rescued, and a rescued one is told as lost at the next renewal", async () => {

@@ -14,7 +14,7 @@ test("a held lease is extended from now, by the database's clock", async () => {
 
   const answer = await renew(fresh.db, [{ ...fence, leaseMs: 45_000 }]);
 
-  expect(answer).toEqual([{ job: fence.job, epoch: 1, held: true, renewed: true, cancelRequested: false }]);
+  expect(answer).toEqual([{ ...fence, held: true, renewed: true, cancelRequested: false }]);
   const [left] = await fresh.sql<{ ms: number }>(
     `select extract(epoch from lease_until - clock_timestamp())::float8 * 1000 as ms from stint.job`,
   );
@@ -38,6 +38,21 @@ test("a lease of another epoch, another claim or a finished job is not held, and
 
   expect(answer.map((one) => one.held)).toEqual([false, false, false, false]);
   expect(await stored(fresh, fence.job)).toEqual(before);
+});
+
+test("a stale lease of a job is not renewed with the current one", async () => {
+  const { db } = await freshSchema();
+  const current = await running(db);
+  const stale = { ...current, epoch: current.epoch - 1, leaseId: newId() };
+
+  const answers = await renew(db, [
+    { ...stale, leaseMs: 30_000 },
+    { ...current, leaseMs: 30_000 },
+  ]);
+
+  const of = (fence: typeof current) => answers.find(({ leaseId }) => leaseId === fence.leaseId);
+  expect(of(stale)).toMatchObject({ held: false, renewed: false });
+  expect(of(current)).toMatchObject({ held: true, renewed: true });
 });
 
 test("a renewal tells of a cancel that was asked for", async () => {

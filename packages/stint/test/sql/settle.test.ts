@@ -49,9 +49,9 @@ test("a success moves the job into history with everything it had", async () => 
   });
   const before = await stored(fresh, fence.job);
 
-  const ids = await finish(fresh.db, [succeed(fence)]);
+  const settled = await finish(fresh.db, [succeed(fence)]);
 
-  expect([...ids]).toEqual([fence.job]);
+  expect([...settled]).toEqual([fence]);
   expect(await fresh.sql(`select from stint.job`)).toEqual([]);
   const after = await stored(fresh, fence.job);
   expect(after).toEqual({
@@ -121,10 +121,30 @@ test("in one batch each job stands for itself: the fenced ones settle, the stale
   const good = await running(fresh.db);
   const stale = await running(fresh.db);
 
-  const ids = await finish(fresh.db, [{ ...succeed(stale), fence: { ...stale, epoch: 9 } }, die(good)]);
+  const settled = await finish(fresh.db, [{ ...succeed(stale), fence: { ...stale, epoch: 9 } }, die(good)]);
 
-  expect([...ids]).toEqual([good.job]);
+  expect([...settled]).toEqual([good]);
   expect((await stored(fresh, stale.job)).state).toBe("running");
+});
+
+test("a stale fence of a job is not taken for the current one in the same batch", async () => {
+  const fresh = await freshSchema();
+  const [ended, back] = [await running(fresh.db), await running(fresh.db)];
+  const stale = (fence: Fence): Fence[] => [
+    { ...fence, epoch: fence.epoch - 1, leaseId: newId() },
+    { ...fence, epoch: fence.epoch - 1 },
+    { ...fence, leaseId: newId() },
+  ];
+  const among = (fence: Fence): Fence[] => [...stale(fence), fence];
+
+  expect([
+    ...(await putBack(
+      fresh.db,
+      among(back).map((fence) => retry(fence)),
+    )),
+  ]).toEqual([back]);
+  expect([...(await finish(fresh.db, among(ended).map(succeed)))]).toEqual([ended]);
+  expect([...(await settledByOwner(fresh.db, [...stale(ended).slice(0, 1), ended]))]).toEqual([ended]);
 });
 
 test("a retry spends the attempt and waits; a release gives it back and keeps the job's place", async () => {
@@ -237,7 +257,7 @@ test("a worker whose answer was lost can tell what it settled itself from what w
     { job: newId(), epoch: 1, leaseId: newId() },
   ]);
 
-  expect([...own].sort()).toEqual([succeeded.job, dead.job, back.job].sort());
+  expect(own).toEqual(new Set([succeeded, dead, back]));
 });
 
 test("a result that is not JSON refuses the whole batch and leaves every job as it was", async () => {

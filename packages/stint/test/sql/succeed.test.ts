@@ -20,9 +20,9 @@ test("of several jobs, of several claims, all that still hold their fence succee
   await expire(fresh, lost.job);
   await rescue(fresh.db, { limit: 10, maxCrashes: 3 });
 
-  expect(await succeed(fresh.db, [first!])).toEqual(new Set([first!.job]));
+  expect(await succeed(fresh.db, [first!])).toEqual(new Set([first]));
   const kept = others.filter((fence) => fence !== lost);
-  expect(await succeed(fresh.db, others)).toEqual(new Set(kept.map((fence) => fence.job)));
+  expect(await succeed(fresh.db, others)).toEqual(new Set(kept));
 
   const done = await fresh.sql<{ id: string }>("select id from stint.history where state = 'succeeded'");
   expect(new Set(done.map((row) => row.id))).toEqual(new Set([first!, ...kept].map((fence) => fence.job)));
@@ -57,12 +57,20 @@ test("each fence is held against its own lease: with those of two jobs swapped, 
   expect(await fresh.sql("select from stint.job where state = 'running'")).toHaveLength(2);
 });
 
+test("a stale fence of a job is not taken for the current one in the same batch", async () => {
+  const fresh = await freshSchema();
+  const current = await running(fresh.db);
+  const stale = { ...current, epoch: current.epoch - 1, leaseId: newId() };
+
+  expect(await succeed(fresh.db, [stale, current])).toEqual(new Set([current]));
+});
+
 test("a second time it is refused", async () => {
   const fresh = await freshSchema();
   const [one, two] = [await running(fresh.db), await running(fresh.db)];
   await succeed(fresh.db, [one]);
 
-  expect(await succeed(fresh.db, [one, two])).toEqual(new Set([two.job]));
+  expect(await succeed(fresh.db, [one, two])).toEqual(new Set([two]));
   expect(await fresh.sql("select from stint.history")).toHaveLength(2);
 });
 
@@ -115,6 +123,6 @@ test("a job that ran to its end succeeds even if its end was asked for meanwhile
   const fence = await running(fresh.db);
   await cancel(fresh.db, fence.job, deed());
 
-  expect(await succeed(fresh.db, [fence])).toEqual(new Set([fence.job]));
+  expect(await succeed(fresh.db, [fence])).toEqual(new Set([fence]));
   expect(await stored(fresh, fence.job)).toMatchObject({ state: "succeeded" });
 });
