@@ -2,10 +2,9 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const settings = {
-  // On a submission only: a test that raced is shown as retried, and is to be mended; it does not turn away an evening's work.
-  retry: Number(process.env["STINT_TEST_RETRY"] ?? 0),
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+  // Twice what a test waits for an event (test/support/until.ts), so that its message is seen before the runner's.
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
   pool: "forks" as const,
   // Most tests wait for Postgres or for a child process, not for a core.
   maxWorkers: 4,

@@ -102,13 +102,12 @@ test("a listener that is gone before it is let in takes no place", async () => {
   expect(another).toBe(200);
 });
 
-test("whoever sends half a header is not waited for longer than 10 seconds", async () => {
+test("a client that sends half a header is disconnected", async () => {
   const dashboard = open({ role: "view" });
   const server = await serveDashboard(dashboard, { port: 0 });
   onTestFinished(async () => await server.close());
-  const began = performance.now();
-  await send(server.port, "GET / HTTP/1.1\r\nHost: lo");
-  expect(performance.now() - began).toBeLessThan(20_000);
+  // Resolves when the server closes the connection.
+  expect(await send(server.port, "GET / HTTP/1.1\r\nHost: lo")).toMatch(/^HTTP\/1\.1 408 |^$/);
 });
 
 test.each(["constructor", "__proto__", "toString"])(

@@ -14,7 +14,7 @@ test("a job that is enqueued runs and its result can be awaited", async () => {
   await worker.start();
 
   const job = await stint.enqueue(add, { a: 2, b: 3 });
-  const result = await stint.waitFor(job, { timeout: "20s" });
+  const result = await stint.waitFor(job, { timeout: "60s" });
   await worker.stop();
 
   expect(result).toBe(5);

@@ -35,7 +35,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
       pools: { mail: 2, default: 1 },
       handlers: [handle(receipt, async () => {}), handle(embed, async () => {})],
     });
-    await expect.poll(async () => await mail.innerText(), { timeout: 20_000 }).toContain("empty");
+    await expect.poll(async () => await mail.innerText(), { timeout: 60_000 }).toContain("empty");
     await expect.poll(async () => await page.getByText("No worker is running.").count()).toBe(0);
     expect(problems).toEqual([]);
   });
@@ -136,7 +136,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     // What was known before stays: at three in the morning old figures are better than none.
     await row(page, "notification").waitFor();
     away = false;
-    await page.getByText("Live", { exact: true }).waitFor({ timeout: 30_000 });
+    await page.getByText("Live", { exact: true }).waitFor({ timeout: 60_000 });
     expect(await page.getByText("No fresh figures.").count()).toBe(0);
   });
 
@@ -155,6 +155,6 @@ describe.skipIf(browserPath === undefined)("health", () => {
     await page.getByRole("alert").first().waitFor();
     expect(await page.locator("body").innerText()).not.toContain("ECONNREFUSED");
     away = false;
-    await page.getByText("No job has been enqueued yet").waitFor({ timeout: 30_000 });
+    await page.getByText("No job has been enqueued yet").waitFor({ timeout: 60_000 });
   });
 });

@@ -60,7 +60,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     const { page, problems } = await visit(browser, `${await serve()}queues/mail`);
     await page.locator(".chart canvas").nth(5).waitFor();
     await expect
-      .poll(async () => await page.getByRole("region", { name: "Kinds" }).innerText(), { timeout: 20_000 })
+      .poll(async () => await page.getByRole("region", { name: "Kinds" }).innerText(), { timeout: 60_000 })
       .toContain("send-receipt");
 
     await page.keyboard.press("g");

@@ -103,7 +103,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     const url = await serve({ stint });
     const { page, problems } = await visit(browser, `${url}workers`);
     await page.getByText("Live", { exact: true }).waitFor();
-    await expect.poll(() => times(stint, "workers"), { timeout: 20_000 }).toBeGreaterThan(1);
+    await expect.poll(() => times(stint, "workers"), { timeout: 60_000 }).toBeGreaterThan(1);
 
     await page.getByRole("link", { name: /^Health/ }).click();
     const total = page.getByRole("list", { name: "Totals" });
@@ -168,7 +168,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await page.getByText("Polling", { exact: true }).waitFor();
     await page.getByRole("rowheader", { name: "notification" }).waitFor();
     const before = times(stint, "health");
-    await expect.poll(() => times(stint, "health"), { timeout: 20_000 }).toBeGreaterThan(before);
+    await expect.poll(() => times(stint, "health"), { timeout: 60_000 }).toBeGreaterThan(before);
   });
 
   test("mounted below a path, links, assets, keys and reloads stay below it", async () => {

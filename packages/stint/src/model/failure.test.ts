@@ -99,10 +99,10 @@ test("of an AggregateError the first eight errors are kept", () => {
 
 test("a message of 100 MB is cut to 8 KiB, and the frames of the stack are kept", () => {
   const error = new Error("x".repeat(100_000_000));
-  const startedAt = performance.now();
+  const used = process.cpuUsage();
   const failure = recordFailure(error);
 
-  expect(performance.now() - startedAt).toBeLessThan(5_000);
+  expect(process.cpuUsage(used).user).toBeLessThan(5_000_000);
   expect(failure.message).toBe("x".repeat(8_192));
   expect(failure.stack).toContain("failure.test.ts");
   expect(failure.truncated).toBe(true);

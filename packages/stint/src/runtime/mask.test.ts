@@ -70,13 +70,13 @@ test("what was masked once stays as it is", () => {
 });
 
 test("a long hostile text is searched quickly", () => {
-  const startedAt = performance.now();
+  const used = process.cpuUsage();
   maskUrl("a://b:".repeat(20_000));
   maskUrl("password='".repeat(10_000));
   maskUrl("x".repeat(200_000));
   maskUrl("a:".repeat(200_000));
   maskUrl("=a:@".repeat(100_000));
-  expect(performance.now() - startedAt).toBeLessThan(5_000);
+  expect(process.cpuUsage(used).user).toBeLessThan(5_000_000);
 });
 
 test.each([

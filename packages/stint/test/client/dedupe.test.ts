@@ -79,7 +79,7 @@ test("until started, a running job no longer stands in the way; until finished, 
   await held.started;
   expect((await enqueue(stint, "started", "s")).created).toBe(true);
   held.letGo();
-  await stint.waitFor(first, { timeout: "20s" });
+  await stint.waitFor(first, { timeout: "60s" });
   await held.stop();
 
   const second = await enqueue(stint, "finished", "f");
@@ -87,7 +87,7 @@ test("until started, a running job no longer stands in the way; until finished, 
   await again.started;
   expect(await enqueue(stint, "finished", "f")).toEqual({ ...second, created: false });
   again.letGo();
-  await stint.waitFor(second, { timeout: "20s" });
+  await stint.waitFor(second, { timeout: "60s" });
   const third = await enqueue(stint, "finished", "f");
   expect(third.created).toBe(true);
   expect(third.id).not.toBe(second.id);

@@ -198,7 +198,7 @@ test("what a transaction enqueues runs once it has committed", async () => {
   await client.query("commit");
   await client.end();
 
-  expect(await stint.waitFor(enqueued, { timeout: "20s" })).toEqual({ text: "hello" });
+  expect(await stint.waitFor(enqueued, { timeout: "60s" })).toEqual({ text: "hello" });
   await worker.stop();
 });
 

@@ -44,7 +44,7 @@ async function startWorker(stint: Stint) {
 
 async function enqueueAndEnd(stint: Stint, wish: Wish): Promise<string> {
   const { id } = await stint.enqueue(work, wish);
-  await stint.waitFor(id, { timeout: "20s" }).catch(() => undefined);
+  await stint.waitFor(id, { timeout: "60s" }).catch(() => undefined);
   return id;
 }
 
@@ -179,7 +179,7 @@ test("cancel ends a job that waits and asks one that runs to stop, and says who 
   const running = (await stint.enqueue(work, "hold")).id;
   await worker.held;
   expect(await stint.cancel(running)).toBe("asked");
-  await expect(stint.waitFor(running, { timeout: "20s" })).rejects.toMatchObject({ state: "cancelled" });
+  await expect(stint.waitFor(running, { timeout: "60s" })).rejects.toMatchObject({ state: "cancelled" });
   await worker.stop();
 
   expect(await audit(fresh)).toEqual([

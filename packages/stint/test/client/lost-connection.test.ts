@@ -146,7 +146,7 @@ test("an enqueue repeated by its id is the same job even when that has finished"
     handlers: [handle(note, () => void runs++)],
   });
   await worker.start();
-  await direct.waitFor(id, { timeout: "20s" });
+  await direct.waitFor(id, { timeout: "60s" });
   proxy.up();
   expect(await stint.enqueue(note, 1, { id })).toEqual({ id, kind: "note", created: true });
   await worker.stop();
@@ -248,7 +248,7 @@ test("waiting for a job outlasts a lost connection", async () => {
   const { proxy, stint } = await viaProxy(fresh);
   const { id } = await stint.enqueue(note, 1);
   const cutDone = proxy.cutAt(".finished", "unanswered");
-  const waiting = stint.waitFor(id, { timeout: "20s" });
+  const waiting = stint.waitFor(id, { timeout: "60s" });
   await cutDone;
   const direct = fresh.client();
   const worker = direct.worker({

@@ -158,7 +158,7 @@ test("a payload is checked by its schema before it is written and parsed again f
   await worker.start();
   const enqueued = await stint.enqueue(remind, { at: "2031-05-06T00:00:00Z" });
   expect((await stint.get(enqueued.id))!.payload).toEqual({ at: "2031-05-06T00:00:00Z" });
-  expect(await stint.waitFor(enqueued, { timeout: "20s" })).toEqual({ year: 2031, times: 3 });
+  expect(await stint.waitFor(enqueued, { timeout: "60s" })).toEqual({ year: 2031, times: 3 });
   await worker.stop();
 });
 

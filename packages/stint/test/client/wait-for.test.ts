@@ -33,11 +33,11 @@ test("resolves with the result, for a job that ends later or has ended already",
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueued = await stint.enqueue(double, 21);
-  const waiting = stint.waitFor(enqueued, { timeout: "20s" });
+  const waiting = stint.waitFor(enqueued, { timeout: "60s" });
   const worker = await startWorker(stint);
   expect(await waiting).toBe(42);
   expect(await stint.waitFor(enqueued)).toBe(42);
-  expect(await stint.waitFor(enqueued.id.toUpperCase(), { timeout: "20s" })).toBe(42);
+  expect(await stint.waitFor(enqueued.id.toUpperCase(), { timeout: "60s" })).toBe(42);
   await worker.stop();
 });
 
@@ -52,7 +52,7 @@ test("rejects when the job is dead or cancelled, with the reason", async () => {
 
   const worker = await startWorker(stint);
   const dead = await stint.enqueue(double, -1);
-  await expect(stint.waitFor(dead, { timeout: "20s" })).rejects.toMatchObject({
+  await expect(stint.waitFor(dead, { timeout: "60s" })).rejects.toMatchObject({
     code: "JOB_FAILED",
     state: "dead",
   });

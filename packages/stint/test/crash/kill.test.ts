@@ -1,19 +1,22 @@
 import { describe, expect, test } from "vitest";
 import { unusedSchema } from "../support/fresh.ts";
-import { deed, entered, startWorkerProcess } from "../support/worker-process.ts";
+import { deed, entered, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
 
+/** Leases end only when a test says so. */
+const worker = { lease: "1h" } as const;
 const killed = { code: null, signal: "SIGKILL" };
 
 describe("a worker killed with -9", () => {
   test("after its claim and before the handler: the job runs on another worker, no attempt spent", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
-    const first = await startWorkerProcess(fresh, { dieAt: "claimed" });
+    const first = await startWorkerProcess(fresh, { dieAt: "claimed", worker });
     const { id } = await stint.enqueue(deed, { do: "succeed" });
     expect(await first.ended).toEqual(killed);
 
-    const second = await startWorkerProcess(fresh);
-    const result = await stint.waitFor<(typeof deed)["types"] & object>(id, { timeout: "20s" });
+    await expireLeases(fresh);
+    const second = await startWorkerProcess(fresh, { worker });
+    const result = await stint.waitFor<(typeof deed)["types"] & object>(id, { timeout: "60s" });
 
     expect(result).toEqual({ pid: second.pid, epoch: 2 });
     expect(entered(first, second)).toEqual([`${id}/2`]);
@@ -24,17 +27,18 @@ describe("a worker killed with -9", () => {
   test("in the middle of a handler: the job runs again, the crash counted apart from attempts", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
-    const first = await startWorkerProcess(fresh);
+    const first = await startWorkerProcess(fresh, { worker });
     const { id } = await stint.enqueue(deed, { do: "hang" });
     await first.reported("entered", id);
     first.kill("SIGKILL");
     expect(await first.ended).toEqual(killed);
 
-    const second = await startWorkerProcess(fresh);
+    await expireLeases(fresh);
+    const second = await startWorkerProcess(fresh, { worker });
     await second.reported("entered", id);
     second.go(id);
 
-    expect(await stint.waitFor(id, { timeout: "20s" })).toEqual({ pid: second.pid, epoch: 2 });
+    expect(await stint.waitFor(id, { timeout: "60s" })).toEqual({ pid: second.pid, epoch: 2 });
     const job = await stint.get(id);
     expect(job).toMatchObject({ attempts: 1, crashes: 1, interruptions: 0 });
     expect(job?.log.map(({ epoch, outcome }) => [epoch, outcome])).toEqual([
@@ -46,14 +50,15 @@ describe("a worker killed with -9", () => {
   test("after the handler and before the settle: the job runs again, for nobody can know that it was done", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
-    const first = await startWorkerProcess(fresh, { dieAt: "before-settle" });
+    const first = await startWorkerProcess(fresh, { dieAt: "before-settle", worker });
     const { id } = await stint.enqueue(deed, { do: "succeed" });
     expect(await first.ended).toEqual(killed);
     expect(await stint.get(id)).toMatchObject({ state: "running" });
 
-    const second = await startWorkerProcess(fresh);
+    await expireLeases(fresh);
+    const second = await startWorkerProcess(fresh, { worker });
 
-    expect(await stint.waitFor(id, { timeout: "20s" })).toEqual({ pid: second.pid, epoch: 2 });
+    expect(await stint.waitFor(id, { timeout: "60s" })).toEqual({ pid: second.pid, epoch: 2 });
     expect(entered(first, second)).toEqual([`${id}/1`, `${id}/2`]);
     expect(await stint.get(id)).toMatchObject({ attempts: 1, crashes: 1 });
   });
@@ -61,12 +66,12 @@ describe("a worker killed with -9", () => {
   test("after the settle: the job has ended and never runs again", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
-    const first = await startWorkerProcess(fresh, { dieAt: "settled" });
+    const first = await startWorkerProcess(fresh, { dieAt: "settled", worker });
     const { id } = await stint.enqueue(deed, { do: "succeed" });
     expect(await first.ended).toEqual(killed);
     expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0, epoch: 1 });
 
-    const second = await startWorkerProcess(fresh);
+    const second = await startWorkerProcess(fresh, { worker });
     const next = await stint.enqueue(deed, { do: "succeed" });
     await second.reported("settled", next.id);
 

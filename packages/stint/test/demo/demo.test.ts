@@ -29,7 +29,7 @@ describe("npm start", () => {
     ]);
     expectConservation(demo.output());
     expect({ code, errors: demo.errors() }).toEqual({ code: 0, errors: "" });
-    await expect.poll(() => leftOf(demo), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
   });
 
   test("shows every sort of failure, drains on SIGINT and says so, on the database of DATABASE_URL", async () => {
@@ -44,7 +44,7 @@ describe("npm start", () => {
     expect(demo.output()).toMatch(/Drained in [\d.]+ s: \d+ running jobs ended, 0 handed back/);
     expectConservation(demo.output());
     expect({ code, errors: demo.errors() }).toEqual({ code: 0, errors: "" });
-    await expect.poll(() => leftOf(demo), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
   });
 
   test("leaves no Postgres and no helper behind when it is killed itself", async () => {
@@ -54,7 +54,7 @@ describe("npm start", () => {
     demo.process.kill("SIGKILL");
     await demo.ended;
 
-    await expect.poll(() => leftOf(demo), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
   });
 
   test("refuses what it does not know with its usage and exit code 2", async () => {

@@ -26,8 +26,8 @@ test.each(["user", "select", "_x9", "table", "a234567890123456789012345678901234
 
     const [fromSql] = await query<{ id: string }>(`select "${schema}".enqueue('add', '4') as id`);
     const results = [
-      await stint.waitFor(await stint.enqueue(add, 1), { timeout: "20s" }),
-      await stint.waitFor(fromSql!.id, { timeout: "20s" }),
+      await stint.waitFor(await stint.enqueue(add, 1), { timeout: "60s" }),
+      await stint.waitFor(fromSql!.id, { timeout: "60s" }),
     ];
     await worker.stop();
     await stint.close();
@@ -48,7 +48,7 @@ test("two installations in one database never meet", async () => {
 
   const job = await first.enqueue(add, 1, { dedupe: { key: "same" } });
   const other = await second.enqueue(add, 2, { dedupe: { key: "same" } });
-  const result = await second.waitFor(other, { timeout: "20s" });
+  const result = await second.waitFor(other, { timeout: "60s" });
   await worker.stop();
 
   expect([job.created, other.created, result]).toEqual([true, true, 2]);

@@ -326,7 +326,7 @@ test("a worker that falls asleep has told what it counted before", async () => {
     sleep: "200ms",
     handlers: [handle(mail, () => undefined)],
   });
-  await stint.waitFor(await stint.enqueue(mail, {}), { timeout: "20s" });
+  await stint.waitFor(await stint.enqueue(mail, {}), { timeout: "60s" });
   await until(async () => (await stint.workers())[0]?.asleep === true, { message: "it sleeps" });
 
   expect((await inspect(stint).stats()).lastHour).toMatchObject({ claimed: 1, succeeded: 1 });

@@ -114,13 +114,13 @@ test("a whole worker lives on the worker's rights: succeed, retry, die, cancel, 
 
   const results = await Promise.allSettled(
     ["succeed", "fail once", "die"].map(
-      async (does) => await stint.waitFor(await stint.enqueue(job, { does }), { timeout: "20s" }),
+      async (does) => await stint.waitFor(await stint.enqueue(job, { does }), { timeout: "60s" }),
     ),
   );
   const later = await stint.enqueue(job, { does: "succeed" }, { delay: "1h" });
   const cancelled = await stint.cancel(later.id);
   await stint.replay(later.id, { reason: "changed my mind" });
-  const replayed = await stint.waitFor(later, { timeout: "20s" });
+  const replayed = await stint.waitFor(later, { timeout: "60s" });
   await worker.stop();
 
   expect(results.map((result) => result.status)).toEqual(["fulfilled", "fulfilled", "rejected"]);

@@ -49,7 +49,7 @@ export async function session(fresh: Fresh): Promise<Session> {
           ]);
           return (row?.n ?? 0) > 0;
         },
-        { message: `session ${pid} waits for a lock`, deadlineMs: 10_000 },
+        { message: `session ${pid} waits for a lock` },
       );
     },
   };

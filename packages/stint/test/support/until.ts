@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** Wait until `condition` gives something truthy, and return that. */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { deadlineMs = 30_000, message = condition.toString() }: { deadlineMs?: number; message?: string } = {},
+  { deadlineMs = 60_000, message = condition.toString() }: { deadlineMs?: number; message?: string } = {},
 ): Promise<T> {
   const end = Date.now() + deadlineMs;
   let last: T | undefined;

@@ -34,7 +34,7 @@ test("without telemetry the API package is not loaded, and meta holds what it wa
     let meta;
     const worker = stint.worker({ pools: { default: 1 }, handlers: [handle(note, (job) => void (meta = job.meta))] });
     await worker.start();
-    await stint.waitFor(await stint.enqueue(note, {}, { meta: { user: "u1" } }), { timeout: "20s" });
+    await stint.waitFor(await stint.enqueue(note, {}, { meta: { user: "u1" } }), { timeout: "60s" });
     const { id } = await stint.enqueue(note, {}, { delay: "1h" });
     console.log(JSON.stringify([meta, (await stint.get(id)).meta]));
     await stint.close();`,

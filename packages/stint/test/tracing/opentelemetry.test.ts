@@ -110,7 +110,7 @@ test("the trace goes on through a transaction and a retry, and the retry points 
       }),
     ],
   });
-  await stint.waitFor(job, { timeout: "20s" });
+  await stint.waitFor(job, { timeout: "60s" });
 
   const [first, second] = await otel.ended("process notes", 2);
   const [enqueue] = await otel.ended("enqueue notes");
@@ -157,8 +157,8 @@ test("a job that runs later, and a replay, are traces of their own that point to
   await seen("settled", ({ id, state }) => id === dead.id && state === "dead");
   fails = false;
   await stint.replay(dead.id, { reason: "fixed" });
-  await stint.waitFor(dead, { timeout: "20s" });
-  await stint.waitFor(later, { timeout: "20s" });
+  await stint.waitFor(dead, { timeout: "60s" });
+  await stint.waitFor(later, { timeout: "60s" });
 
   const processed = await otel.ended("process notes", 3);
   const enqueued = await otel.ended("enqueue notes", 2);
@@ -315,7 +315,7 @@ test("logs about an attempt carry its job, key, kind, attempt and trace", async 
     ],
   });
   const job = await stint.enqueue(note, {});
-  await stint.waitFor(job, { timeout: "20s" });
+  await stint.waitFor(job, { timeout: "60s" });
   const [span] = await otel.ended("process notes", 2);
 
   const about = { job: job.id, key: "note:1", kind: "note", traceId: span!.spanContext().traceId };
@@ -338,7 +338,7 @@ test("with the SDK absent nothing is traced and meta stays as it is", async () =
   const stint = fresh.client({ telemetry: openTelemetry() });
   await startWorker(stint, { ...quick, handlers: [handle(note, () => undefined)] });
   const job = await stint.enqueue(note, {});
-  await stint.waitFor(job, { timeout: "20s" });
+  await stint.waitFor(job, { timeout: "60s" });
 
   expect((await stint.get(job.id))!.meta).toEqual({});
 });
@@ -391,7 +391,7 @@ test("telemetry that throws harms no job, and is told of", async () => {
   });
   await startWorker(stint, { ...quick, handlers: [handle(note, () => undefined)] });
   const job = await stint.enqueue(note, {});
-  await stint.waitFor(job, { timeout: "20s" });
+  await stint.waitFor(job, { timeout: "60s" });
 
   expect(warnings.filter((line) => line.includes("telemetry threw"))).toHaveLength(4);
   expect(await fresh.sql("select from stint.history")).toHaveLength(1);

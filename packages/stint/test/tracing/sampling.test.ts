@@ -59,7 +59,7 @@ test("where no attempt was recorded the sampler is not asked about a settle", as
   const otel = telemetry({ sampler });
   const stint = fresh.client({ telemetry: otel.telemetry });
   await startWorker(stint, { ...quick, handlers: [handle(note, () => undefined)] });
-  await stint.waitFor(await stint.enqueue(note, {}), { timeout: "20s" });
+  await stint.waitFor(await stint.enqueue(note, {}), { timeout: "60s" });
 
   expect(sampler.asked.map(([name]) => name).sort()).toEqual([
     "claim notes",
@@ -138,7 +138,7 @@ test("a retry points to the first attempt although another process ran it", asyn
   await startWorker(other, { ...quick, handlers: [handle(note, ({ meta }) => void metas.push(meta))] });
   for (const { id } of [job, untraced]) {
     await other.runNow(id);
-    await other.waitFor(id, { timeout: "20s" });
+    await other.waitFor(id, { timeout: "60s" });
   }
 
   const of = (id: string) => (span: { attributes: Record<string, unknown> }) =>
@@ -174,7 +174,7 @@ test("a trace of the caller's own that is none stays as it is when its job is tr
   const jobs = await stint.enqueueMany(
     ["mine", ["a"], null].map((own) => entry(note, {}, { meta: { trace: own } })),
   );
-  for (const job of jobs) await stint.waitFor(job, { timeout: "20s" });
+  for (const job of jobs) await stint.waitFor(job, { timeout: "60s" });
 
   const metas = await Promise.all(jobs.map(async ({ id }) => (await stint.get(id))!.meta));
   expect(metas).toEqual([{ trace: "mine" }, { trace: ["a"] }, { trace: null }]);
@@ -227,7 +227,7 @@ test("a producer hands out the same metrics as a meter", async () => {
   for (const client of [stint, metered]) {
     const { worker } = await startWorker(client, { ...quick, handlers });
     const jobs = await client.enqueueMany([entry(note, {}), entry(note, {}), entry(note, { fails: 1 })]);
-    for (const job of jobs) await client.waitFor(job, { timeout: "20s" });
+    for (const job of jobs) await client.waitFor(job, { timeout: "60s" });
     await worker.stop();
   }
 
@@ -303,6 +303,6 @@ test("a decision to record without sampling leaves nothing for later attempts to
     ],
   });
   const job = await stint.enqueue(note, {});
-  await stint.waitFor(job, { timeout: "20s" });
+  await stint.waitFor(job, { timeout: "60s" });
   expect((await stint.get(job.id))!.meta["trace"]).not.toHaveProperty("first");
 });

@@ -9,6 +9,7 @@ import {
   bystander,
   deed,
   entered,
+  expireLeases,
   startWorkerProcess,
   type Deed,
   type WorkerProcess,
@@ -120,6 +121,7 @@ test("jobs that waited in a killed worker run elsewhere, and none becomes a susp
   await untilJobsWait(first, holding);
   first.kill("SIGKILL");
   await first.ended;
+  await expireLeases(fresh);
   const ids = waiting(first);
 
   const second = await startWorkerProcess(fresh, { worker: { pools } });

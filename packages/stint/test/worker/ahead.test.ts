@@ -171,7 +171,7 @@ test("cancelling a job that waits ends it, and it is never begun", async () => {
 
 test("a job that was taken away while it waited is not begun", async () => {
   const fresh = await freshSchema();
-  const { waiting, entered, letGo, seen } = await workerWithWaiting(fresh, { lease: "1s" });
+  const { waiting, entered, letGo, seen } = await workerWithWaiting(fresh);
   const [stolen, neighbour] = waiting();
   const taken = await fresh.sql(
     `update stint.job

@@ -17,7 +17,7 @@ test("a worker claims only kinds it serves; the others wait", async () => {
   const stint = fresh.client();
   const waiting = await stint.enqueue(foreign, { name: "first in line" });
   await startWorker(stint, { handlers: [handle(served, () => undefined)] });
-  await stint.waitFor(await stint.enqueue(served, { name: "behind it" }), { timeout: "20s" });
+  await stint.waitFor(await stint.enqueue(served, { name: "behind it" }), { timeout: "60s" });
 
   expect(await stint.get(waiting.id)).toMatchObject({ state: "ready", epoch: 0 });
 });
@@ -78,9 +78,9 @@ test("a delayed job runs when it is due and not before; runNow does not wait for
   const soon = await stint.enqueue(served, { name: "soon" }, { delay: 300 });
   const far = await stint.enqueue(served, { name: "far" }, { delay: "10h" });
   expect(await stint.get(far.id)).toMatchObject({ state: "scheduled" });
-  await stint.waitFor(soon, { timeout: "20s" });
+  await stint.waitFor(soon, { timeout: "60s" });
   await stint.runNow(far.id);
-  await stint.waitFor(far, { timeout: "20s" });
+  await stint.waitFor(far, { timeout: "60s" });
 
   expect(ranAt.get(soon.id)).toBeGreaterThanOrEqual((await stint.get(soon.id))!.runAt.getTime());
 });
@@ -110,7 +110,7 @@ test("a replayed job has fresh attempts while its epoch goes on, and a zombie of
   const { id } = await stint.enqueue(job, {});
   await seen("settled", ({ state }) => state === "dead");
   await stint.replay(id, { reason: "fixed" });
-  await stint.waitFor(id, { timeout: "20s" });
+  await stint.waitFor(id, { timeout: "60s" });
 
   expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, epoch: 3, run: 2 });
   zombie.open();

@@ -45,7 +45,7 @@ describe("complete", () => {
     });
     const job = await stint.enqueue(work, {});
 
-    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("done");
+    expect(await stint.waitFor(job, { timeout: "60s" })).toBe("done");
     expect(await seen("settled")).toMatchObject({ id: job.id, outcome: "succeeded" });
     expect(await notes()).toEqual([job.id]);
     expect(await stint.get(job.id)).toMatchObject({ state: "succeeded", attempts: 1, epoch: 1 });
@@ -92,7 +92,7 @@ describe("complete", () => {
     });
     const job = await stint.enqueue(work, {});
 
-    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("done");
+    expect(await stint.waitFor(job, { timeout: "60s" })).toBe("done");
     expect(await notes()).toEqual([job.id]);
     expect(await stint.get(job.id)).toMatchObject({
       attempts: 2,
@@ -149,7 +149,7 @@ describe("complete", () => {
     });
     const job = await stint.enqueue(work, {});
 
-    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("done");
+    expect(await stint.waitFor(job, { timeout: "60s" })).toBe("done");
     expect(await notes()).toEqual([job.id]);
     expect(await stint.get(job.id)).toMatchObject({ attempts: 2, crashes: 0 });
   });
@@ -171,7 +171,7 @@ describe("an atomic kind", () => {
     });
     const job = await stint.enqueue(atomic, {});
 
-    expect(await stint.waitFor(job, { timeout: "20s" })).toBe("run 1");
+    expect(await stint.waitFor(job, { timeout: "60s" })).toBe("run 1");
     expect(await notes()).toEqual([job.id]);
     const { attempts, interruptions, log } = (await stint.get(job.id))!;
     expect({ attempts, interruptions }).toEqual({ attempts: 2, interruptions: 1 });

@@ -67,9 +67,10 @@ test("when it finds a job that will be due, that is made ready at its time, and 
   const fresh = await freshSchema();
   const { ran, count, glances } = await startIdle(fresh);
   const before = count("promote");
-  const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: 1_500 });
+  const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: "1h" });
   await glances(5);
   expect(count("promote") - before).toBe(0);
+  await fresh.sql("update stint.job set run_at = clock_timestamp() + interval '200 ms'");
   await until(() => ran.includes(id), { message: "the job runs" });
 
   expect(count("promote") - before).toBeGreaterThan(0);
@@ -84,10 +85,11 @@ test("when it finds a lease that runs out, the job is taken back after that, and
   await fresh.sql(
     `update stint.job
      set state = 'running', attempts = 1, epoch = 1, lease_id = gen_random_uuid(), worker = 'dead',
-       claimed_at = now(), lease_until = clock_timestamp() + interval '1.5 s'`,
+       claimed_at = now(), lease_until = clock_timestamp() + interval '1 hour'`,
   );
   await glances(5);
   expect(count("rescue") - before).toBe(0);
+  await fresh.sql("update stint.job set lease_until = clock_timestamp() + interval '200 ms'");
   await until(() => ran.includes(id), { message: "the job runs" });
 
   expect(await fresh.client().get(id)).toMatchObject({ state: "succeeded", crashes: 1 });

@@ -64,7 +64,7 @@ test.each([
 
     // The next attempt may well be settled before this one is known to be.
     expect(await seen("settled", ({ attempt }) => attempt === 1)).toMatchObject({ id, outcome });
-    await stint.waitFor(id, { timeout: "20s" });
+    await stint.waitFor(id, { timeout: "60s" });
     expect(all("leaseLost")).toEqual([]);
     expect(await stint.get(id)).toMatchObject({
       state: "succeeded",
@@ -85,7 +85,7 @@ test("the answer to a claim is lost: the worker finds what it took, and no crash
     handlers: [handle(work, ({ fence }) => void runs.push(fence.epoch))],
   });
   await swallowed;
-  await stint.waitFor(id, { timeout: "20s" });
+  await stint.waitFor(id, { timeout: "60s" });
 
   expect(runs).toEqual([1]);
   expect(all("settled")).toHaveLength(1);

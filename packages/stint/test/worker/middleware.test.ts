@@ -26,7 +26,7 @@ test("middlewares wrap the handler like an onion, the first outermost, and see w
     handlers: [handle(work, () => (order.push("handler"), "done"))],
   });
 
-  expect(await stint.waitFor(await stint.enqueue(work, { n: 1 }), { timeout: "20s" })).toBe(
+  expect(await stint.waitFor(await stint.enqueue(work, { n: 1 }), { timeout: "60s" })).toBe(
     "done+inner+outer",
   );
   expect(order).toEqual([
@@ -52,7 +52,7 @@ test("a middleware's AsyncLocalStorage is each attempt's own, across awaits", as
   });
   const jobs = await Promise.all([1, 2, 3, 4, 5, 6].map((n) => stint.enqueue(work, { n })));
 
-  const results = await Promise.all(jobs.map((job) => stint.waitFor(job, { timeout: "20s" })));
+  const results = await Promise.all(jobs.map((job) => stint.waitFor(job, { timeout: "60s" })));
   expect(results).toEqual([1, 2, 3, 4, 5, 6]);
 });
 

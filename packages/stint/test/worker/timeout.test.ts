@@ -1,6 +1,9 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { defineJob, handle, LeaseLostError, steps, TimedOutError, typed } from "#stint/index.js";
 import { unusedSchema } from "../support/fresh.ts";
+import { testFolder } from "../support/folder.ts";
 import { gate } from "../support/gate.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
 import { deed, startWorkerProcess } from "../support/worker-process.ts";
@@ -23,7 +26,7 @@ describe("an attempt that takes longer than its timeout", () => {
       ],
     });
     const { id } = await stint.enqueue(slow, {});
-    await stint.waitFor(id, { timeout: "20s" });
+    await stint.waitFor(id, { timeout: "60s" });
 
     expect(reasons).toEqual([expect.any(TimedOutError)]);
     expect(await seen("settled")).toMatchObject({ id, outcome: "timed-out", attempt: 1 });
@@ -58,12 +61,12 @@ describe("an attempt that takes longer than its timeout", () => {
 
     // The loop turns, yet the only slot of this queue is not given away.
     const other = await stint.enqueue(quick, {});
-    await stint.waitFor(other, { timeout: "20s" });
+    await stint.waitFor(other, { timeout: "60s" });
     expect(await stint.get(id)).toMatchObject({ state: "ready", epoch: 1 });
 
     stuck.open();
     expect(await late.opened).toBeInstanceOf(LeaseLostError);
-    await stint.waitFor(id, { timeout: "20s" });
+    await stint.waitFor(id, { timeout: "60s" });
     expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 2, epoch: 2, crashes: 0 });
     expect(all("leaseLost")).toEqual([]);
   });
@@ -71,12 +74,15 @@ describe("an attempt that takes longer than its timeout", () => {
   test("while it blocks the event loop is not kept alive by the lease thread", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
-    const blocked = await startWorkerProcess(fresh, { worker: { timeout: 300 } });
+    const blocked = await startWorkerProcess(fresh, { worker: { timeout: "5s" } });
     const watching = await startWorkerProcess(fresh, { kinds: ["bystander"] });
-    const { id } = await stint.enqueue(deed, { do: "block", ms: 2_500 });
+    const file = join(await testFolder(), "go");
+    const { id } = await stint.enqueue(deed, { do: "block-until", file });
     await blocked.reported("entered", id);
+    blocked.go(id);
 
     expect(await watching.reported("rescued")).toMatchObject({ job: id, crashes: 1 });
+    await writeFile(file, "");
     expect(await blocked.reported("leaseLost", id)).toMatchObject({ epoch: 1 });
   });
 });

@@ -38,7 +38,7 @@ test.each([{ wake: "none" }, { prepare: false }, { wake: "none", prepare: false 
     const jobs = await other.enqueueMany(
       [1, 2, 3, 4].map((n) => entry(work, { n }, n > 2 ? { delay: 50 } : {})),
     );
-    const results = await Promise.all(jobs.map(({ id }) => other.waitFor(id, { timeout: "20s" })));
+    const results = await Promise.all(jobs.map(({ id }) => other.waitFor(id, { timeout: "60s" })));
     expect(results).toEqual([2, 4, 6, 8]);
 
     const { id } = await other.enqueue(hang, {});
