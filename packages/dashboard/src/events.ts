@@ -4,8 +4,11 @@ export type StreamLimits = { readonly streams: number; readonly streamsPerUser: 
 
 /** How long after a look at the health the next one follows, while somebody listens. */
 const pause = { leastMs: 2_000, mostMs: 5_000, times: 50 };
-/** Proxies end connections on which nothing is said; and a listener who is gone is noticed by writing. */
-const pingEveryMs = 15_000;
+/**
+ * How often every listener hears something, also while the health cannot be read. Pages that hear nothing for 10 s say that the server
+ * does not respond. Proxies end silent connections, and writing shows that a listener is gone.
+ */
+const pingEveryMs = 3_000;
 /** Then the listener comes back by itself, and is asked again who it is. */
 const longestMs = 10 * 60_000;
 
@@ -78,7 +81,7 @@ export class Events {
   }
 
   #begin(): void {
-    this.#ping ??= setInterval(() => this.#send(": ping\n\n"), pingEveryMs).unref();
+    this.#ping ??= setInterval(() => this.#send(event("ping", "{}")), pingEveryMs).unref();
     if (this.#timer === undefined && !this.#looking) void this.#look();
   }
 

@@ -92,16 +92,25 @@ export function address(path: string, query: Query = {}): string {
   return url.href;
 }
 
-async function request<Answer>(url: string, init: RequestInit): Promise<Answer> {
+/** No request takes this long on a server that works: searches stop at a budget of their own. */
+const usualTimeoutMs = 30_000;
+
+async function request<Answer>(url: string, init: RequestInit, timeoutMs = usualTimeoutMs): Promise<Answer> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const signal = init.signal instanceof AbortSignal ? AbortSignal.any([init.signal, timeout]) : timeout;
   let response: Response;
+  let body: unknown;
   try {
-    response = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init });
+    response = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init, signal });
+    body = await response.json().catch((error: unknown) => {
+      if (signal.aborted) throw error;
+      return null;
+    });
   } catch (error) {
     // React Query tells its own aborts from failures by the error it is given.
     if (init.signal?.aborted === true) throw error;
-    throw new ApiError(0, "unreachable", "The dashboard's server does not answer.", "Is it still running?");
+    throw new ApiError(0, "unreachable", "The dashboard's server does not respond.", "Is it still running?");
   }
-  const body: unknown = await response.json().catch(() => null);
   if (response.ok) return body as Answer;
   throw toError(response.status, body);
 }
@@ -116,8 +125,9 @@ function toError(status: number, body: unknown): ApiError {
   );
 }
 
-function get<Answer>(path: string, query?: Query, signal?: AbortSignal): Promise<Answer> {
-  return request(address(path, query), { headers: { accept: "application/json" }, signal: signal ?? null });
+function get<Answer>(path: string, query?: Query, signal?: AbortSignal, timeoutMs?: number): Promise<Answer> {
+  const init = { headers: { accept: "application/json" }, signal: signal ?? null };
+  return request(address(path, query), init, timeoutMs);
 }
 
 function post<Answer>(path: string, body: object): Promise<Answer> {
@@ -137,7 +147,7 @@ function filterQuery(filter: JobsFilter): Query {
 
 export const api = {
   me: (signal?: AbortSignal) => get<Me>("me", {}, signal),
-  health: (signal?: AbortSignal) => get<Wire<Health>>("health", {}, signal),
+  health: (signal?: AbortSignal, timeoutMs?: number) => get<Wire<Health>>("health", {}, signal, timeoutMs),
   kinds: (signal?: AbortSignal) => get<readonly Wire<KindView>[]>("kinds", {}, signal),
   workers: (signal?: AbortSignal) => get<readonly Wire<WorkerView>[]>("workers", {}, signal),
   stats: (signal?: AbortSignal) => get<StatsAnswer>("stats", {}, signal),

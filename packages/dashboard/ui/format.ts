@@ -84,6 +84,13 @@ export function bytes(value: number | null): string {
   return mega < 1_000 ? `${Math.round(mega)} MB` : `${(mega / 1_024).toFixed(1)} GB`;
 }
 
+const timeOfDay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** `12:03:04`, in the time zone of the person who looks. */
+export function clock(ms: number): string {
+  return timeOfDay.format(ms);
+}
+
 /** `1 job`, `2 jobs`. */
 export function plural(amount: number, one: string, many = `${one}s`): string {
   return `${number(amount)} ${amount === 1 ? one : many}`;

@@ -7,22 +7,33 @@ import type { QueryClient } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
 import { address, api, ApiError } from "./api.ts";
 
-/** `connecting` at first, `live` by events, `polling` without them, `away` when nothing answers, `paused` by a person. */
-export type Connection = "connecting" | "live" | "polling" | "away" | "paused";
+/**
+ * `connecting` at first, `live` by events, `polling` without them, `silent` when the server does not respond, `away` when it responds
+ * without fresh figures, `paused` by a person.
+ */
+export type Connection = "connecting" | "live" | "polling" | "silent" | "away" | "paused";
 
 const pollMs = 5_000;
-/** How long to wait for the first or the next event, and before events are tried again once they failed. */
-const patienceMs = 10_000;
+/** The server sends something every few seconds. After this much silence it does not respond. */
+const silenceMs = 10_000;
+/** Figures older than this are no longer live, although the server responds. */
+const staleMs = 20_000;
+/** A poll that takes longer has failed. */
+const pollTimeoutMs = 8_000;
 const retryEventsMs = 30_000;
 
 let paused = false;
 let connection: Connection = "connecting";
 /** Why nothing fresh comes, in the server's words where it has any. */
 let trouble = "";
+/** When the server, or a fresh figure, was last heard of. */
+let since = Date.now();
 const listeners = new Set<() => void>();
 
-function show(next: Connection, why = ""): void {
+function show(next: Connection, why = "", at = Date.now()): void {
   if (next === connection && why === trouble) return;
+  // The first moment of an outage counts, whatever else goes wrong during it.
+  if (next !== connection) since = at;
   connection = next;
   trouble = why;
   for (const listener of listeners) listener();
@@ -37,9 +48,14 @@ export function useConnection(): Connection {
   return useSyncExternalStore(subscribe, () => connection);
 }
 
-/** Empty unless the connection is `away`. */
+/** Empty unless the connection is `silent` or `away`. */
 export function useTrouble(): string {
   return useSyncExternalStore(subscribe, () => trouble);
+}
+
+/** Since when the connection is what it is: while it is `silent` or `away`, when the last news came. */
+export function useSince(): number {
+  return useSyncExternalStore(subscribe, () => since);
 }
 
 let apply: () => void = () => {};
@@ -58,42 +74,76 @@ export function togglePaused(): void {
 export function startLive(client: QueryClient): void {
   let events: EventSource | undefined;
   let poll: ReturnType<typeof setInterval> | undefined;
-  let patience: ReturnType<typeof setTimeout> | undefined;
+  let silence: ReturnType<typeof setTimeout> | undefined;
   let retryEvents: ReturnType<typeof setTimeout> | undefined;
+  let polling: AbortController | undefined;
+  let heardAt = Date.now();
+  let freshAt = Date.now();
+  let listenedAt = 0;
 
   const stop = () => {
     events?.close();
     events = undefined;
+    stopPoll();
+    clearTimeout(silence);
+    clearTimeout(retryEvents);
+  };
+
+  const stopPoll = () => {
     clearInterval(poll);
     poll = undefined;
-    clearTimeout(patience);
-    clearTimeout(retryEvents);
+    polling?.abort();
+    polling = undefined;
+  };
+
+  const watch = () => {
+    clearTimeout(silence);
+    silence = setTimeout(fellSilent, silenceMs);
+  };
+
+  // An open stream that says nothing looks healthy to the browser, for as long as the server hangs.
+  const fellSilent = () => {
+    if (connection !== "connecting") show("silent", "", heardAt);
+    startPoll();
+  };
+
+  /** Something came over the stream, whatever it is. */
+  const heard = () => {
+    heardAt = Date.now();
+    watch();
+  };
+
+  const fresh = (health: unknown) => {
+    freshAt = Date.now();
+    client.setQueryData(["health"], health);
+    refresh(client, false);
   };
 
   const listen = () => {
     events?.close();
+    listenedAt = Date.now();
     const source = new EventSource(address("events"));
     events = source;
-    const heard = () => {
-      clearInterval(poll);
-      poll = undefined;
-      // A stream that is open and says nothing looks healthy; asking shows whether it is.
-      clearTimeout(patience);
-      patience = setTimeout(startPoll, patienceMs);
-    };
     source.addEventListener("health", (event: MessageEvent<string>) => {
       heard();
-      client.setQueryData(["health"], JSON.parse(event.data));
+      stopPoll();
+      fresh(JSON.parse(event.data));
       show("live");
-      refresh(client, false);
     });
-    // The server is there and cannot read the figures: the database does not answer, or the schema is another one.
+    source.addEventListener("ping", () => {
+      heard();
+      if (Date.now() - freshAt > staleMs)
+        show("away", "The server responds, but its figures do not.", freshAt);
+      else if (connection === "silent") show("live");
+    });
+    // The server is there and cannot read the figures: the database does not respond, or the schema is another one.
     source.addEventListener("problem", (event: MessageEvent<string>) => {
       heard();
-      show("away", (JSON.parse(event.data) as { message: string }).message);
+      stopPoll();
+      show("away", (JSON.parse(event.data) as { message: string }).message, freshAt);
     });
     source.addEventListener("error", () => {
-      // The browser tries again by itself unless the answer was not a stream; until then the poll stands in.
+      // The browser tries again by itself unless the response was not a stream; until then the poll stands in.
       startPoll();
       if (source.readyState === EventSource.CLOSED) {
         clearTimeout(retryEvents);
@@ -103,12 +153,25 @@ export function startLive(client: QueryClient): void {
   };
 
   const pollOnce = async () => {
+    // One at a time: a server that hangs must not collect requests.
+    if (polling !== undefined) return;
+    const own = new AbortController();
+    polling = own;
     try {
-      client.setQueryData(["health"], await api.health());
-      if (poll !== undefined) show("polling");
-      refresh(client, false);
+      const health = await api.health(own.signal, pollTimeoutMs);
+      if (polling !== own) return;
+      heardAt = Date.now();
+      show("polling");
+      fresh(health);
+      // The server responds and its stream does not: the connection is dead.
+      if (events?.readyState === EventSource.OPEN && Date.now() - listenedAt > retryEventsMs / 2) listen();
     } catch (error) {
-      if (poll !== undefined) show("away", error instanceof ApiError ? error.message : String(error));
+      if (polling !== own) return;
+      const gone = !(error instanceof ApiError) || error.status === 0;
+      if (gone) show("silent", "", heardAt);
+      else show("away", error.message, freshAt);
+    } finally {
+      if (polling === own) polling = undefined;
     }
   };
 
@@ -123,8 +186,9 @@ export function startLive(client: QueryClient): void {
     if (paused) return show("paused");
     if (document.hidden) return;
     show("connecting");
+    heardAt = freshAt = Date.now();
     refresh(client, true);
-    patience = setTimeout(startPoll, patienceMs);
+    watch();
     listen();
   };
 

@@ -132,7 +132,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     const { page } = await visit(browser, await serve({ stint, logger: silentLogger }));
     await page.getByText("Live", { exact: true }).waitFor();
     away = true;
-    await page.getByText(/No fresh figures\.[^]*The database does not answer/).waitFor();
+    await page.getByText(/No fresh figures since[^]*The database does not answer/).waitFor();
     // What was known before stays: at three in the morning old figures are better than none.
     await row(page, "notification").waitFor();
     away = false;

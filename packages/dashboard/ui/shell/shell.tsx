@@ -3,8 +3,9 @@ import { useEffect, useRef, useState } from "react";
 import { destination } from "../components/link.tsx";
 import { Banner } from "../components/page.tsx";
 import { Toasts } from "../components/toast.tsx";
+import { clock } from "../format.ts";
 import { useKeys, type Keys } from "../keys.ts";
-import { togglePaused, useConnection, useTrouble } from "../live.ts";
+import { togglePaused, useConnection, useSince, useTrouble } from "../live.ts";
 import { places } from "../screens.ts";
 import { Help } from "./help.tsx";
 import { Navigation } from "./navigation.tsx";
@@ -18,6 +19,7 @@ export function Shell() {
   const navigate = useNavigate();
   const connection = useConnection();
   const trouble = useTrouble();
+  const since = useSince();
   const main = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
 
@@ -46,10 +48,17 @@ export function Shell() {
       <TopBar openPalette={() => setOpen("palette")} openHelp={() => setOpen("help")} />
       <Navigation />
       <main id="main" tabIndex={-1} ref={main}>
-        {connection === "away" && (
+        {(connection === "away" || connection === "silent") && (
           <div className="shell-banner">
-            <Banner tone="late" title="No fresh figures.">
-              {trouble} What is shown is from before, and is asked for again every few seconds.
+            <Banner
+              tone="late"
+              title={
+                connection === "silent"
+                  ? `The server does not respond (since ${clock(since)}).`
+                  : `No fresh figures since ${clock(since)}.`
+              }
+            >
+              {trouble} The page shows older figures and asks again every few seconds.
             </Banner>
           </div>
         )}

@@ -1,7 +1,8 @@
 import { Button } from "../components/button.tsx";
 import { GoTo } from "../components/link.tsx";
+import { clock } from "../format.ts";
 import { modKey } from "../keys.ts";
-import { setPaused, useConnection, type Connection } from "../live.ts";
+import { setPaused, useConnection, useSince, type Connection } from "../live.ts";
 import { useMe } from "../queries.ts";
 import { setTheme, themes, useTheme, type Theme } from "../theme.ts";
 
@@ -12,7 +13,11 @@ const connections: Record<Connection, { word: string; says: string }> = {
     word: "Polling",
     says: "Events do not come through; the figures are asked for every 5 seconds.",
   },
-  away: { word: "Away", says: "No fresh figures come." },
+  silent: {
+    word: "Not responding",
+    says: "The server does not respond. It is asked again every few seconds.",
+  },
+  away: { word: "No fresh figures", says: "The server responds, but without fresh figures." },
   paused: { word: "Paused", says: "Nothing is asked for until you go on." },
 };
 
@@ -32,6 +37,8 @@ export function TopBar({
 }) {
   const { data: me } = useMe();
   const connection = useConnection();
+  const since = useSince();
+  const isStale = connection === "silent" || connection === "away";
   const paused = connection === "paused";
   return (
     <header className="top-bar">
@@ -61,7 +68,7 @@ export function TopBar({
           <svg viewBox="0 0 10 10" aria-hidden="true">
             {connection === "live" ? (
               <circle cx="5" cy="5" r="4" />
-            ) : connection === "away" ? (
+            ) : isStale ? (
               <path d="M1.5 1.500l7 7M8.5 1.500l-7 7" />
             ) : connection === "paused" ? (
               <path d="M3 1v8M7 1v8" />
@@ -70,6 +77,7 @@ export function TopBar({
             )}
           </svg>
           {connections[connection].word}
+          {isStale ? ` since ${clock(since)}` : null}
         </span>
         <Button
           small
