@@ -10,7 +10,7 @@ create type stint.job_state as enum
 create table stint.job (
   id               uuid primary key,
   kind             text not null,
-  queue            text not null,
+  queue            text collate "C" not null,      -- in byte order, so that a prefix is a range of the index
   state            stint.job_state not null,
   priority         smallint not null default 0,
   run_at           timestamptz not null,

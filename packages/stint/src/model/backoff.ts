@@ -112,8 +112,7 @@ export function nextDelayMs(
     return backoff.stepsMs[Math.min(failures, backoff.stepsMs.length) - 1] ?? 0;
   }
   try {
-    // A copy: what the function does to it must not be what is recorded.
-    return toMs(backoff.delay(failures, structuredClone(error)), "backoff");
+    return toMs(backoff.delay(failures, error), "backoff");
   } catch {
     return exponentialMs(defaultBackoff, failures, random);
   }

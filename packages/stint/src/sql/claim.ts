@@ -1,11 +1,15 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { ClaimedJob } from "../model/job.ts";
+import { toLike } from "../model/queue-pattern.ts";
 import { byClaimOrder, toClaimedJob } from "./rows.ts";
 import { toTallies } from "./tallies.ts";
 
-/** How many jobs to take from which queue. */
-export type Take = { readonly queue: string; readonly limit: number };
+/** How many jobs to take from which queue, and from all queues of its pool together, where several are asked. */
+export type Take = { readonly queue: string; readonly limit: number; readonly pool?: PoolTake };
+
+/** One object for all takes of a pool, which stand side by side. */
+export type PoolTake = { readonly limit: number };
 
 /** Where the ready jobs of one queue and priority begin, as far as a worker knows: after the last one it took. */
 export type Floor = {
@@ -61,53 +65,26 @@ const claimValues = (input: Omit<ClaimInput, "takes">): unknown[] => [
   input.kinds,
 ];
 
-/**
- * Rows are picked by the ready index (`by_index` sees to it), in its order, so nothing is sorted. The picked rows are
- * updated by their place in the heap, which spares a look-up per row. The outer predicate repeats what was picked for,
- * because a row may have moved since; it compares as text, because otherwise the planner may prefer walking the whole
- * ready index to fetching the rows by their place.
- */
-const claimReady = statement(
-  "claim",
-  `
-  update stint.job j
-  set ${leased}
-  where j.ctid = any (array(
-      select picked.ctid
-      from unnest($6::text[], $7::integer[]) as take (queue, take)
-      cross join lateral (
+/** Ready jobs of one queue, in the order of the ready index (`by_index` sees to it), so nothing is sorted. */
+const pickReady = (queue: string, limit: string): string => `
         select r.ctid
         from stint.job r
         where r.state = 'ready'
-          and r.queue = stint.by_index(take.queue)
+          and r.queue = stint.by_index(${queue})
           and r.kind = any ($5::text[])
         order by r.priority, r.run_at, r.id
-        limit take.take
-        for update skip locked
-      ) picked
-    ))
-    and j.state::text = 'ready'
-    and ${inTime}
-  returning ${claimed}`,
-  { asText: true },
-);
+        limit ${limit}
+        for update skip locked`;
 
 /**
  * The same, but what lies before the floors is not looked at. There, entries of jobs that were taken long ago pile up while some
  * other session's transaction stays open, and a scan from the start would read all of them every time.
  * The outer limit stops the walk through the floors, so no row is locked that is not taken.
  */
-const claimOnward = statement(
-  "claim-onward",
-  `
-  update stint.job j
-  set ${leased}
-  where j.ctid = any (array(
-      select picked.ctid
-      from unnest($6::text[], $7::integer[]) as take (queue, take)
-      cross join lateral (
+const pickOnward = (queue: string, limit: string, first: number): string => `
         select after.ctid
-        from unnest($8::text[], $9::smallint[], $10::timestamptz[], $11::uuid[]) as floor (queue, priority, run_at, id)
+        from unnest($${first}::text[], $${first + 1}::smallint[], $${first + 2}::timestamptz[], $${first + 3}::uuid[])
+          as floor (queue, priority, run_at, id)
         cross join lateral (
           select r.ctid
           from stint.job r
@@ -117,38 +94,101 @@ const claimOnward = statement(
             and (r.run_at, r.id) > (floor.run_at, floor.id)
             and r.kind = any ($5::text[])
           order by r.run_at, r.id
-          limit take.take
+          limit ${limit}
           for update skip locked
         ) after
-        where floor.queue = take.queue
-        limit take.take
-      ) picked
+        where floor.queue = ${queue}
+        limit ${limit}`;
+
+/** Each queue by itself: one queue of each pool. */
+const fromQueues = (pick: string): string => `
+      select picked.ctid
+      from unnest($6::text[], $7::integer[]) as take (queue, take)
+      cross join lateral (${pick}
+      ) picked`;
+
+/**
+ * Several queues of a pool, in the order given, until the pool has enough. The limit of the pool stops the walk through its queues:
+ * those behind are not looked at, and no row is locked that is not taken.
+ */
+const fromPools = (pick: string): string => `
+      select shared.ctid
+      from unnest($8::integer[], $9::integer[]) as pool (pool, take)
+      cross join lateral (
+        select picked.ctid
+        from unnest($6::text[], $7::integer[], $10::integer[]) as take (queue, take, pool)
+        cross join lateral (${pick}
+        ) picked
+        where take.pool = pool.pool
+        limit pool.take
+      ) shared`;
+
+/**
+ * The picked rows are updated by their place in the heap, which spares a look-up per row. The outer predicate repeats what was
+ * picked for, because a row may have moved since; it compares as text, because otherwise the planner may prefer walking the whole
+ * ready index to fetching the rows by their place.
+ */
+const claimText = (picked: string): string => `
+  update stint.job j
+  set ${leased}
+  where j.ctid = any (array(${picked}
     ))
     and j.state::text = 'ready'
     and ${inTime}
-  returning ${claimed}`,
-  { asText: true },
+  returning ${claimed}`;
+
+const ready = pickReady("take.queue", "take.take");
+const asText = true;
+const claimReady = statement("claim", claimText(fromQueues(ready)), { asText });
+const claimPools = statement("claim-pools", claimText(fromPools(ready)), { asText });
+const claimOnward = statement(
+  "claim-onward",
+  claimText(fromQueues(pickOnward("take.queue", "take.take", 8))),
+  { asText },
+);
+const claimPoolsOnward = statement(
+  "claim-pools-onward",
+  claimText(fromPools(pickOnward("take.queue", "take.take", 11))),
+  { asText },
 );
 
 /**
- * Lease up to `limit` ready jobs per queue to one worker and open an attempt on each, in one short transaction of its
- * own. Two workers asking at once never get the same job: `skip locked` steps over rows the other is taking.
+ * Lease up to `limit` ready jobs per queue, and per pool, to one worker and open an attempt on each, in one short transaction of
+ * its own. Two workers asking at once never get the same job: `skip locked` steps over rows the other is taking.
  * With floors, in the order of their priorities, only what lies after them.
  */
 export async function claim(db: Run, input: ClaimInput, floors?: readonly Floor[]): Promise<ClaimedJob[]> {
-  const takes = [input.takes.map((take) => take.queue), input.takes.map((take) => take.limit)];
-  const values = [...claimValues(input), ...takes];
-  const rows =
-    floors === undefined
-      ? await db.run(claimReady, values)
-      : await db.run(claimOnward, [
-          ...values,
-          floors.map((floor) => floor.queue),
-          floors.map((floor) => floor.priority),
-          floors.map((floor) => floor.runAt),
-          floors.map((floor) => floor.id),
-        ]);
-  return toClaimed(rows, input);
+  const { takes } = input;
+  const values = [
+    ...claimValues(input),
+    takes.map((take) => take.queue),
+    takes.map((take) => take.limit),
+    ...poolValues(takes),
+  ];
+  const shared = takes.some((take) => take.pool !== undefined);
+  if (floors === undefined) return toClaimed(await db.run(shared ? claimPools : claimReady, values), input);
+  const onward = [
+    ...values,
+    floors.map((floor) => floor.queue),
+    floors.map((floor) => floor.priority),
+    floors.map((floor) => floor.runAt),
+    floors.map((floor) => floor.id),
+  ];
+  return toClaimed(await db.run(shared ? claimPoolsOnward : claimOnward, onward), input);
+}
+
+/** The number and the limit of each pool, and the pool of each take; nothing where no queues share one. */
+function poolValues(takes: readonly Take[]): number[][] {
+  if (takes.every((take) => take.pool === undefined)) return [];
+  const limits: number[] = [];
+  const pools: number[] = [];
+  let last: PoolTake | undefined;
+  for (const { limit, pool } of takes) {
+    if (pool === undefined || pool !== last) limits.push(pool?.limit ?? limit);
+    last = pool;
+    pools.push(limits.length);
+  }
+  return [limits.map((_, index) => index + 1), limits, pools];
 }
 
 function toClaimed(rows: readonly Row[], input: LeaseInput): ClaimedJob[] {
@@ -156,13 +196,13 @@ function toClaimed(rows: readonly Row[], input: LeaseInput): ClaimedJob[] {
 }
 
 /** The one of these kinds and queues that has been in quarantine for the longest, if that is long enough. */
-const longestSuspected = (kinds: string, queues: string, waitedMs: string): string => `
+const longestSuspected = (kinds: string, queues: string, waitedMs: string, patterns: string): string => `
       select r.ctid
       from stint.job r
       where r.state = 'parked'
         and r.reason = 'quarantine'
         and r.run_at <= stint.by_index(statement_timestamp() - ${waitedMs}::bigint * interval '1 millisecond')
-        and r.queue = any (${queues}::text[])
+        and (r.queue = any (${queues}::text[]) or r.queue like any (${patterns}::text[]))
         and r.kind = any (${kinds}::text[])
       order by r.reason, r.run_at
       limit 1
@@ -175,7 +215,7 @@ const claimParked = statement(
     update stint.job j
     set ${leased}
     where j.ctid = any (array(
-        ${longestSuspected("$5", "$6", "$7")}
+        ${longestSuspected("$5", "$6", "$7", "$8")}
       ))
       and j.state::text = 'parked'
       and ${inTime}
@@ -187,14 +227,20 @@ const claimParked = statement(
   { asText: true },
 );
 
-export type QuarantineInput = Omit<ClaimInput, "takes"> & { queues: readonly string[]; waitedMs: number };
+export type QuarantineInput = Omit<ClaimInput, "takes"> & {
+  queues: readonly string[];
+  /** Patterns for more queues, such as `tenant-*`. */
+  patterns?: readonly string[];
+  waitedMs: number;
+};
 
 /**
  * Take one job that is suspected of killing workers, to be run alone: if the worker dies again, no
  * neighbour can be blamed for it or harmed by it. Its reason stays while it runs, so that a rescue can tell.
  */
 export async function claimQuarantined(db: Run, input: QuarantineInput): Promise<ClaimedJob[]> {
-  const rows = await db.run(claimParked, [...claimValues(input), input.queues, input.waitedMs]);
+  const { queues, waitedMs, patterns = [] } = input;
+  const rows = await db.run(claimParked, [...claimValues(input), queues, waitedMs, patterns.map(toLike)]);
   return toClaimed(rows, input);
 }
 
@@ -204,7 +250,7 @@ const reserveParked = statement(
   update stint.job j
   set run_at = clock_timestamp()
   where j.ctid = any (array(
-      ${longestSuspected("$1", "$2", "$3")}
+      ${longestSuspected("$1", "$2", "$3", "$4")}
     ))
     and j.state::text = 'parked'
   returning j.id`,
@@ -216,9 +262,14 @@ const reserveParked = statement(
  */
 export async function reserveQuarantined(
   db: Run,
-  input: Pick<QuarantineInput, "kinds" | "queues" | "waitedMs">,
+  {
+    kinds,
+    queues,
+    patterns = [],
+    waitedMs,
+  }: Pick<QuarantineInput, "kinds" | "queues" | "patterns" | "waitedMs">,
 ): Promise<boolean> {
-  return (await db.run(reserveParked, [input.kinds, input.queues, input.waitedMs])).length > 0;
+  return (await db.run(reserveParked, [kinds, queues, waitedMs, patterns.map(toLike)])).length > 0;
 }
 
 const selectClaimed = statement(

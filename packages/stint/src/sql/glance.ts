@@ -1,9 +1,12 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { rangeValues, walkReady, type QueueRange } from "./ready-queues.ts";
 
 export type Glance = {
-  /** Whether a job is ready that this worker could take. */
+  /** Whether a job is ready in the queues it asked about. */
   ready: boolean;
+  /** Queues of its large pools with a ready job of its kinds, and whether there are more to look at; undefined if it has no such pool. */
+  named?: { readonly queues: readonly string[]; readonly more: boolean };
   /** Whether a job of its queues and kinds waits to be run alone. */
   suspect: boolean;
   /** Time until a job is due, by the database's clock, negative if it is late; null when none waits. */
@@ -16,9 +19,7 @@ export type Glance = {
   at: string;
 };
 
-const lookAround = statement(
-  "glance",
-  `
+const glanceText = ({ suspect, more = "" }: { suspect: string; more?: string }): string => `
   select
     exists (
       select
@@ -33,16 +34,7 @@ const lookAround = statement(
         limit 1
       ) head
     ) as ready,
-    exists (
-      select
-      from stint.job p
-      where p.state = 'parked'
-        and p.reason = stint.by_index('quarantine'::text)
-        and p.queue = any ($1::text[])
-        and p.kind = any ($2::text[])
-      order by p.reason, p.run_at
-      limit 1
-    ) as suspect,
+    ${suspect},
     (
       select extract(epoch from d.run_at - clock_timestamp()) * 1000
       from stint.job d
@@ -69,24 +61,77 @@ const lookAround = statement(
       )
       from (select snapshot, framed_at from stint.tally_fold order by fold desc limit 1) f
     ) as unfolded,
-    clock_timestamp()::text as at`,
+    ${more}clock_timestamp()::text as at`;
+
+const suspected = `
+      from stint.job p
+      where p.state = 'parked'
+        and p.reason = stint.by_index('quarantine'::text)
+        and p.kind = any ($2::text[])`;
+
+const lookAround = statement(
+  "glance",
+  glanceText({
+    suspect: `exists (
+      select ${suspected}
+        and p.queue = any ($1::text[])
+      order by p.reason, p.run_at
+      limit 1
+    ) as suspect`,
+  }),
 );
+
+/** How many queues of large pools one look around names. */
+const mostNamed = 100;
+
+/** For a worker with large pools: it names queues, so that their number costs nothing. */
+const lookAroundPools = statement(
+  "glance-pools",
+  glanceText({
+    suspect: `array(
+      select p.queue ${suspected}
+        and cardinality($1::text[]) + cardinality($4::text[]) > 0
+      order by p.reason, p.run_at
+      limit ${mostNamed}
+    ) as suspected`,
+    more: `(
+      select jsonb_build_object(
+        'queues', coalesce(jsonb_agg(named.queue) filter (where named.served), '[]'), 'looked_at', count(*))
+      from (${walkReady({ first: "$4", until: "$5", kinds: "$2", limit: mostNamed })}
+      ) named
+    ) as named,
+    `,
+  }),
+);
+
+export type GlanceInput = {
+  /** Queues of the pools that are asked whole. */
+  queues: readonly string[];
+  kinds: readonly string[];
+  since: string;
+  /** Where the queues of large pools are, and which of those found there are this worker's. */
+  search?: { readonly ranges: readonly QueueRange[]; readonly serves: (queue: string) => boolean };
+};
 
 /**
  * Everything an idle worker wants to know, in one statement that writes nothing. `since` leaves out what was due, or ran
  * out, some seconds before that: whoever looked then has seen it, and behind it lie the entries of jobs long gone.
  */
-export async function glance(
-  db: Run,
-  input: { queues: readonly string[]; kinds: readonly string[]; since: string },
-): Promise<Glance> {
-  const [row] = await db.run(lookAround, [input.queues, input.kinds, input.since]);
+export async function glance(db: Run, { queues, kinds, since, search }: GlanceInput): Promise<Glance> {
+  const values = [queues, kinds, since];
+  const [row = {}] = await (search === undefined
+    ? db.run(lookAround, values)
+    : db.run(lookAroundPools, [...values, ...rangeValues(search.ranges)]));
+  const serves = (queue: string): boolean => search?.serves(queue) === true;
+  const named = row["named"] as { queues: string[]; looked_at: number } | undefined;
+  const suspected = row["suspected"] as string[] | undefined;
   return {
-    ready: row?.["ready"] === true,
-    suspect: row?.["suspect"] === true,
-    dueInMs: (row?.["due_in_ms"] as number | null | undefined) ?? null,
-    expiresInMs: (row?.["expires_in_ms"] as number | null | undefined) ?? null,
-    unfolded: row?.["unfolded"] === true,
-    at: row?.["at"] as string,
+    ready: row["ready"] === true,
+    ...(named && { named: { queues: named.queues.filter(serves), more: named.looked_at === mostNamed } }),
+    suspect: row["suspect"] === true || suspected?.some(serves) === true,
+    dueInMs: (row["due_in_ms"] as number | null | undefined) ?? null,
+    expiresInMs: (row["expires_in_ms"] as number | null | undefined) ?? null,
+    unfolded: row["unfolded"] === true,
+    at: row["at"] as string,
   };
 }

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { about } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
-import { glance, type Glance } from "../sql/glance.ts";
+import { glance, type Glance, type GlanceInput } from "../sql/glance.ts";
 import { Service, type ServiceOptions } from "./service.ts";
 
 /**
@@ -13,22 +13,31 @@ export function glanceService(
   options: {
     /** The queues to look into: those with room. */
     queues: () => readonly string[];
+    /** Where the queues of large pools are, if there are any: none while they have no room. */
+    search: (() => NonNullable<GlanceInput["search"]>) | undefined;
     kinds: readonly string[];
     everyMs: () => number;
     onGlance: (seen: Glance) => void | Promise<void>;
     onTrouble: (error: unknown) => void;
   } & Pick<ServiceOptions, "logger">,
 ): Service {
-  const { queues, kinds, everyMs, onGlance, onTrouble, logger } = options;
+  const { queues, search, kinds, everyMs, onGlance, onTrouble, logger } = options;
   let since = "-infinity";
   const sweeps = new Sweeps();
   const tick = async (): Promise<number> => {
     try {
       const sentAt = performance.now();
       // The ready jobs of its queues are looked at from the start, which may be far from the first one: a sweep.
-      const own = sweeps.inMs(sentAt) === 0 ? queues() : [];
-      const seen = await glance(db, { queues: own, kinds, since });
-      if (own.length > 0) sweeps.done(sentAt, performance.now());
+      const looks = sweeps.inMs(sentAt) === 0;
+      const own = looks ? queues() : [];
+      const pools = search?.();
+      const input = { queues: own, kinds, since };
+      const seen = await glance(
+        db,
+        pools === undefined ? input : { ...input, search: looks ? pools : { ...pools, ranges: [] } },
+      );
+      if (own.length > 0 || (looks && pools !== undefined && pools.ranges.length > 0))
+        sweeps.done(sentAt, performance.now());
       await onGlance(seen);
       since = seen.at;
     } catch (error) {

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { isAway } from "../db/passing.ts";
 import type { Logger } from "../runtime/logger.ts";
-import type { Glance } from "../sql/glance.ts";
+import type { Glance, GlanceInput } from "../sql/glance.ts";
 import type { Rescued } from "../sql/rescue.ts";
 import { glanceService } from "./glance.ts";
 import { presenceService, type Presence } from "./presence.ts";
@@ -17,6 +17,8 @@ export type UpkeepOptions = {
   readonly tallies: Pick<TalliesOptions, "meter" | "vitals" | "onUsual">;
   /** The queues of this worker that have room. */
   readonly queues: () => readonly string[];
+  /** Where the queues of its large pools are; undefined if it has none. */
+  readonly search: (() => NonNullable<GlanceInput["search"]>) | undefined;
   readonly kinds: readonly string[];
   /** How long until the next glance, about. */
   readonly glanceMs: () => number;
@@ -58,6 +60,7 @@ export class Upkeep {
     this.#glance = glanceService(db, {
       logger,
       queues,
+      search: options.search,
       kinds,
       everyMs: glanceMs,
       onGlance: async (seen) => {

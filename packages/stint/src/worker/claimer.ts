@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { ConnectionLost, type Db } from "../db/db.ts";
 import type { ClaimedJob } from "../model/job.ts";
+import { isPattern } from "../model/queue-pattern.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
 import {
@@ -11,11 +12,13 @@ import {
   type ClaimInput,
   type Floor,
 } from "../sql/claim.ts";
+import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready-queues.ts";
 import { putBack } from "../sql/settle.ts";
 import { released } from "./verdict.ts";
 
 export type ClaimerOptions = Pick<ClaimInput, "worker" | "kinds" | "kindLeaseMs" | "leaseMs"> & {
   readonly db: Db;
+  /** Names, and patterns. */
   readonly queues: readonly string[];
 };
 
@@ -24,9 +27,15 @@ const lateEveryMs = 2_000;
 /** Claims for one worker, each under a lease id of its own, and finds what a claim took whose answer was lost. */
 export class Claimer {
   readonly #options: ClaimerOptions;
+  readonly #served: { readonly queues: readonly string[]; readonly patterns: readonly string[] };
 
   constructor(options: ClaimerOptions) {
+    const { queues } = options;
     this.#options = options;
+    this.#served = {
+      queues: queues.filter((queue) => !isPattern(queue)),
+      patterns: queues.filter(isPattern),
+    };
   }
 
   /** Ready jobs, up to the limit of each queue; those after the floors, if it is given some. */
@@ -41,16 +50,23 @@ export class Claimer {
 
   /** One job that is suspected of killing its worker. Only for a worker that runs nothing else. */
   async suspect(stopping: AbortSignal): Promise<ClaimedJob | undefined> {
-    const { db, queues } = this.#options;
+    const { db } = this.#options;
     const input = this.#input();
-    const send = (): Promise<ClaimedJob[]> => claimQuarantined(db, { ...input, queues, waitedMs: 0 });
+    const send = (): Promise<ClaimedJob[]> =>
+      claimQuarantined(db, { ...input, ...this.#served, waitedMs: 0 });
     return (await this.#surely(input, send, stopping))[0];
   }
 
   /** Whether a suspect has waited for so long that this worker should make room for it. */
   async suspectWaits(waitedMs: number): Promise<boolean> {
-    const { db, kinds, queues } = this.#options;
-    return await reserveQuarantined(db, { kinds, queues, waitedMs });
+    const { db, kinds } = this.#options;
+    return await reserveQuarantined(db, { kinds, ...this.#served, waitedMs });
+  }
+
+  /** Queues in these ranges that have ready jobs of its kinds. */
+  async readyQueues(ranges: readonly QueueRange[]): Promise<ReadyQueues> {
+    const { db, kinds } = this.#options;
+    return await findReadyQueues(db, { ranges, kinds });
   }
 
   /** A claim whose answer was lost may have taken jobs all the same. They are ours for as long as their lease lasts. */

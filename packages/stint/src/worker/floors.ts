@@ -2,6 +2,8 @@ import type { ClaimedJob } from "../model/job.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import type { Floor } from "../sql/claim.ts";
 
+/** Queues that may have floors: those that match a pattern are without number. */
+const mostQueues = 10_000;
 /** Priorities of one queue that may have floors. */
 const mostFloors = 32;
 const inUseMs = 1_000;
@@ -79,13 +81,34 @@ export class Floors {
   /** How long until something may be found that lies behind a floor; undefined if the last claims were sweeps. */
   owedInMs(at: number): number | undefined {
     if (this.#owed.size === 0) return undefined;
-    return Math.min(...[...this.#owed].map((queue) => this.#sweepsOf(queue).inMs(at)));
+    let soonest = Infinity;
+    for (const queue of this.#owed) soonest = Math.min(soonest, this.#sweepsOf(queue).inMs(at));
+    return soonest;
+  }
+
+  /** Queues in which a sweep is due. */
+  owed(at: number): string[] {
+    return [...this.#owed].filter((queue) => this.#sweepsOf(queue).inMs(at) === 0);
   }
 
   #sweepsOf(queue: string): Sweeps {
     let sweeps = this.#sweeps.get(queue);
-    if (sweeps === undefined) this.#sweeps.set(queue, (sweeps = new Sweeps()));
+    if (sweeps === undefined) {
+      this.#sweeps.set(queue, (sweeps = new Sweeps()));
+      if (this.#sweeps.size > mostQueues) this.#forgetFirst();
+    }
     return sweeps;
+  }
+
+  /** A queue without floors is swept, so that nothing is missed by this. */
+  #forgetFirst(): void {
+    for (const queue of this.#sweeps.keys()) {
+      this.#sweeps.delete(queue);
+      this.#floors.delete(queue);
+      this.#owed.delete(queue);
+      this.#manyUntil.delete(queue);
+      return;
+    }
   }
 }
 

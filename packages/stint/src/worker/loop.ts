@@ -127,8 +127,10 @@ export class ClaimLoop {
           this.#waits < mostWaits ? about(Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits)) : Infinity;
         this.#waits += 1;
         this.#turnedAt = undefined;
-        const woken = await this.#wake.wait(Math.min(restMs, this.#sweepInMs()), stopping);
-        if (!woken) slots.wet();
+        const sweepMs = this.#sweepInMs();
+        const woken = await this.#wake.wait(Math.min(restMs, sweepMs), stopping);
+        if (!woken && restMs <= sweepMs) slots.wet();
+        else if (!woken) for (const queue of this.#floors.owed(Leases.now())) slots.wet(queue);
         this.#recovery.reset();
       } catch (error) {
         logger.warn({ err: error }, "could not claim; trying again");
@@ -151,20 +153,39 @@ export class ClaimLoop {
   #sweepInMs(): number {
     const { slots, behind } = this.#options;
     if (slots.saturated || behind()) return Infinity;
-    return this.#floors.owedInMs(Leases.now()) ?? Infinity;
+    const at = Leases.now();
+    return Math.min(this.#floors.owedInMs(at) ?? Infinity, slots.searchInMs(at));
   }
 
-  /** One claim for every queue with room. True if there may be more to take. */
+  /** One claim for every pool with room. True if there may be more to take. */
   async #fill(stopping: AbortSignal): Promise<boolean> {
     const { slots } = this.#options;
+    await this.#search();
     const takes = this.#takes();
     if (takes.length === 0) {
       if (slots.saturated) this.#lastClaimAt = Leases.now();
-      return false;
+      return this.#isToSearch();
     }
     await this.#claim(takes, stopping);
     this.#recovery.reset();
-    return this.#takes().length > 0;
+    return this.#takes().length > 0 || this.#isToSearch();
+  }
+
+  #isToSearch(): boolean {
+    const { slots, behind } = this.#options;
+    return !behind() && slots.searchInMs(Leases.now()) === 0;
+  }
+
+  /** Have queues with ready jobs named, for pools with more queues than a claim asks. */
+  async #search(): Promise<void> {
+    const { slots, claimer } = this.#options;
+    const { search } = slots;
+    if (search === undefined || !this.#isToSearch()) return;
+    const sentAt = Leases.now();
+    const found = await claimer.readyQueues(search.start());
+    search.done(found, { sentAt, at: Leases.now() });
+    this.#lastClaimAt = sentAt;
+    for (const queue of found.queues) slots.wet(queue);
   }
 
   #takes(): Take[] {

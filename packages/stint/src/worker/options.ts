@@ -3,12 +3,17 @@ import { InvalidOptionError } from "../errors.ts";
 import { defaultBackoff, resolveBackoff, type ResolvedBackoff } from "../model/backoff.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
-import { checkName, checkText } from "../model/names.ts";
+import { checkText } from "../model/names.ts";
+import { checkQueueOrPattern, isPattern, QueueMap } from "../model/queue-pattern.ts";
 import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "../model/options.ts";
 import type { Handler, Middleware } from "./handler.ts";
 
 export type WorkerOptions = KindOptions & {
-  /** Slots by queue: how many jobs of it this worker runs at once. A pool of several queues shares its slots. */
+  /**
+   * Slots by queue: how many jobs of it this worker runs at once. The queues of a pool share its slots and take turns. In place of
+   * a queue there may be a pattern such as `tenant-*`, for every queue it matches that no other pool serves by its name or by a
+   * longer pattern.
+   */
   pools: Record<string, number | { queues: readonly string[]; slots: number }>;
   handlers: readonly Handler[];
   /** Wrap each attempt, the first outermost. */
@@ -40,7 +45,12 @@ export type WorkerOptions = KindOptions & {
   retention?: { done?: Duration; dead?: Duration };
 };
 
+/** `queues` holds names and patterns. */
 export type Pool = { readonly name: string; readonly queues: readonly string[]; readonly slots: number };
+
+/** What one worker may list. Each name is a row's worth of memory here and in the database; patterns cost the same for any number. */
+const mostQueues = 20_000;
+const mostPatterns = 100;
 
 export type ResolvedWorkerOptions = {
   readonly pools: readonly Pool[];
@@ -122,13 +132,14 @@ function resolvePools(input: WorkerOptions["pools"]): readonly Pool[] {
   const seen = new Set<string>();
   const pools = Object.entries(input ?? {}).map(([name, pool]): Pool => {
     const option = `worker.pools.${name}`;
-    checkName(name, option);
-    const { queues, slots } =
-      typeof pool === "object" && pool !== null ? pool : { queues: [name], slots: pool };
+    checkQueueOrPattern(name, option);
+    const { queues, slots } = poolOptions(option, name, pool);
     for (const queue of queues) {
-      checkName(queue, `${option}.queues`);
-      if (seen.has(queue))
-        throw new InvalidOptionError(option, `serves queue "${queue}", which another pool serves already`);
+      checkQueueOrPattern(queue, `${option}.queues`);
+      if (seen.has(queue)) {
+        const what = isPattern(queue) ? "pattern" : "queue";
+        throw new InvalidOptionError(option, `serves ${what} "${queue}", which another pool serves already`);
+      }
       seen.add(queue);
     }
     return Object.freeze({
@@ -139,11 +150,42 @@ function resolvePools(input: WorkerOptions["pools"]): readonly Pool[] {
   });
   if (seen.size === 0)
     throw new InvalidOptionError("worker.pools", "must name at least one queue, as in { default: 10 }");
+  refuseTooMany([...seen]);
   return Object.freeze(pools);
 }
 
+function poolOptions(
+  option: string,
+  name: string,
+  pool: WorkerOptions["pools"][string],
+): { queues: readonly string[]; slots: number } {
+  if (typeof pool !== "object" || pool === null) return { queues: [name], slots: pool };
+  refuseUnknownKeys(option, pool, ["queues", "slots"]);
+  const queues: unknown = pool.queues;
+  if (Array.isArray(queues) && queues.length > 0) return pool;
+  throw new InvalidOptionError(
+    `${option}.queues`,
+    `must be an array of at least one queue or pattern, got ${describe(queues)}`,
+  );
+}
+
+function refuseTooMany(queues: readonly string[]): void {
+  const patterns = queues.filter(isPattern).length;
+  if (patterns > mostPatterns)
+    throw new InvalidOptionError(
+      "worker.pools",
+      `must have at most ${mostPatterns} patterns, got ${patterns}`,
+    );
+  if (queues.length - patterns > mostQueues) {
+    throw new InvalidOptionError(
+      "worker.pools",
+      `must list at most ${mostQueues.toLocaleString("en")} queues, got ${queues.length - patterns}; use a pattern such as "tenant-*"`,
+    );
+  }
+}
+
 function resolveHandlers(input: readonly Handler[], pools: readonly Pool[]): ReadonlyMap<string, Handler> {
-  const served = new Set(pools.flatMap((pool) => pool.queues));
+  const served = new QueueMap(pools.flatMap(({ queues }) => queues.map((queue) => [queue, true] as const)));
   const handlers = new Map<string, Handler>();
   const given: unknown = input ?? [];
   if (!Array.isArray(given))

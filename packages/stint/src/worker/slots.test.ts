@@ -121,19 +121,32 @@ test("for a second after a claim brought a job whose worker had died, only free 
   expect(slots.takes(2_000)[0]?.limit).toBeGreaterThan(4);
 });
 
-test("of a pool with several queues the first that is not dry is asked", () => {
-  const slots = new Slots([{ name: "pool", queues: ["a", "b"], slots: 2 }]);
+test("the queues of a pool are asked together, with equal shares of what the pool has room for", () => {
+  const slots = new Slots([{ name: "pool", queues: ["a", "b", "c"], slots: 4 }]);
   const takes = slots.takes(0);
-  expect(takes).toEqual([{ queue: "a", limit: 2 }]);
+  const pool = { limit: 4 };
+  expect(takes).toEqual(["a", "b", "c"].map((queue) => ({ queue, limit: 2, pool })));
+  expect(new Set(takes.map((take) => take.pool)).size).toBe(1);
   slots.claimed(takes, [job("x", { queue: "a" })], at(1));
-  expect(slots.takes(2)).toEqual([{ queue: "b", limit: 2 }]);
-  slots.claimed(slots.takes(2), [], at(3));
-  expect(slots.takes(4)).toEqual([]);
-  expect(slots.wants("a", 4)).toBe(false);
+  expect(slots.takes(2)).toEqual([]);
+  expect(slots.wants("a", 2)).toBe(false);
 
   expect(slots.wet("a")).toBe(true);
-  expect(slots.takes(5)).toEqual([{ queue: "a", limit: 2 }]);
+  expect(slots.takes(5)).toEqual([{ queue: "a", limit: 4 }]);
   expect(slots.wet("elsewhere")).toBe(false);
+});
+
+test("a pool of many queues is searched for those with ready jobs, and asks the ones that were found", () => {
+  const slots = new Slots([{ name: "pool", queues: ["tenant-*", "vip"], slots: 4 }]);
+  expect([slots.takes(0), slots.askedQueues, slots.searchInMs(0)]).toEqual([[], [], 0]);
+  expect(slots.search?.start()).toEqual([
+    { first: "tenant-", until: "tenant." },
+    { first: "vip", until: "vip\u0001" },
+  ]);
+  slots.search?.done({ queues: [], after: null }, at(0));
+  expect([slots.wet("tenant-7"), slots.wet("other")]).toEqual([true, false]);
+
+  expect(slots.takes(1)).toEqual([{ queue: "tenant-7", limit: 4 }]);
 });
 
 test("a queue that was spoken of while its claim was under way is not dry, whatever the claim brought", () => {
@@ -157,13 +170,13 @@ test("jobs begin in the order of the claim, over several claims, as far as there
   expect(drain(slots)).toEqual(["d", "e"]);
 });
 
-test("of a pool with several queues those of the first begin before the others, whatever came first", () => {
-  const slots = new Slots([{ name: "pool", queues: ["first", "second"], slots: 3 }]);
+test("of a pool with several queues they take turns, each in the order of the claim", () => {
+  const slots = new Slots([{ name: "pool", queues: ["first", "second"], slots: 4 }]);
   const second = { queue: "second" };
-  slots.wait(hold([job("a", { ...second, priority: -9 }), job("b", second)]));
-  slots.wait(hold([job("c", { queue: "first", priority: 9 })]));
+  slots.wait(hold([job("a", second), job("b", second), job("d", second)]));
+  slots.wait(hold([job("c", { queue: "first", priority: 9 }), job("z", { ...second, priority: -9 })]));
 
-  expect(drain(slots, "first")).toEqual(["c", "a", "b"]);
+  expect(drain(slots, "first")).toEqual(["z", "c", "a", "b"]);
 });
 
 test("one that was handed back while it waited is not begun, and the next is", () => {

@@ -1,19 +1,26 @@
 import type { ClaimedJob } from "../model/job.ts";
+import { isPattern, QueueMap } from "../model/queue-pattern.ts";
 import type { PoolView } from "../signals/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
-import { byClaimOrder } from "../sql/rows.ts";
+import type { QueueRange } from "../sql/ready-queues.ts";
 import type { HeldJob } from "./held.ts";
 import type { Pool } from "./options.ts";
 import { Pace } from "./pace.ts";
+import { QueueSearch } from "./queue-search.ts";
+import { mostAsked, Turns } from "./turns.ts";
+import { Waiting } from "./waiting.ts";
 
-/** One pool as it stands: attempts in its slots, and jobs claimed ahead that wait for one, whose turn it is first. */
+/** One pool as it stands: attempts in its slots, jobs claimed ahead that wait for one, and whose turn it is to be asked. */
 type PoolState = {
   readonly pool: Pool;
   readonly pace: Pace;
+  readonly turns: Turns;
+  /** Whether its queues with ready jobs are searched for, because they are too many to be asked. */
+  readonly isSearched: boolean;
   running: number;
   /** Begun and not yet recorded. More than run: a slot is free before its outcome is on record. */
   unrecorded: number;
-  waiting: HeldJob[];
+  readonly waiting: Waiting;
   calmUntil: number;
 };
 
@@ -25,13 +32,11 @@ const calmMs = 1_000;
 /** Places for running attempts, by pool, what waits for them, and what is known of each queue. */
 export class Slots {
   readonly isFragile: (job: ClaimedJob) => boolean;
+  /** The search for queues with ready jobs, if some pool needs it. */
+  readonly search: QueueSearch | undefined;
   readonly #pools: readonly PoolState[];
-  readonly #poolOf = new Map<string, PoolState>();
+  readonly #poolOf: QueueMap<PoolState>;
   readonly #prefetches: boolean;
-  /** Queues whose last claim came back short. They are left alone until a wake or a poll says otherwise. */
-  readonly #dry = new Set<string>();
-  /** Queues that were spoken of since the last claim was sent: its answer may be older than the news. */
-  readonly #news = new Set<string>();
 
   /**
    * @param isFragile Whether a crash, its own or not, could be the job's last. Such jobs never wait here.
@@ -44,19 +49,40 @@ export class Slots {
   ) {
     this.#prefetches = prefetches;
     this.isFragile = isFragile;
-    this.#pools = pools.map((pool) => ({
-      pool,
-      pace: new Pace(pool.slots),
-      running: 0,
-      unrecorded: 0,
-      waiting: [],
-      calmUntil: 0,
-    }));
-    for (const state of this.#pools) for (const queue of state.pool.queues) this.#poolOf.set(queue, state);
+    this.#pools = pools.map((pool) => {
+      const isSearched = pool.queues.length > mostAsked || pool.queues.some(isPattern);
+      return {
+        pool,
+        pace: new Pace(pool.slots),
+        turns: new Turns(isSearched ? undefined : pool.queues),
+        isSearched,
+        running: 0,
+        unrecorded: 0,
+        waiting: new Waiting(),
+        calmUntil: 0,
+      };
+    });
+    this.#poolOf = new QueueMap(
+      this.#pools.flatMap((state) => state.pool.queues.map((queue) => [queue, state] as const)),
+    );
+    const searched = this.#pools.filter(({ isSearched }) => isSearched).flatMap(({ pool }) => pool.queues);
+    this.search = searched.length === 0 ? undefined : new QueueSearch(searched);
   }
 
+  /** The queues this worker serves: names, and patterns. */
   get queues(): readonly string[] {
-    return [...this.#poolOf.keys()];
+    return this.#pools.flatMap(({ pool }) => pool.queues);
+  }
+
+  /** Those of the pools that are asked whole. */
+  get askedQueues(): readonly string[] {
+    return this.#pools.flatMap(({ pool, isSearched }) => (isSearched ? [] : pool.queues));
+  }
+
+  /** Where the queues of the pools that are searched are; nowhere while none of these has room. */
+  get searched(): { readonly ranges: readonly QueueRange[]; readonly serves: (queue: string) => boolean } {
+    const hasRoom = this.#pools.some((state) => state.isSearched && roomIn(state) > 0);
+    return { ranges: hasRoom ? (this.search?.ranges ?? []) : [], serves: (queue) => this.serves(queue) };
   }
 
   /** Each pool as it stands. */
@@ -65,7 +91,7 @@ export class Slots {
       pool: name,
       slots,
       busy: running,
-      waiting: waiting.length,
+      waiting: waiting.size,
     }));
   }
 
@@ -77,7 +103,7 @@ export class Slots {
   /** How many jobs are here: in a slot, waiting for one, or not recorded yet. */
   get busy(): number {
     const here = ({ running, unrecorded, waiting }: PoolState): number =>
-      Math.max(running, unrecorded) + waiting.length;
+      Math.max(running, unrecorded) + waiting.size;
     return this.#pools.reduce((sum, state) => sum + here(state), 0);
   }
 
@@ -86,24 +112,17 @@ export class Slots {
     return this.#pools.every((state) => roomIn(state) <= 0);
   }
 
-  /**
-   * What to ask the next claim for. Of a pool with several queues only the first that is not dry is asked, in the
-   * order they are listed, so that together they never bring more than the pool has room for.
-   */
+  /** What to ask the next claim for: of each pool with room, the queues whose turn it is. */
   takes(at: number): Take[] {
-    const takes: Take[] = [];
-    this.#news.clear();
-    for (const state of this.#pools) {
+    return this.#pools.flatMap((state) => {
       if (!isCalm(state, at)) state.calmUntil = 0;
-      const queue = this.#wetQueue(state);
-      if (queue === undefined || !this.#wants(state, at)) continue;
+      if (!state.turns.any || !this.#wants(state, at)) return [];
       const room = isCalm(state, at) ? calmRoomIn(state) : roomIn(state);
-      takes.push({ queue, limit: Math.min(room + this.#aheadOf(state, at), Math.max(room, largestClaim)) });
-    }
-    return takes;
+      return state.turns.takes(Math.min(room + this.#aheadOf(state, at), Math.max(room, largestClaim)), at);
+    });
   }
 
-  /** Note how a claim went, and how long it took. Answers the queues of which it brought as many as it was to. */
+  /** Note how a claim went, and how long it took. Returns the queues that may have more. */
   claimed(
     takes: readonly Take[],
     jobs: readonly ClaimedJob[],
@@ -118,33 +137,48 @@ export class Slots {
       heaviest.set(state, Math.max(heaviest.get(state) ?? 0, job.weight));
       if (this.isFragile(job)) state.calmUntil = at + calmMs;
     }
+    const asked = new Map<PoolState, Take[]>();
+    for (const take of takes) {
+      const state = this.#poolOf.get(take.queue);
+      if (state === undefined) continue;
+      const own = asked.get(state);
+      if (own === undefined) asked.set(state, [take]);
+      else own.push(take);
+    }
     const full = new Set<string>();
-    for (const { queue, limit } of takes) {
-      const state = this.#poolOf.get(queue);
-      state?.pace.measure(at, heaviest.get(state) ?? 0, at - sentAt);
-      if ((got.get(queue) ?? 0) >= limit) full.add(queue);
-      else if (!this.#news.has(queue)) this.#dry.add(queue);
+    for (const [state, own] of asked) {
+      state.pace.measure(at, heaviest.get(state) ?? 0, at - sentAt);
+      for (const queue of state.turns.claimed(own, got, at)) full.add(queue);
     }
     return full;
   }
 
-  /** Whether a claim is worth while for this queue's pool now. */
+  /** Whether a claim is worth while for this queue's pool now, or a search. */
   wants(queue: string, at: number): boolean {
     const state = this.#poolOf.get(queue);
-    return state !== undefined && this.#wetQueue(state) !== undefined && this.#wants(state, at);
+    if (state === undefined || !this.#wants(state, at)) return false;
+    return state.turns.any || (state.isSearched && this.searchInMs(at) === 0);
+  }
+
+  /** How long until a search for queues with ready jobs is worth while. */
+  searchInMs(at: number): number {
+    const { search } = this;
+    if (search === undefined) return Infinity;
+    const roomy = this.#pools.filter((state) => state.isSearched && this.#wants(state, at));
+    return Math.min(...roomy.map(({ turns }) => search.inMs(at, turns.any)));
   }
 
   /** Let these jobs wait for a slot. */
   wait(jobs: readonly HeldJob[]): void {
-    const touched = new Set<PoolState>();
+    const byPool = new Map<PoolState, HeldJob[]>();
     for (const entry of jobs) {
       const state = this.#poolOf.get(entry.job.queue);
       if (state === undefined) continue;
-      const last = state.waiting.at(-1);
-      if (last !== undefined && inTurn(state, last, entry) > 0) touched.add(state);
-      state.waiting.push(entry);
+      const own = byPool.get(state);
+      if (own === undefined) byPool.set(state, [entry]);
+      else own.push(entry);
     }
-    for (const state of touched) state.waiting.sort((a, b) => inTurn(state, a, b));
+    for (const [state, own] of byPool) state.waiting.add(own);
   }
 
   /** The next job of this queue's pool that waits, if there is a slot for it, which it takes. */
@@ -214,10 +248,7 @@ export class Slots {
   withdraw(which: (job: ClaimedJob) => boolean = () => true): HeldJob[] {
     const withdrawn: HeldJob[] = [];
     for (const state of this.#pools) {
-      const going = state.waiting.filter((entry) => which(entry.job));
-      if (going.length === 0) continue;
-      state.waiting = state.waiting.filter((entry) => !which(entry.job));
-      for (const entry of going) {
+      for (const entry of state.waiting.remove(({ job }) => which(job))) {
         if (entry.held.withdraw(entry.index)) withdrawn.push(entry);
         entry.held.left();
       }
@@ -228,33 +259,30 @@ export class Slots {
   /** Some of those that waited were handed back by the lease thread: whoever was this quick is so no longer. */
   forgetHandedBack(): void {
     for (const state of this.#pools) {
-      const staying = state.waiting.filter((entry) => !entry.held.isHandedBack(entry.index));
-      if (staying.length === state.waiting.length) continue;
-      for (const entry of state.waiting) if (entry.held.isHandedBack(entry.index)) entry.held.left();
-      state.waiting = staying;
+      const gone = state.waiting.remove(({ held, index }) => held.isHandedBack(index));
+      if (gone.length === 0) continue;
+      for (const { held } of gone) held.left();
       state.pace.reset();
     }
   }
 
-  /** There may be work again. True if it concerns this worker. */
+  /** There may be work again, in this queue or in any. True if it concerns this worker. */
   wet(queue?: string): boolean {
-    const queues = queue === undefined ? this.queues : this.serves(queue) ? [queue] : [];
-    for (const name of queues) {
-      this.#dry.delete(name);
-      this.#news.add(name);
+    if (queue !== undefined) {
+      const state = this.#poolOf.get(queue);
+      state?.turns.hint(queue);
+      return state !== undefined;
     }
-    return queues.length > 0;
-  }
-
-  #wetQueue({ pool }: PoolState): string | undefined {
-    return pool.queues.find((name) => !this.#dry.has(name));
+    for (const { turns } of this.#pools) turns.hintAll();
+    this.search?.hint();
+    return true;
   }
 
   /** Not for every job that ends, where many do: a claim for half of what is wanted costs little more than one for a single job. */
   #wants(state: PoolState, at: number): boolean {
     if (isCalm(state, at)) return calmRoomIn(state) > 0;
     const ahead = this.#aheadOf(state, at);
-    return ahead === 0 ? roomIn(state) > 0 : state.waiting.length <= ahead / 2;
+    return ahead === 0 ? roomIn(state) > 0 : state.waiting.size <= ahead / 2;
   }
 
   #aheadOf(state: PoolState, at: number): number {
@@ -262,14 +290,9 @@ export class Slots {
   }
 }
 
-/** Queues as their pool lists them, then the order of the claim. */
-function inTurn({ pool: { queues } }: PoolState, { job: a }: HeldJob, { job: b }: HeldJob): number {
-  return a.queue === b.queue ? byClaimOrder(a, b) : queues.indexOf(a.queue) - queues.indexOf(b.queue);
-}
-
 /** Slots that nothing runs in and nothing waits for. Less than none while jobs wait. */
 function roomIn({ pool, running, waiting }: PoolState): number {
-  return pool.slots - running - waiting.length;
+  return pool.slots - running - waiting.size;
 }
 
 /** After a crash no more is here than has a slot, begun or not, recorded or not: whatever is when its worker dies counts a crash. */
@@ -278,5 +301,5 @@ function isCalm({ calmUntil }: PoolState, at: number): boolean {
 }
 
 function calmRoomIn({ pool, unrecorded, waiting }: PoolState): number {
-  return pool.slots - unrecorded - waiting.length;
+  return pool.slots - unrecorded - waiting.size;
 }

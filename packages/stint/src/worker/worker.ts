@@ -36,6 +36,7 @@ import { Slots } from "./slots.ts";
 import { Slumber } from "./slumber.ts";
 import { SlowWatch } from "./slow-watch.ts";
 import { released } from "./verdict.ts";
+import { vitalsOf } from "./vitals.ts";
 
 /** Where a worker stands. */
 export type WorkerStanding = "new" | "starting" | "running" | "stopping" | "stopped";
@@ -388,12 +389,15 @@ export class Worker {
   }
 
   /** This worker has looked around: claim what there is, or fall asleep. */
-  async #see({ ready, suspect, dueInMs, expiresInMs, at }: Glance): Promise<void> {
+  async #see({ ready, named, suspect, dueInMs, expiresInMs, at }: Glance): Promise<void> {
     this.#glancedAt = Leases.now();
     this.#metering.clock.heard(at);
-    if (ready) this.#loop.hint();
+    const queues = named?.queues ?? [];
+    for (const queue of queues) this.#loop.hint(queue);
+    if (ready || named?.more === true) this.#loop.hint();
     if (suspect) this.#loop.seeSuspect();
-    if (ready || suspect || this.#slots.busy > 0 || this.#running.count > 0) this.#slumber.stir();
+    if (ready || queues.length > 0 || suspect || this.#slots.busy > 0 || this.#running.count > 0)
+      this.#slumber.stir();
     else if (this.#loop.quiet && this.#upkeep.isDone) await this.#slumber.consider(dueInMs, expiresInMs);
     else if (this.#options.sleepMs !== undefined) this.#upkeep.finish();
   }
@@ -441,7 +445,8 @@ export class Worker {
     const { rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs } = this.#options;
     return new Upkeep(this.#home.db, {
       logger: this.#logger,
-      queues: () => (this.#slots.saturated ? [] : this.#slots.queues),
+      queues: () => (this.#slots.saturated ? [] : this.#slots.askedQueues),
+      search: this.#slots.search && (() => this.#slots.searched),
       kinds: [...this.#options.handlers.keys()],
       glanceMs: () => Math.min(this.#pollMs(), rescueEveryMs),
       rescueEveryMs,
@@ -484,14 +489,6 @@ export class Worker {
   }
 
   #vitals(): Vitals {
-    const sum = (of: (pool: PoolView) => number): number =>
-      this.#slots.pools.reduce((total, pool) => total + of(pool), 0);
-    return {
-      busy: sum(({ busy }) => busy),
-      slots: sum(({ slots }) => slots),
-      waiting: sum(({ waiting }) => waiting),
-      lagMs: this.#pulse.takeLagMs(),
-      rssBytes: process.memoryUsage.rss(),
-    };
+    return vitalsOf(this.#slots.pools, this.#pulse.takeLagMs());
   }
 }

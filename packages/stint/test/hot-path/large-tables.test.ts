@@ -4,6 +4,7 @@ import type { Run } from "#stint/db/db.js";
 import { claim, type Floor } from "#stint/sql/claim.js";
 import { glance } from "#stint/sql/glance.js";
 import { promote } from "#stint/sql/promote.js";
+import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { succeed } from "#stint/sql/settle.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { adminClient } from "../support/database.ts";
@@ -86,8 +87,18 @@ test("on a million jobs hot statements go by their index, sort nothing and touch
   );
   const floors: Floor[] = [{ queue: "a", priority: 0, runAt: behind!.at, id: behind!.id }];
   const since = new Date().toISOString();
+  const pool = { limit: 10 };
+  const shared = {
+    ...claimInput,
+    takes: ["none", "a", "b", "c"].map((queue) => ({ queue, limit: 10, pool })),
+  };
+  const ranges = [{ first: "a", until: "b\u0001" }];
   const costs = {
     claim: await touched(client, fresh.schema, (db) => claim(db, claimInput)),
+    claimPools: await touched(client, fresh.schema, (db) => claim(db, shared)),
+    findReadyQueues: await touched(client, fresh.schema, (db) =>
+      findReadyQueues(db, { ranges, kinds: ["work"] }),
+    ),
     onward: await touched(client, fresh.schema, (db) => claim(db, claimInput, floors)),
     glance: await touched(client, fresh.schema, (db) =>
       glance(db, { queues: ["a", "b"], kinds: ["work"], since }),
@@ -113,6 +124,9 @@ test("on a million jobs hot statements go by their index, sort nothing and touch
   const pages = expect.any(Number) as number;
   expect(costs).toEqual({
     claim: { pages, rows: 10, removed: 0 },
+    claimPools: { pages, rows: 10, removed: 0 },
+    // The queue, and that it has a job of the kind; behind it there is none.
+    findReadyQueues: { pages, rows: 2, removed: 1 },
     onward: { pages, rows: 10, removed: 0 },
     // The head of the queue, the next that is due, the first lease that runs out, the last fold.
     glance: { pages, rows: 4, removed: 0 },
@@ -122,6 +136,8 @@ test("on a million jobs hot statements go by their index, sort nothing and touch
   // Four or five levels of index to find the first. A row that changes is found, locked, read again and written, and its new
   // version is put into two or three indexes by way of three or four levels: fifteen pages.
   expect(costs.claim.pages).toBeLessThanOrEqual(10 + 10 * 20);
+  expect(costs.claimPools.pages).toBeLessThanOrEqual(4 * 10 + 10 * 20);
+  expect(costs.findReadyQueues.pages).toBeLessThanOrEqual(3 * 5);
   expect(costs.onward.pages).toBeLessThanOrEqual(10 + 10 * 20);
   expect(costs.promote.pages).toBeLessThanOrEqual(10 + 10 * 20);
   expect(costs.glance.pages).toBeLessThanOrEqual(4 * 5);

@@ -14,7 +14,11 @@ const fences = Array.from({ length: 500 }, () => ({ job: newId(), epoch: 1, leas
 const hot: Record<string, { by: string; call: (db: Run) => Promise<unknown> }> = {
   claim: { by: "job_ready", call: calls["claim"]! },
   claimOnward: { by: "job_ready", call: calls["claimOnward"]! },
+  claimPools: { by: "job_ready", call: calls["claimPools"]! },
+  claimPoolsOnward: { by: "job_ready", call: calls["claimPoolsOnward"]! },
+  findReadyQueues: { by: "job_ready", call: calls["findReadyQueues"]! },
   glance: { by: "job_ready", call: calls["glance"]! },
+  glancePools: { by: "job_ready", call: calls["glancePools"]! },
   claimQuarantined: { by: "job_parked", call: calls["claimQuarantined"]! },
   promote: { by: "job_due", call: calls["promote"]! },
   promoteSince: { by: "job_due", call: (db) => promote(db, 1_000, "2026-01-01 00:00:00+00") },

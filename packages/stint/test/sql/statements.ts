@@ -2,7 +2,7 @@ import type { Run } from "#stint/db/db.js";
 import type { Statement } from "#stint/db/statement.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { auditOf } from "#stint/sql/audit.js";
-import { claim, claimedBy, claimQuarantined, reserveQuarantined } from "#stint/sql/claim.js";
+import { claim, claimedBy, claimQuarantined, reserveQuarantined, type Floor } from "#stint/sql/claim.js";
 import { enqueue, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
 import { glance } from "#stint/sql/glance.js";
@@ -11,6 +11,7 @@ import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "#stint/sql/prune.js";
 import { queues } from "#stint/sql/queues.js";
+import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
@@ -42,22 +43,40 @@ export const claimInput = {
   leaseMs: 30_000,
 };
 
+/** Two pools, one of three queues. */
+const shared = { limit: 7 };
+const poolsInput = {
+  ...claimInput,
+  takes: [...["c", "a", "b"].map((queue) => ({ queue, limit: 3, pool: shared })), { queue: "d", limit: 2 }],
+};
+const floorsOf = (queues: readonly string[]): Floor[] =>
+  queues.flatMap((queue) =>
+    [0, 1, 2].map((priority) => ({ queue, priority, runAt: "2026-01-01 00:00:00+00", id })),
+  );
+const ranges = [
+  { first: "a", until: "b\u0001" },
+  { first: "tenant-", until: null },
+];
+
 /** Every function of `sql/`, called once with plausible values. */
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
   claim: (db) => claim(db, claimInput),
-  claimOnward: (db) =>
-    claim(
-      db,
-      claimInput,
-      ["a", "b"].flatMap((queue) =>
-        [0, 1, 2].map((priority) => ({ queue, priority, runAt: "2026-01-01 00:00:00+00", id })),
-      ),
-    ),
+  claimOnward: (db) => claim(db, claimInput, floorsOf(["a", "b"])),
+  claimPools: (db) => claim(db, poolsInput),
+  claimPoolsOnward: (db) => claim(db, poolsInput, floorsOf(["a", "b", "c", "d"])),
+  findReadyQueues: (db) => findReadyQueues(db, { ranges, kinds: ["work"] }),
   claimQuarantined: (db) => claimQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   reserveQuarantined: (db) => reserveQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   claimedBy: (db) => claimedBy(db, { leaseId: id, kindLeaseMs: {}, leaseMs: 1 }),
   glance: (db) => glance(db, { queues: ["a", "b"], kinds: ["work"], since: "-infinity" }),
+  glancePools: (db) =>
+    glance(db, {
+      queues: ["a"],
+      kinds: ["work"],
+      since: "-infinity",
+      search: { ranges, serves: () => true },
+    }),
   enqueue: (db) =>
     enqueue(db, [{ row: { id, kind: "k", queue: "a" }, payload: "{}", meta: undefined }], false),
   enqueueAgain: (db) =>

@@ -1,0 +1,93 @@
+import { isPattern } from "../model/queue-pattern.ts";
+import { Sweeps } from "../runtime/sweeps.ts";
+import type { QueueRange, ReadyQueues } from "../sql/ready-queues.ts";
+import { askAgainMs } from "./turns.ts";
+
+/**
+ * The search for queues with ready jobs, for pools with more queues than a claim can ask. It walks the ready index through the
+ * ranges in which the queues of those pools are, a part at a time, and goes on where it was.
+ */
+export class QueueSearch {
+  readonly ranges: readonly QueueRange[];
+  /** A walk to the end reads every entry of the ready index that was left behind by a job, as a sweep does. */
+  readonly #sweeps = new Sweeps();
+  #after: string | null = null;
+  /** Whether there may be queues with ready jobs that it has not named. */
+  #open = true;
+  #hinted = false;
+  #doneAt = -Infinity;
+
+  /** @param queues Names and patterns. */
+  constructor(queues: readonly string[]) {
+    this.ranges = rangesOf(queues);
+  }
+
+  /** Any queue may have ready jobs. */
+  hint(): void {
+    this.#open = true;
+    this.#hinted = true;
+  }
+
+  /**
+   * How long until the next search is worth while.
+   *
+   * @param known Whether queues with ready jobs are known. While they are, others may get some, and a busy worker hears no wakes.
+   */
+  inMs(at: number, known: boolean): number {
+    const restMs = known ? Math.max(this.#doneAt + askAgainMs - at, 0) : this.#open ? 0 : Infinity;
+    return Math.max(restMs, this.#sweeps.inMs(at));
+  }
+
+  /** What the next search looks at. */
+  start(): readonly QueueRange[] {
+    this.#hinted = false;
+    const after = this.#after;
+    if (after === null) return this.ranges;
+    // No name lies between a name and the same name with the smallest character behind it.
+    const first = `${after}\u0001`;
+    return this.ranges
+      .filter(({ until }) => until === null || until > first)
+      .map((range) => (range.first < first ? { first, until: range.until } : range));
+  }
+
+  /** A search was answered. */
+  done({ after }: ReadyQueues, { sentAt, at }: { sentAt: number; at: number }): void {
+    this.#after = after;
+    this.#doneAt = at;
+    // One that did not come to the end met so many queues with ready jobs that it was worth its time.
+    if (after === null) this.#sweeps.done(sentAt, at);
+    if (after === null && !this.#hinted) this.#open = false;
+  }
+}
+
+/** Where these queues are in byte order: one range from the first name to the last, one for what each pattern begins with. */
+function rangesOf(queues: readonly string[]): QueueRange[] {
+  const names = queues.filter((queue) => !isPattern(queue)).sort(byBytes);
+  const [first, last] = [names[0], names.at(-1)];
+  const ranges: QueueRange[] = queues.filter(isPattern).map(rangeOf);
+  if (first !== undefined && last !== undefined) ranges.push({ first, until: `${last}\u0001` });
+  const merged: QueueRange[] = [];
+  for (const range of ranges.sort((a, b) => byBytes(a.first, b.first))) {
+    const before = merged.at(-1);
+    if (before === undefined || (before.until !== null && before.until < range.first)) merged.push(range);
+    else merged[merged.length - 1] = { first: before.first, until: laterOf(before.until, range.until) };
+  }
+  return merged;
+}
+
+function rangeOf(pattern: string): QueueRange {
+  const first = pattern.slice(0, pattern.indexOf("*"));
+  // Names are plain ASCII below "z", so the next character exists.
+  const until =
+    first === "" ? null : first.slice(0, -1) + String.fromCharCode(first.charCodeAt(first.length - 1) + 1);
+  return { first, until };
+}
+
+function laterOf(a: string | null, b: string | null): string | null {
+  return a === null || b === null ? null : a < b ? b : a;
+}
+
+/** Names of queues a worker serves are ASCII: the order of JavaScript is that of their bytes. */
+function byBytes(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

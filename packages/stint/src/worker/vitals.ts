@@ -1,0 +1,14 @@
+import type { PoolView } from "../signals/process-metrics.ts";
+import type { Vitals } from "../sql/series.ts";
+
+/** How a worker with these pools is, as it reports itself. */
+export function vitalsOf(pools: readonly PoolView[], lagMs: number): Vitals {
+  const sum = (of: (pool: PoolView) => number): number => pools.reduce((total, pool) => total + of(pool), 0);
+  return {
+    busy: sum(({ busy }) => busy),
+    slots: sum(({ slots }) => slots),
+    waiting: sum(({ waiting }) => waiting),
+    lagMs,
+    rssBytes: process.memoryUsage.rss(),
+  };
+}

@@ -1,0 +1,56 @@
+import { byClaimOrder } from "../sql/rows.ts";
+import type { HeldJob } from "./held.ts";
+
+/** Jobs of one pool that wait for a slot: those of one queue in the order of the claim, and queues take turns. */
+export class Waiting {
+  readonly #byQueue = new Map<string, HeldJob[]>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(jobs: readonly HeldJob[]): void {
+    const disordered = new Set<HeldJob[]>();
+    for (const entry of jobs) {
+      const { queue } = entry.job;
+      let own = this.#byQueue.get(queue);
+      if (own === undefined) this.#byQueue.set(queue, (own = []));
+      const last = own.at(-1);
+      if (last !== undefined && byClaimOrder(last.job, entry.job) > 0) disordered.add(own);
+      own.push(entry);
+    }
+    for (const own of disordered) own.sort((a, b) => byClaimOrder(a.job, b.job));
+    this.#size += jobs.length;
+  }
+
+  /** The next job, of the queue whose turn it is. */
+  shift(): HeldJob | undefined {
+    for (const [queue, own] of this.#byQueue) {
+      const entry = own.shift();
+      if (own.length === 0 || this.#byQueue.size > 1) this.#byQueue.delete(queue);
+      if (own.length > 0) this.#byQueue.set(queue, own);
+      this.#size -= 1;
+      return entry;
+    }
+    return undefined;
+  }
+
+  /** Take out those for which this holds. */
+  remove(which: (entry: HeldJob) => boolean): HeldJob[] {
+    const removed: HeldJob[] = [];
+    for (const [queue, own] of this.#byQueue) {
+      const going = own.filter(which);
+      if (going.length === 0) continue;
+      removed.push(...going);
+      if (going.length === own.length) this.#byQueue.delete(queue);
+      else
+        this.#byQueue.set(
+          queue,
+          own.filter((entry) => !which(entry)),
+        );
+    }
+    this.#size -= removed.length;
+    return removed;
+  }
+}

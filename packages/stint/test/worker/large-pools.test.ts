@@ -1,0 +1,191 @@
+import { expect, test } from "vitest";
+import { defineJob, entry, handle, typed, type Stint, type WorkerOptions } from "#stint/index.js";
+import { adminClient } from "../support/database.ts";
+import { startCutProxy, type CutProxy } from "../support/cut-proxy.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { startSlowProxy } from "../support/slow-proxy.ts";
+import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
+
+const inQueue = (queue: string) => defineJob("work", { payload: typed<object>(), queue });
+const work = inQueue("q00000");
+const queuesOf = (count: number): string[] =>
+  Array.from({ length: count }, (_, n) => `q${String(n).padStart(5, "0")}`);
+
+type Ran = { id: string; queue: string };
+type Large = { stint: Stint; proxy: CutProxy; ran: Ran[]; count: (name: string) => number };
+
+/** A worker with one pool of many queues; its statements are counted, and may have a long way. */
+async function startLarge(
+  fresh: Fresh,
+  pool: WorkerOptions["pools"][string],
+  {
+    roundTripMs = 0,
+    wake = "none",
+    ...options
+  }: Partial<WorkerOptions> & { roundTripMs?: number; wake?: "none" | "notify" } = {},
+): Promise<Large> {
+  // Once an hour a worker samples everything; not now.
+  await fresh.sql(`update stint.tally_fold set framed_at = 'infinity'`);
+  const proxy = await startCutProxy(fresh.url);
+  const database = roundTripMs === 0 ? proxy.url : await startSlowProxy({ roundTripMs, url: proxy.url });
+  const stint = fresh.client({ database, wake });
+  const ran: Ran[] = [];
+  await startWorker(stint, {
+    pools: { many: pool },
+    handlers: [handle(work, ({ id, queue }) => void ran.push({ id, queue }))],
+    ...options,
+  });
+  return { stint, proxy, ran, count: (name) => proxy.count(`${fresh.schema}.${name}`) };
+}
+
+/** Its first looks around are over: nothing but idle checks is sent any more. */
+async function idle({ proxy, count }: Large): Promise<void> {
+  const others = (): number => proxy.count("") - count("glance");
+  for (let before = -1; before !== others();) {
+    before = others();
+    const enough = count("glance") + 4;
+    await until(() => count("glance") >= enough, { message: "it looks around four times" });
+  }
+}
+
+const fill = async (fresh: Fresh, queues: readonly string[], each: number): Promise<void> => {
+  const entries = Array.from({ length: each }, () => queues.map((queue) => entry(inQueue(queue), {}))).flat();
+  for (let from = 0; from < entries.length; from += 5_000)
+    await fresh.client({ wake: "none" }).enqueueMany(entries.slice(from, from + 5_000));
+};
+
+test.each([500, 5_000])(
+  "an idle worker finds a job in the last of %i queues with two statements",
+  async (size) => {
+    const fresh = await freshSchema();
+    const queues = queuesOf(size);
+    const large = await startLarge(fresh, { queues, slots: 10 }, { roundTripMs: 10 });
+    await idle(large);
+    const before = large.count("claim") + large.count("ready-queues");
+    const last = queues.at(-1)!;
+    const { id } = await fresh.client({ wake: "none" }).enqueue(inQueue(last), {});
+    await until(() => large.ran.length > 0, { message: "the job runs" });
+
+    expect(large.ran).toEqual([{ id, queue: last }]);
+    // The idle check named the queue, and one claim took the job; a claim for the look-around of a worker that has just worked may follow.
+    expect(large.count("claim") + large.count("ready-queues") - before).toBeLessThanOrEqual(4);
+  },
+);
+
+test("a wake for the last of 5,000 queues leads to one claim of that queue", async () => {
+  const fresh = await freshSchema();
+  const queues = queuesOf(5_000);
+  const large = await startLarge(
+    fresh,
+    { queues, slots: 10 },
+    { roundTripMs: 10, wake: "notify", poll: "10m", rescueEvery: "10m" },
+  );
+  const claims = (): number => large.count("claim") + large.count("ready-queues") + large.count("glance");
+  for (let before = -1; before !== claims();) {
+    before = claims();
+    await until(() => large.proxy.count("") > 0);
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+  }
+  const before = claims();
+  await fresh.client().enqueue(inQueue(queues.at(-1)!), {});
+  await until(() => large.ran.length > 0, { message: "the job runs" });
+
+  expect(claims() - before).toBeLessThanOrEqual(3);
+});
+
+test("an idle worker of 5,000 queues sends what one of a single queue does", async () => {
+  const fresh = await freshSchema();
+  const large = await startLarge(fresh, { queues: queuesOf(5_000), slots: 10 });
+  await idle(large);
+  const names = ["claim", "ready-queues", "promote", "rescue"];
+  const before = names.map(large.count);
+  const enough = large.count("glance") + 10;
+  await until(() => large.count("glance") >= enough, { message: "it looks around ten times" });
+
+  expect(names.map(large.count)).toEqual(before);
+});
+
+test("5,000 queues of three jobs are drained with few claims, over a long way", async () => {
+  const fresh = await freshSchema();
+  const queues = queuesOf(5_000);
+  await fill(fresh, queues, 3);
+  const large = await startLarge(fresh, { queues, slots: 20 }, { roundTripMs: 10 });
+  await until(() => large.ran.length === 15_000, { message: "all have run", deadlineMs: 100_000 });
+
+  expect(new Set(large.ran.map(({ id }) => id)).size).toBe(15_000);
+  expect(large.count("claim")).toBeLessThan(1_000);
+});
+
+test.each([2, 40, 500])("of %i queues none waits for a busy one", async (size) => {
+  const fresh = await freshSchema();
+  const queues = queuesOf(size);
+  await fill(fresh, [queues[0]!], 3_000);
+  const order: string[] = [];
+  const { stint } = await startLarge(
+    fresh,
+    { queues, slots: 2 },
+    {
+      handlers: [
+        handle(work, async ({ queue }) => {
+          order.push(queue);
+          // The others get their jobs, untold, while this one is busy.
+          if (order.length === 100) await fill(fresh, queues.slice(1).slice(-50), 1);
+          await new Promise((resolve) => setTimeout(resolve, 2));
+        }),
+      ],
+    },
+  );
+  const others = Math.min(size - 1, 50);
+  await until(() => order.filter((queue) => queue !== queues[0]).length === others, {
+    message: "the others had their turn",
+    deadlineMs: 60_000,
+  });
+
+  const [counts] = await fresh.sql<{ ready: number }>(
+    `select count(*)::integer as ready from stint.job where state = 'ready' and queue = $1`,
+    [queues[0]],
+  );
+  expect(counts!.ready).toBeGreaterThan(0);
+  await stint.close();
+});
+
+test("two workers of one large pool share it: every job runs once, and both run some", async () => {
+  const fresh = await freshSchema();
+  const queues = queuesOf(500);
+  await fill(fresh, queues, 6);
+  const pool = { queues, slots: 10 };
+  const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
+  const ran: string[][] = [[], []];
+  for (const own of ran)
+    await startLarge(fresh, pool, {
+      handlers: [
+        handle(work, async ({ id }) => {
+          own.push(id);
+          await pause();
+        }),
+      ],
+    });
+  await until(() => ran.flat().length >= 3_000, { message: "all have run", deadlineMs: 60_000 });
+
+  expect(new Set(ran.flat()).size).toBe(3_000);
+  expect(ran.flat()).toHaveLength(3_000);
+  for (const own of ran) expect(own.length).toBeGreaterThan(100);
+});
+
+test("behind a forgotten transaction a large pool is drained all the same", async () => {
+  const fresh = await freshSchema();
+  const queues = queuesOf(500);
+  const forgotten = await adminClient(fresh.url);
+  await forgotten.query("begin isolation level repeatable read");
+  await forgotten.query("select 1");
+  await fill(fresh, queues, 10);
+  const large = await startLarge(fresh, { queues, slots: 20 });
+  await until(() => large.ran.length === 5_000, { message: "all have run", deadlineMs: 60_000 });
+  await fill(fresh, [queues.at(-1)!], 1);
+  await until(() => large.ran.length === 5_001, { message: "the last one, too" });
+  await forgotten.query("rollback");
+  await forgotten.end();
+
+  expect(new Set(large.ran.map(({ id }) => id)).size).toBe(5_001);
+});
