@@ -46,8 +46,9 @@ export type Me = {
   readonly traceUrl?: string | null;
 };
 
-/** `hidden`: the role may not see payloads, so payload and result are null. */
-export type JobAnswer = Wire<JobDetail> & { readonly hidden?: boolean };
+/** `hidden`: the role may not see payloads, so payload and result are null. Servers of an older version do not number attempts. */
+export type JobAnswer = Omit<Wire<JobDetail>, "attemptOfEpoch"> &
+  Partial<Pick<JobDetail, "attemptOfEpoch">> & { readonly hidden?: boolean };
 export type JobsFilter = Wire<JobFilter>;
 
 /** Without a fingerprint: something is redacted, and the role may not search by what could tell of it. */

@@ -56,9 +56,31 @@ describe("lanes", () => {
   });
 });
 
+describe("attempt numbers", () => {
+  test("are those that handlers saw, not epochs: a claim that was given back has the next one's number", () => {
+    const crashed = { ...ended(1, 10, 30), outcome: "crashed" };
+    const lanes = lanesOf({
+      ...answer({
+        state: "running",
+        finishedAt: null,
+        epoch: 3,
+        attempts: 1,
+        claimedAt: at(50),
+        log: [crashed],
+      }),
+      attemptOfEpoch: { 1: 1 },
+    });
+    expect(lanes.map(({ epoch, attempt }) => [epoch, attempt])).toEqual([
+      [1, 1],
+      [3, 1],
+    ]);
+  });
+});
+
 describe("axis", () => {
   const lane = (waitFrom: number, start: number, end: number): Lane => ({
     epoch: 1,
+    attempt: 1,
     waitFrom,
     start,
     end,

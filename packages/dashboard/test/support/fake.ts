@@ -51,6 +51,7 @@ export function fakeDetail(job: Partial<Job> = {}, detail: Partial<JobDetail> = 
   return {
     job: fakeJob(job),
     leaseId: null,
+    attemptOfEpoch: {},
     timeline: [],
     audit: [],
     why: { summary: "It is dead.", findings: [] },

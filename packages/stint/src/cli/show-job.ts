@@ -1,6 +1,7 @@
 import { formatMs } from "../model/duration.ts";
+import { attemptNumbers } from "../model/attempt-number.ts";
 import type { Attempt, Job } from "../model/job.ts";
-import type { AuditEntry } from "../sql/audit.ts";
+import { replaysIn, type AuditEntry } from "../sql/audit.ts";
 import { age, attemptsText, errorText, stateText } from "./job-text.ts";
 import { say, paint, toJson, type Output, type Piece } from "./output.ts";
 import { pairs, table, type Column } from "./table.ts";
@@ -37,7 +38,7 @@ export function showJob(out: Output, job: Job, audit: readonly AuditEntry[]): vo
   if (Object.keys(job.meta).length > 0) section(out, "Meta", job.meta);
   if (job.log.length > 0) {
     out.line(say``);
-    table(out, attemptColumns, job.log);
+    table(out, attemptColumns(attemptNumbers(job, replaysIn(audit))), job.log);
   }
   if (audit.length > 0) {
     out.line(say``);
@@ -47,7 +48,8 @@ export function showJob(out: Output, job: Job, audit: readonly AuditEntry[]): vo
   if (failed?.error?.stack !== undefined) showStack(out, failed.error.stack);
 }
 
-const attemptColumns: readonly Column<Attempt>[] = [
+const attemptColumns = (numbers: Readonly<Record<number, number>>): readonly Column<Attempt>[] => [
+  { title: "ATTEMPT", cell: (attempt) => numbers[attempt.epoch] ?? "", align: "right" },
   { title: "EPOCH", cell: (attempt) => attempt.epoch, align: "right" },
   { title: "OUTCOME", cell: outcomeText },
   { title: "STARTED", cell: (attempt) => age(attempt.startedAt) },

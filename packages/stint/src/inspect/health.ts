@@ -72,8 +72,9 @@ function toQueueHealth(input: {
   const seconds = 60 + (at.getTime() % 10_000) / 1_000;
   const rates = toRates(sumSeries(steps.filter(({ step }) => step === 10)), seconds);
   const attempts = attemptsOf(lastMinutes);
-  const serving = workers.filter(({ pools, draining }) => Object.hasOwn(pools, queue) && !draining);
-  const total = serving.reduce((sum, { pools }) => sum + (pools[queue] ?? 0), 0);
+  const held = workers.filter(({ pools }) => Object.hasOwn(pools, queue));
+  const serving = held.filter(({ draining }) => !draining);
+  const total = slotsOf(serving, queue);
   const oldestReadyMs = ages?.oldestReadyMs == null ? null : Math.max(0, ages.oldestReadyMs);
   return {
     queue,
@@ -98,8 +99,11 @@ function toQueueHealth(input: {
     oldestDeadMs: ages?.oldestDeadMs ?? null,
     wait: percentiles(lastMinutes.wait),
     run: percentiles(lastMinutes.run),
-    // Claimed ahead, a job runs but has no slot yet.
-    slots: { busy: total > 0 ? Math.min(depth.running, total) : depth.running, total },
+    slots: {
+      busy: total > 0 ? Math.min(depth.running, total) : depth.running,
+      total,
+      ahead: held.length === 0 ? 0 : Math.max(0, depth.running - slotsOf(held, queue)),
+    },
     workers: serving.length,
     recent: byMinute(at, minutes),
   };
@@ -115,6 +119,10 @@ function steadyFlow(at: Date, minutes: readonly QueueStep[]): Flow {
   const seconds = Math.max(1, (at.getTime() - from) / 1_000);
   const sums = sumSeries(own);
   return { arrived: sums.arrived / seconds, ended: endedOf(sums) / seconds, seconds };
+}
+
+function slotsOf(workers: Crew["workers"], queue: string): number {
+  return workers.reduce((sum, { pools }) => sum + (pools[queue] ?? 0), 0);
 }
 
 function soonest(times: readonly (number | null)[]): number | null {

@@ -1,10 +1,11 @@
 import { ask } from "../client/ask.ts";
 import { requireId } from "../client/ids.ts";
 import type { Db } from "../db/db.ts";
+import { attemptNumbers } from "../model/attempt-number.ts";
 import { checkName } from "../model/names.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import { isTerminal } from "../model/state.ts";
-import { auditOf, type AuditEntry } from "../sql/audit.ts";
+import { auditOf, replaysIn, type AuditEntry } from "../sql/audit.ts";
 import { deadGroups } from "../sql/dead-groups.ts";
 import { closeJob, surroundings, type CloseJob, type Surroundings } from "../sql/explain-job.ts";
 import { earlier, filterKeys, toBefore, toSearch } from "./filter.ts";
@@ -73,6 +74,7 @@ export function inspectJobs(db: Db, signals: Pick<SignalsInspector, "kinds">): J
       return {
         job: seen.job,
         leaseId: seen.leaseId,
+        attemptOfEpoch: attemptNumbers(seen.job, replaysIn(audit)),
         timeline: timeline(seen, audit),
         audit,
         why: await explainFrom(seen, audit, run),

@@ -72,7 +72,11 @@ export type QueueHealth = {
   readonly oldestDeadMs: number | null;
   readonly wait: Percentiles;
   readonly run: Percentiles;
-  readonly slots: { readonly busy: number; readonly total: number };
+  /**
+   * `total`: of the workers that serve it and do not drain. `busy`: how many of these run a job. `ahead`: jobs that were claimed and
+   * wait for a slot; they count as running, but run nowhere yet.
+   */
+  readonly slots: { readonly busy: number; readonly total: number; readonly ahead: number };
   /** Workers that serve it now. */
   readonly workers: number;
   /** For the sparkline: the last 30 minutes by minute, oldest first. */
@@ -202,6 +206,8 @@ export type TimelineStep = {
 export type JobDetail = {
   readonly job: Job;
   readonly leaseId: string | null;
+  /** Which attempt each entry of `job.log` was, by its epoch: the number that its handler saw. */
+  readonly attemptOfEpoch: Readonly<Record<number, number>>;
   readonly timeline: readonly TimelineStep[];
   readonly audit: readonly AuditEntry[];
   readonly why: Explanation;

@@ -27,3 +27,8 @@ function toEntry(row: Row): AuditEntry {
     reason: row["reason"] as string | null,
   };
 }
+
+/** When a job was replayed, oldest first. */
+export function replaysIn(audit: readonly AuditEntry[]): Date[] {
+  return audit.filter(({ action }) => action === "replay").map(({ at }) => at);
+}

@@ -23,7 +23,7 @@ function queue(name: string, more: Partial<QueueHealth> = {}): QueueHealth {
     oldestDeadMs: null,
     wait: none,
     run: none,
-    slots: { busy: 0, total: 4 },
+    slots: { busy: 0, total: 4, ahead: 0 },
     workers: 1,
     recent: [],
     ...more,
@@ -46,7 +46,7 @@ const mail = queue("mail", {
   rates: { ...rates, arrived: 12.34, ended: 0.4 },
   drainMs: 280_000,
   retryShare: 0.25,
-  slots: { busy: 8, total: 8 },
+  slots: { busy: 8, total: 8, ahead: 0 },
   recent: [0, 1, 4, 8].map((ended) => ({ at, arrived: 0, ended, ready: 0 })),
 });
 
@@ -133,6 +133,15 @@ test("without a terminal the queues are printed whole", () => {
 
   expect(lines).toHaveLength(5);
   expect(lines[0]).toBe("1 worker, 8/12 slots busy, 0 ready, 0 running");
+});
+
+test("jobs claimed ahead of a slot stand beside the slots: never 14 of 10", () => {
+  const busy = queue("mail", {
+    depth: { ...depth, running: 14 },
+    slots: { busy: 10, total: 10, ahead: 4 },
+  });
+
+  expect(shown(snapshot([busy])).lines[3]).toMatch(/^> {2}mail +- +- +0 +10 +0 +10\/10 \+4 /);
 });
 
 test("the minute that has begun is not drawn: it would look like a fall", () => {

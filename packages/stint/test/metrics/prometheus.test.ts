@@ -224,7 +224,12 @@ test("the database's metrics are those of its health and depth", async () => {
     await renderMetrics(
       inspector({
         queues: [
-          queue("ocr", { oldestReadyMs: 1_500, workers: 2, slots: { busy: 3, total: 4 }, retryShare: 0.25 }),
+          queue("ocr", {
+            oldestReadyMs: 1_500,
+            workers: 2,
+            slots: { busy: 3, total: 4, ahead: 0 },
+            retryShare: 0.25,
+          }),
           queue("idle", {}),
         ],
       }),
@@ -266,7 +271,7 @@ function queue(name: string, given: Partial<QueueHealth>): QueueHealth {
     oldestDeadMs: null,
     wait: unknown,
     run: unknown,
-    slots: { busy: 0, total: 0 },
+    slots: { busy: 0, total: 0, ahead: 0 },
     workers: 0,
     recent: [],
     ...given,

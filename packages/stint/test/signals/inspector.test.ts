@@ -155,6 +155,31 @@ test("health: a kind nobody serves makes its queue late, however well the others
   expect(notes!.breachInMs).toBeLessThanOrEqual(240_000);
 });
 
+test("health: jobs claimed ahead are beside the slots, not in them", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const held = gate();
+  const { all } = await startWorker(stint, {
+    pools: { notes: 2 },
+    handlers: [handle(mail, () => held.opened)],
+  });
+  await stint.enqueue(mail, {});
+  await stint.enqueue(mail, {});
+  await until(() => all("began").length === 2, { message: "both slots run" });
+  // As if two more had been claimed ahead.
+  await stint.enqueue(mail, {}, { delay: "1h" });
+  await stint.enqueue(mail, {}, { delay: "1h" });
+  await fresh.sql(
+    `update stint.job j set state = 'running', lease_id = r.lease_id, lease_until = r.lease_until, worker = r.worker, claimed_at = now()
+     from (select * from stint.job where state = 'running' limit 1) r where j.state = 'scheduled'`,
+  );
+  await fresh.sql(`select stint.recount()`);
+
+  const [notes] = (await inspect(stint).health()).queues;
+  expect(notes).toMatchObject({ depth: { running: 4 }, slots: { busy: 2, total: 2, ahead: 2 } });
+  held.open();
+});
+
 test("health: a queue has its own target if it was given one", async () => {
   const { fresh, stint } = await someLife();
   await fresh.sql(`update stint.job set run_at = now() - interval '4 min' where queue = 'slow'`);

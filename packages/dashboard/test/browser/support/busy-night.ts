@@ -65,7 +65,7 @@ function queueOf(sketch: Sketch, seed: number): QueueHealth {
       retried: ended * 0.03,
       dead: 0,
     },
-    slots: { busy: slots[0], total: slots[1] },
+    slots: { busy: slots[0], total: slots[1], ahead: 0 },
     recent: Array.from({ length: 30 }, (_, index) => ({
       at: new Date(now - (30 - index) * minute),
       arrived: Math.round(arrived * 60 * (0.6 + 0.8 * wobble(seed + index))),

@@ -8,6 +8,7 @@ import { Sparkline } from "../../components/sparkline.tsx";
 import { StandingMark } from "../../components/standing-mark.tsx";
 import { duration, number, rate, roundDuration, share, short } from "../../format.ts";
 import { finishedMinutes } from "../../finished.ts";
+import { running } from "../../running.ts";
 import { standingOf, standingWords } from "../../standing.ts";
 
 type Queue = Wire<QueueHealth>;
@@ -41,7 +42,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
     cell: ({ depth, slots, workers }) => (
       <div className="health-slots">
         <span>
-          {number(depth.running)}
+          {number(running(depth, slots).now)}
           {slots.total > 0 && <span className="muted"> / {number(slots.total)}</span>}
         </span>
         {workers === 0 ? (
@@ -52,6 +53,9 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
             limit={slots.total}
             label={`${number(slots.busy)} of ${number(slots.total)} slots busy`}
           />
+        )}
+        {running(depth, slots).beside !== "" && (
+          <span className="second">{running(depth, slots).beside}</span>
         )}
       </div>
     ),

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import { exact, useNow } from "../../components/age.tsx";
-import { duration } from "../../format.ts";
+import { duration, plural } from "../../format.ts";
 import type { JobAnswer } from "../../api.ts";
 import { axisOf, lanesOf, ticksOf, type Lane } from "./lanes.ts";
 import { OutcomeShape, toneOf } from "./outcome-mark.tsx";
@@ -129,7 +129,7 @@ function LaneShape({
     <g>
       <title>{laneInWords(lane, now)}</title>
       <text className="chart-number" x={0} y={y + 4}>
-        {lane.epoch ?? ""}
+        {lane.attempt ?? ""}
       </text>
       <line className="chart-wait" x1={place(lane.waitFrom)} x2={runs} y1={y} y2={y} />
       {start === null ? null : (
@@ -153,11 +153,15 @@ function LaneShape({
 
 function laneInWords(lane: Lane, now: number): string {
   const end = lane.end ?? now;
-  const missing = lane.missing > 0 ? `${lane.missing} attempts before it are no longer kept. ` : "";
+  const missing =
+    lane.missing > 0
+      ? `${plural(lane.missing, "claim")} before it not shown: handed back before the start, or no longer kept. `
+      : "";
   if (lane.start === null) return `${missing}waits since ${duration(end - lane.waitFrom)}`;
   const on = lane.worker === null ? "" : ` on ${lane.worker}`;
+  const counted = lane.attempt === null ? "" : `, attempt ${lane.attempt} of the job`;
   const waited = duration(lane.start - lane.waitFrom);
-  return `${missing}attempt of epoch ${lane.epoch}: waited ${waited}, ran ${duration(end - lane.start)}${on}, ${lane.outcome}`;
+  return `${missing}attempt of epoch ${lane.epoch}${counted}: waited ${waited}, ran ${duration(end - lane.start)}${on}, ${lane.outcome}`;
 }
 
 function inWords(lanes: readonly Lane[], now: number): string {

@@ -4,6 +4,8 @@ import type { JobAnswer } from "../../api.ts";
 /** One attempt on the time axis, in milliseconds since the epoch: the wait before it, and its run. */
 export type Lane = {
   readonly epoch: number | null;
+  /** Its number, as the handler sees it. Null: it has not begun. */
+  readonly attempt: number | null;
   readonly waitFrom: number;
   /** Null: it has not begun. */
   readonly start: number | null;
@@ -11,12 +13,16 @@ export type Lane = {
   readonly end: number | null;
   readonly outcome: AttemptOutcome | "running" | "waiting";
   readonly worker: string | null;
-  /** So many attempts before it are no longer kept. */
+  /** So many claims before it have no lane: handed back before they began, or no longer kept. */
   readonly missing: number;
 };
 
 /** A job's life as lanes, oldest first: every attempt that ended, and what it does now. */
-export function lanesOf({ job, audit }: Pick<JobAnswer, "job" | "audit">): Lane[] {
+export function lanesOf({
+  job,
+  audit,
+  attemptOfEpoch = {},
+}: Pick<JobAnswer, "job" | "audit" | "attemptOfEpoch">): Lane[] {
   const replays = audit.filter(({ action }) => action === "replay").map(({ at }) => Date.parse(at));
   const lanes: Lane[] = [];
   let waitFrom = Date.parse(job.createdAt);
@@ -27,6 +33,7 @@ export function lanesOf({ job, audit }: Pick<JobAnswer, "job" | "audit">): Lane[
     const start = attempt.startedAt === null ? end : Date.parse(attempt.startedAt);
     lanes.push({
       epoch: attempt.epoch,
+      attempt: attemptOfEpoch[attempt.epoch] ?? null,
       waitFrom: Math.min(lastBefore(replays, start, waitFrom), start),
       start,
       end,
@@ -42,10 +49,26 @@ export function lanesOf({ job, audit }: Pick<JobAnswer, "job" | "audit">): Lane[
   if (job.state === "running") {
     const start = job.claimedAt === null ? waitFrom : Date.parse(job.claimedAt);
     const since = Math.min(lastBefore(replays, start, waitFrom), start);
-    lanes.push({ ...now, epoch: job.epoch, waitFrom: since, start, outcome: "running", worker: job.worker });
+    lanes.push({
+      ...now,
+      epoch: job.epoch,
+      attempt: job.attempts,
+      waitFrom: since,
+      start,
+      outcome: "running",
+      worker: job.worker,
+    });
   } else if (job.finishedAt === null) {
     const since = lastBefore(replays, Infinity, waitFrom);
-    lanes.push({ ...now, epoch: null, waitFrom: since, start: null, outcome: "waiting", worker: null });
+    lanes.push({
+      ...now,
+      epoch: null,
+      attempt: null,
+      waitFrom: since,
+      start: null,
+      outcome: "waiting",
+      worker: null,
+    });
   }
   return lanes;
 }

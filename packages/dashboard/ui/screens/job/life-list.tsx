@@ -7,12 +7,16 @@ import { FailureView } from "./failure-view.tsx";
 /** A job's life step by step, newest first, with what each attempt failed with. */
 export function LifeList({ answer }: { answer: JobAnswer }) {
   const failures = new Map(answer.job.log.map(({ epoch, error }) => [epoch, error]));
+  const { job, attemptOfEpoch = {} } = answer;
+  const numbers: Readonly<Record<number, number>> =
+    job.state === "running" ? { ...attemptOfEpoch, [job.epoch]: job.attempts } : attemptOfEpoch;
   const steps = answer.timeline.toReversed();
   return (
     <ol className="life" reversed>
       {steps.map((step, index) => {
         const failure =
           step.what === "attempt-ended" && step.epoch !== null ? failures.get(step.epoch) : undefined;
+        const attempt = step.epoch === null ? undefined : numbers[step.epoch];
         return (
           // Two steps may be alike in everything else
           <li key={`${step.at} ${step.what} ${steps.length - index}`} data-what={step.what}>
@@ -24,6 +28,7 @@ export function LifeList({ answer }: { answer: JobAnswer }) {
                 <PlainText className="life-title">{step.title}</PlainText>
                 <span className="life-facts">
                   {step.durationMs === null ? null : <span>{duration(step.durationMs)}</span>}
+                  {attempt === undefined ? null : <span>attempt {attempt}</span>}
                   {step.epoch === null ? null : <span>epoch {step.epoch}</span>}
                   {step.worker === null || step.title.includes(step.worker) ? null : (
                     <PlainText>{step.worker}</PlainText>

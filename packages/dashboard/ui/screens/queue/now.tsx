@@ -2,6 +2,7 @@ import type { QueueHealth } from "stint";
 import type { Wire } from "../../api.ts";
 import { GoTo, type To } from "../../components/link.tsx";
 import { duration, number, plural, rate, roundDuration, share } from "../../format.ts";
+import { running } from "../../running.ts";
 
 type Figure = { readonly title: string; readonly value: string; readonly says: string; readonly to?: To };
 
@@ -44,8 +45,13 @@ function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHeal
     },
     {
       title: "Running",
-      value: number(depth.running),
-      says: workers === 0 ? "no worker" : `${plural(slots.total, "slot")} on ${plural(workers, "worker")}`,
+      value: number(running(depth, slots).now),
+      says: [
+        workers === 0 ? "no worker" : `${plural(slots.total, "slot")} on ${plural(workers, "worker")}`,
+        running(depth, slots).beside,
+      ]
+        .filter((text) => text !== "")
+        .join(", "),
       to: jobs("running"),
     },
     { title: "Out", value: rate(rates.ended), says: `in ${rate(rates.arrived)}` },

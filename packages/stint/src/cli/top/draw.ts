@@ -185,9 +185,9 @@ function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Colu
     { title: "BREACH IN", cell: (row) => breach(row.breachInMs), align: "right", most: 9 },
     { title: "OLDEST", cell: oldest, align: "right", most: 20 },
     { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right", most: 9 },
-    { title: "RUNNING", cell: ({ depth }) => count(depth.running, "yellow"), align: "right", most: 9 },
+    { title: "RUNNING", cell: runningText, align: "right", most: 9 },
     { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right", most: 9 },
-    { title: "SLOTS", cell: ({ slots }) => `${slots.busy}/${slots.total}`, align: "right", most: 9 },
+    { title: "SLOTS", cell: slotsText, align: "right", most: 12 },
     { title: "IN/S", cell: ({ rates }) => rate(rates.arrived), align: "right", most: 9 },
     { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right", most: 9 },
     {
@@ -209,6 +209,16 @@ function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Colu
     { title: "RETRYING", cell: ({ depth }) => count(depth.retrying, "magenta"), align: "right", most: 9 },
     { title: "SCHEDULED", cell: ({ depth }) => count(depth.scheduled, "cyan"), align: "right", most: 9 },
   ];
+}
+
+/** Jobs in a slot. Those claimed ahead of one, or on a worker that drains, stand beside the slots. */
+function runningText({ depth, slots }: QueueHealth): Piece {
+  return count(slots.total > 0 ? slots.busy : depth.running, "yellow");
+}
+
+function slotsText({ depth, slots: { busy, total } }: QueueHealth): string {
+  const beside = total > 0 ? depth.running - busy : 0;
+  return `${busy}/${total}${beside > 0 ? ` +${beside}` : ""}`;
 }
 
 function oldest({ oldestReadyMs, targetMs }: QueueHealth): Painted {

@@ -1,0 +1,19 @@
+import type { QueueHealth } from "stint";
+import { number } from "./format.ts";
+
+type Slots = Pick<QueueHealth["slots"], "busy" | "total"> & { readonly ahead?: number };
+
+/**
+ * Jobs in a slot, and in words those that are beside the slots: claimed ahead and waiting for one, or on a worker that drains. Counted
+ * as running alike, they would read as 14 of 10 slots.
+ */
+export function running(depth: { readonly running: number }, slots: Slots): { now: number; beside: string } {
+  if (slots.total === 0) return { now: depth.running, beside: "" };
+  const ahead = slots.ahead ?? Math.max(0, depth.running - slots.busy);
+  const draining = Math.max(0, depth.running - slots.busy - ahead);
+  const words = [
+    ahead > 0 ? `${number(ahead)} waiting for a slot` : "",
+    draining > 0 ? `${number(draining)} on draining workers` : "",
+  ];
+  return { now: slots.busy, beside: words.filter((text) => text !== "").join(", ") };
+}
