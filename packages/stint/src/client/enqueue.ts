@@ -61,7 +61,11 @@ export class Enqueuer {
     this.#out.add(sending);
     try {
       const answers = await sending;
-      this.#options.onEnqueued(rows, answers, wakes);
+      try {
+        this.#options.onEnqueued(rows, answers, wakes);
+      } catch {
+        // A wake is a hint. The jobs are committed, and failing to say so must not look as if they were not.
+      }
       return answers;
     } finally {
       this.#out.delete(sending);

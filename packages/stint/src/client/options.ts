@@ -13,6 +13,7 @@ import {
   requireOneOf,
 } from "../model/options.ts";
 import { jsonLogger, type Logger } from "../runtime/logger.ts";
+import { safeLogger } from "../runtime/safe-logger.ts";
 import { requireDefinition } from "./kinds.ts";
 import { safeTelemetry } from "./safe-telemetry.ts";
 
@@ -70,7 +71,7 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
     throw new InvalidOptionError("createStint", `takes options: pass { database: ${describe(input)} }`);
   refuseUnknownKeys("createStint", input, stintOptionKeys);
   const connection = requireConnection("createStint.database", input.database ?? process.env["DATABASE_URL"]);
-  const logger = requireLogger(input.logger ?? jsonLogger());
+  const logger = input.logger === undefined ? jsonLogger() : safeLogger(requireLogger(input.logger));
   return Object.freeze({
     connection,
     schema: checkSchemaName(input.schema ?? "stint", "createStint.schema"),

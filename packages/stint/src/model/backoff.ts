@@ -112,7 +112,8 @@ export function nextDelayMs(
     return backoff.stepsMs[Math.min(failures, backoff.stepsMs.length) - 1] ?? 0;
   }
   try {
-    return toMs(backoff.delay(failures, error), "backoff");
+    // A copy: what the function does to it must not be what is recorded.
+    return toMs(backoff.delay(failures, structuredClone(error)), "backoff");
   } catch {
     return exponentialMs(defaultBackoff, failures, random);
   }

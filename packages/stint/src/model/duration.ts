@@ -13,7 +13,7 @@ const units = [
 ] as const;
 
 /** A hundred years. Beyond it a date made from the duration may no longer be a date. */
-const longestMs = 36_500 * 86_400_000;
+export const longestMs = 36_500 * 86_400_000;
 
 /** Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips. */
 const pattern = new RegExp(

@@ -1,5 +1,6 @@
 import { clip } from "../runtime/text.ts";
 import { className, describe } from "./describe.ts";
+import { isArray, read } from "./safe-read.ts";
 
 /** How an attempt failed, in a form that can always be stored as `jsonb`. */
 export type Failure = {
@@ -126,23 +127,4 @@ function directCauses(thrown: unknown): unknown[] {
   const count = typeof length === "number" ? Math.min(length, limits.causes + 1) : 0;
   for (let index = 0; index < count; index++) causes.push(read(errors, index));
   return causes;
-}
-
-/** Read a property of anything. A getter or a Proxy that throws counts as a property that is not there. */
-function read(target: unknown, key: string | number): unknown {
-  if (typeof target !== "object" || target === null) return undefined;
-  try {
-    return (target as Record<string | number, unknown>)[key];
-  } catch {
-    return undefined;
-  }
-}
-
-/** Asking a revoked Proxy whether it is an array throws. */
-function isArray(value: unknown): boolean {
-  try {
-    return Array.isArray(value);
-  } catch {
-    return false;
-  }
 }

@@ -2,6 +2,7 @@ import { types } from "node:util";
 import { InvalidPayloadError } from "../errors.ts";
 import { isWellFormed } from "../runtime/text.ts";
 import { className } from "./describe.ts";
+import { isA } from "./safe-read.ts";
 
 export type EncodeOptions = {
   kind: string;
@@ -95,7 +96,7 @@ class Encoder {
       return Array.isArray(value) ? this.#writeArray(value) : this.#writeObject(value);
     } catch (error) {
       // A getter or a Proxy of the user threw; the path still points at what was being read.
-      if (error instanceof InvalidPayloadError) throw error;
+      if (isA(error, InvalidPayloadError)) throw error;
       throw this.#refuse("cannot be read: reading it throws", { cause: error });
     } finally {
       this.#path.length = depth;

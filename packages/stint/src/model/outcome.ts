@@ -2,6 +2,7 @@ import { InvalidOptionError } from "../errors.ts";
 import { clip } from "../runtime/text.ts";
 import { describe } from "./describe.ts";
 import { toMs, type Duration } from "./duration.ts";
+import { read } from "./safe-read.ts";
 
 // A registered symbol: no JSON can carry it, yet handlers bundled with their own copy of Stint share it.
 const brand: unique symbol = Symbol.for("stint.outcome");
@@ -51,4 +52,17 @@ export function isOutcome(value: unknown): value is Outcome {
   } catch {
     return false;
   }
+}
+
+/**
+ * The outcome a handler returned, made anew. Any code can put the brand on an object of its own, and what that holds
+ * would otherwise reach the database unchecked.
+ *
+ * @throws {InvalidOptionError} It was not made by `snooze` or `cancel`.
+ */
+export function toOutcome(value: Outcome): Outcome {
+  const type = read(value, "type");
+  if (type === "snooze") return snooze(read(value, "delayMs") as Duration);
+  if (type === "cancel") return cancel(read(value, "reason") as string | undefined);
+  throw new InvalidOptionError("outcome", `must be made by snooze(…) or cancel(…), got ${describe(value)}`);
 }

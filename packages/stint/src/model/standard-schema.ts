@@ -2,6 +2,7 @@ import { InvalidPayloadError } from "../errors.ts";
 import { clip } from "../runtime/text.ts";
 import { describe } from "./describe.ts";
 import { formatStep } from "./json.ts";
+import { isA, read } from "./safe-read.ts";
 
 /**
  * A schema of any library that follows Standard Schema (version 1): Zod, Valibot, ArkType and others.
@@ -45,19 +46,19 @@ export function validate<Out>(
   value: unknown,
   subject: Subject,
 ): Promise<Out> | Out {
-  let result: SchemaResult<Out> | Promise<SchemaResult<Out>>;
   try {
-    result = schema["~standard"].validate(value);
+    const result = schema["~standard"].validate(value);
+    if (!isThenable(result)) return unwrap(result, subject);
+    // Not its own `then`: that may throw, or return anything.
+    return Promise.resolve(result).then(
+      (settled) => unwrap(settled, subject),
+      (error: unknown) => {
+        throw schemaThrew(subject, error);
+      },
+    );
   } catch (error) {
-    throw schemaThrew(subject, error);
+    throw isA(error, InvalidPayloadError) ? error : schemaThrew(subject, error);
   }
-  if (!isThenable(result)) return unwrap(result, subject);
-  return result.then(
-    (settled) => unwrap(settled, subject),
-    (error: unknown) => {
-      throw schemaThrew(subject, error);
-    },
-  );
 }
 
 /** Not `instanceof Promise`: a schema library may bring a promise of its own, or of another realm. */
@@ -94,7 +95,8 @@ function pathOf(issue: SchemaIssue, { root }: Subject): string {
 }
 
 function schemaThrew({ kind, root }: Subject, error: unknown): InvalidPayloadError {
-  const reason = error instanceof Error ? clip(error.message, 500) : describe(error);
+  const message = read(error, "message");
+  const reason = typeof message === "string" ? clip(message, 500) : describe(error);
   return new InvalidPayloadError(kind, root, `could not be checked: its schema threw: ${reason}`, {
     cause: error,
   });

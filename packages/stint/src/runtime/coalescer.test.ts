@@ -182,3 +182,27 @@ test("items go out together only as far as their weight allows, and a heavier on
 
   expect(sends).toEqual([[4, 6], [1], [50], [3, 3]]);
 });
+
+test("a callback that throws costs no other item its answer", async () => {
+  const told: string[] = [];
+  const errors: unknown[] = [];
+  const coalescer = new Coalescer<number, string>({
+    send: async (items) => await Promise.resolve(items.map((item) => `answer ${item}`)),
+    maxBatch: 10,
+    onCallbackError: (error) => errors.push(error),
+  });
+  for (const item of [1, 2, 3]) {
+    coalescer.add(
+      item,
+      (answer) => {
+        if (item === 2) throw new Error("a listener's");
+        told.push(answer);
+      },
+      (_, failed) => told.push(`failed ${failed}`),
+    );
+  }
+  await coalescer.idle();
+
+  expect(told).toEqual(["answer 1", "answer 3"]);
+  expect(errors).toEqual([new Error("a listener's")]);
+});

@@ -9,6 +9,8 @@ export type CoalescerOptions<Item, Result> = {
   inFlight?: number;
   /** How long to gather after a send of so many items that took so long, in milliseconds. Not at all when left out. */
   rest?: (tookMs: number, size: number) => number;
+  /** A callback of `add` threw. Only its own item is concerned. */
+  onCallbackError?: (error: unknown) => void;
 };
 
 type Waiting<Item, Result> = {
@@ -32,6 +34,7 @@ export class Coalescer<Item, Result> {
   readonly #maxWeight: number;
   readonly #maxOut: number;
   readonly #rest: (tookMs: number, size: number) => number;
+  readonly #onCallbackError: (error: unknown) => void;
   #resting: NodeJS.Timeout | undefined;
   #queue: Waiting<Item, Result>[] = [];
   #out = 0;
@@ -45,6 +48,7 @@ export class Coalescer<Item, Result> {
     this.#maxWeight = options.maxWeight ?? Number.POSITIVE_INFINITY;
     this.#maxOut = options.inFlight ?? 1;
     this.#rest = options.rest ?? (() => 0);
+    this.#onCallbackError = options.onCallbackError ?? (() => undefined);
   }
 
   /** Resolves with the answer for this item. */
@@ -52,7 +56,7 @@ export class Coalescer<Item, Result> {
     return new Promise((resolve, reject) => this.add(item, resolve, reject));
   }
 
-  /** The same, for those who have many and can do without a promise for each. The callbacks are given the item, and must not throw. */
+  /** The same, for those who have many and can do without a promise for each. The callbacks are given the item. */
   add(
     item: Item,
     resolve: (result: Result, item: Item) => void,
@@ -114,21 +118,42 @@ export class Coalescer<Item, Result> {
     this.#out++;
     const sentAt = performance.now();
     try {
-      const answers = await this.#send(batch.map(({ item }) => item));
-      if (answers.length !== batch.length) {
-        throw new Error(`A batch of ${batch.length} items got ${answers.length} answers`);
-      }
+      const answers = await this.#answersOf(batch);
       for (const [index, { item, resolve, reject }] of batch.entries()) {
         const answer = answers[index];
-        if (answer instanceof Error) reject(answer, item);
-        else resolve(answer as Result, item);
+        // One callback that throws must not keep the others from their answers, nor make failures of them.
+        try {
+          if (answer instanceof Failed) reject(answer.error, item);
+          else if (answer instanceof Error) reject(answer, item);
+          else resolve(answer as Result, item);
+        } catch (error) {
+          this.#onCallbackError(error);
+        }
       }
-    } catch (error) {
-      for (const { item, reject } of batch) reject(error, item);
     } finally {
       this.#out--;
       this.#startRest(this.#rest(performance.now() - sentAt, batch.length));
       if (this.#resting === undefined || this.#queue.length >= this.#maxBatch) this.#flush();
     }
+  }
+
+  async #answersOf(batch: readonly Waiting<Item, Result>[]): Promise<(Result | Error | Failed)[]> {
+    try {
+      const answers = await this.#send(batch.map(({ item }) => item));
+      if (answers.length === batch.length) return answers;
+      throw new Error(`A batch of ${batch.length} items got ${answers.length} answers`);
+    } catch (error) {
+      const failed = new Failed(error);
+      return batch.map(() => failed);
+    }
+  }
+}
+
+/** What the whole send failed with, which need not be an Error. */
+class Failed {
+  readonly error: unknown;
+
+  constructor(error: unknown) {
+    this.error = error;
   }
 }

@@ -62,7 +62,7 @@ export function toJob(row: Row): Job {
     epoch: Number(row["epoch"]),
     leaseUntil: row["lease_until"] as Date | null,
     cancelRequested: row["cancel_requested"] as boolean,
-    meta: (row["meta"] as Record<string, unknown> | null) ?? {},
+    meta: toMeta(row["meta"]),
     payload: row["payload"],
     result: row["result"] ?? null,
     log: toLog(row),
@@ -139,10 +139,16 @@ export function toClaimedJob(
     key: row["key"] as string | null,
     tenant: row["tenant"] as string | null,
     tags: (row["tags"] as string[] | null) ?? none,
-    meta: meta === null ? nothing : (JSON.parse(meta as string) as Record<string, unknown>),
+    meta: meta === null ? nothing : toMeta(JSON.parse(meta as string)),
     payload: JSON.parse(payload) as unknown,
     weight: payload.length,
   };
+}
+
+/** Whatever is in the column: reading a job must not depend on who wrote it. */
+function toMeta(value: unknown): Readonly<Record<string, unknown>> {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject ? (value as Record<string, unknown>) : nothing;
 }
 
 const none: readonly string[] = Object.freeze([]);

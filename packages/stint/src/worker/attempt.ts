@@ -7,6 +7,7 @@ import { isThenable, validate } from "../model/standard-schema.ts";
 import { traceIdOf, type AttemptTrace } from "../model/telemetry.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { longestTimerMs } from "../runtime/sleep.ts";
+import { callHandler } from "./call-handler.ts";
 import { completeInTransaction } from "./complete.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext, Middleware } from "./handler.ts";
@@ -57,6 +58,8 @@ export class Attempt implements AttemptOfContext {
   over = false;
   /** Where its record stands: its outcome is on its way, is on record, or is no longer this attempt's business. */
   record: "open" | "under way" | "closed" | "handed back" = "open";
+  /** What its handler threw, as it was thrown. */
+  thrown: { readonly value: unknown } | undefined;
   #verdict: Verdict | undefined;
   #trace: AttemptTrace | undefined;
 
@@ -129,8 +132,7 @@ export class Attempt implements AttemptOfContext {
 
   /** Told to stop before it began. */
   release(): void {
-    this.#decide(released(this.job));
-    this.#end();
+    this.#end(() => this.#decide(released(this.job)));
   }
 
   /** Taken out of its handler's hands: the worker stops. */
@@ -139,29 +141,36 @@ export class Attempt implements AttemptOfContext {
     this.#trace?.ended({ outcome: "released", state: "ready" });
   }
 
-  /** Run the handler to its end, or to the end of our patience with it. */
+  /** Run the handler to its end, or to the end of our patience with it. Never throws. */
   run(): void {
     this.began = true;
-    const trace = (this.#trace = this.#home.trace?.(this.job));
-    this.#home.onBegan(this);
-    const working = trace === undefined ? this.#work() : trace.run(() => this.#work());
-    working.then(
-      (verdict) => {
-        this.#decide(verdict);
-        this.#end();
-      },
-      (thrown: unknown) => {
-        this.#threw(thrown);
-        this.#end();
-      },
-    );
-    this.#home.watch(this);
+    try {
+      const trace = (this.#trace = this.#home.trace?.(this.job));
+      this.#home.onBegan(this);
+      const working = trace === undefined ? this.#work() : trace.run(() => this.#work());
+      working.then(
+        (verdict) => this.#end(() => this.#decide(verdict)),
+        (thrown: unknown) => this.#end(() => this.#threw(thrown)),
+      );
+      this.#home.watch(this);
+    } catch (error) {
+      this.#end(() => this.#threw(error));
+    }
   }
 
-  #end(): void {
-    this.over = true;
-    clearTimeout(this.#timer);
-    this.#home.onOver(this);
+  /** The last line of defence: whatever goes wrong while it is decided, it is decided, and its slot is free. */
+  #end(decide: () => void): void {
+    if (this.over) return;
+    try {
+      decide();
+    } catch (error) {
+      this.logger.error({ err: error }, "an attempt could not be decided; it counts as failed");
+      this.#threw(error);
+    } finally {
+      this.over = true;
+      clearTimeout(this.#timer);
+      this.#home.onOver(this);
+    }
   }
 
   #decide(verdict: Verdict | undefined): void {
@@ -179,6 +188,7 @@ export class Attempt implements AttemptOfContext {
 
   #threw(thrown: unknown): void {
     if (this.#decided) return;
+    this.thrown = { value: thrown };
     if (!this.#completed)
       return this.#decide(threw(this.job, thrown, this.#reason, this.#home.policyOf(this.job)));
     this.logger.warn(
@@ -223,13 +233,7 @@ export class Attempt implements AttemptOfContext {
     const { middlewares, enter } = this.#home;
     const serial = this.#entry.held.serial(this.#entry.index);
     const handler = (): unknown => this.#handler.run(context as never);
-    if (middlewares.length === 0) return enter(serial, handler);
-    const next = async (index: number): Promise<unknown> => {
-      const middleware = middlewares[index];
-      if (middleware === undefined) return await enter(serial, handler);
-      return await enter(serial, () => middleware(context, () => next(index + 1)));
-    };
-    return next(0);
+    return callHandler(handler, middlewares, context, (call) => enter(serial, call));
   }
 
   /** What `complete` of the handler's context does. */

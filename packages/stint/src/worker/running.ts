@@ -269,9 +269,10 @@ export class Running {
     const { events, metering, onPutBack } = this.#options;
     const { verdict, job } = attempt;
     if (settled === "lost") {
-      metering.leaseLost(job);
-      events.emit("leaseLost", { ...attempt.described, epoch: job.fence.epoch });
-      return this.#close(attempt);
+      return this.#closeAfter(attempt, () => {
+        metering.leaseLost(job);
+        events.emit("leaseLost", { ...attempt.described, epoch: job.fence.epoch });
+      });
     }
     const state = settled === "cancelled" ? "cancelled" : verdict.state;
     this.#recorded(attempt, verdict.ending?.outcome ?? "succeeded", state, verdict.ending?.error);
@@ -287,21 +288,31 @@ export class Running {
   };
 
   #recorded(attempt: Attempt, outcome: AttemptOutcome, state: string, error?: Failure): void {
-    const { events, metering } = this.#options;
-    metering.recorded(attempt.job, outcome, state);
     if (outcome === "released") this.released += 1;
     else this.ended += 1;
-    const ms = performance.now() - attempt.startedAt;
-    const { fence, kind, key, attempt: number } = attempt.job;
-    const id = fence.job;
-    const { traceId } = attempt;
-    // Thousands a second pass here, nearly all without an error: an object spread into another would be the dearest part.
-    const event =
-      traceId === undefined
-        ? { id, kind, key, attempt: number, outcome, state, ms }
-        : { id, kind, key, attempt: number, outcome, state, ms, traceId };
-    events.emit("settled", error === undefined ? event : { ...event, error });
-    this.#close(attempt);
+    this.#closeAfter(attempt, () => {
+      const { events, metering } = this.#options;
+      metering.recorded(attempt.job, outcome, state);
+      const ms = performance.now() - attempt.startedAt;
+      const { fence, kind, key, attempt: number } = attempt.job;
+      const id = fence.job;
+      const { traceId } = attempt;
+      // Thousands a second pass here, nearly all without an error: an object spread into another would be the dearest part.
+      const event =
+        traceId === undefined
+          ? { id, kind, key, attempt: number, outcome, state, ms }
+          : { id, kind, key, attempt: number, outcome, state, ms, traceId };
+      events.emit("settled", error === undefined ? event : { ...event, error });
+    });
+  }
+
+  /** Whatever goes wrong while an outcome is reported, its attempt is closed: its lease and its slot are not kept. */
+  #closeAfter(attempt: Attempt, report: () => void): void {
+    try {
+      report();
+    } finally {
+      this.#close(attempt);
+    }
   }
 
   /** Nothing more is to be written about it. */

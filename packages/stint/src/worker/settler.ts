@@ -42,13 +42,14 @@ export class Settler {
     const send = (ended: readonly Ended[]): Promise<(Settled | Error)[]> =>
       this.#send(ended.map(({ verdict }) => verdict));
     this.#coalescer = new Coalescer({
-      send: onSent === undefined ? send : (ended) => timed(ended, send, onSent),
+      send: onSent === undefined ? send : (ended) => this.#timed(ended, send, onSent),
       maxBatch: largestBatch,
       weigh: ({ verdict }) => (verdict.ends ? (verdict.result?.length ?? 0) : 0),
       maxWeight: heaviestBatch,
       inFlight: 2,
       // Nobody waits for it, and its slot is free already.
       rest: (tookMs, size) => (size < smallBatch ? pauseAfter(tookMs) : 0),
+      onCallbackError: (error) => logger.error({ err: error }, "an outcome was recorded, but not reported"),
     });
   }
 
@@ -82,6 +83,22 @@ export class Settler {
     this.#givenUp.abort();
   }
 
+  async #timed(
+    ended: readonly Ended[],
+    send: (ended: readonly Ended[]) => Promise<(Settled | Error)[]>,
+    onSent: OnSent,
+  ): Promise<(Settled | Error)[]> {
+    const sentAt = performance.now();
+    const answers = await send(ended);
+    const onRecord = ended.filter((_, index) => isOnRecord(answers[index]));
+    try {
+      if (onRecord.length > 0) onSent(onRecord, performance.now() - sentAt);
+    } catch (error) {
+      this.#logger.warn({ err: error }, "outcomes were recorded, but telemetry threw");
+    }
+    return answers;
+  }
+
   async #send(verdicts: readonly Verdict[], unsure = false): Promise<(Settled | Error)[]> {
     const recovery = new Recovery();
     let sent = verdicts;
@@ -97,6 +114,8 @@ export class Settler {
           sent = verdicts.map((verdict) => withoutDetail(verdict, minimalFailure()));
           continue;
         }
+        // Sent again it would be refused again, for ever, and the others would wait behind it. Its lease runs out.
+        if (troubleOf(error) === "data") return verdicts.map(() => error as Error);
         if (!isPassing(error)) this.#logger.error({ err: error }, "could not record outcomes; trying again");
         await sleep(recovery.next(), this.#givenUp.signal);
         if (this.#givenUp.signal.aborted) return verdicts.map(() => error as Error);
@@ -154,18 +173,6 @@ export class Settler {
       })),
     );
   }
-}
-
-async function timed(
-  ended: readonly Ended[],
-  send: (ended: readonly Ended[]) => Promise<(Settled | Error)[]>,
-  onSent: OnSent,
-): Promise<(Settled | Error)[]> {
-  const sentAt = performance.now();
-  const answers = await send(ended);
-  const onRecord = ended.filter((_, index) => isOnRecord(answers[index]));
-  if (onRecord.length > 0) onSent(onRecord, performance.now() - sentAt);
-  return answers;
 }
 
 function isOnRecord(answer: Settled | Error | undefined): boolean {

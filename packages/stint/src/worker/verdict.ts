@@ -7,11 +7,12 @@ import {
   TimedOutError,
 } from "../errors.ts";
 import { nextDelayMs, type ResolvedBackoff } from "../model/backoff.ts";
-import { toMs } from "../model/duration.ts";
-import { recordFailure, type Failure } from "../model/failure.ts";
+import { longestMs, toMs } from "../model/duration.ts";
+import { minimalFailure, recordFailure, type Failure } from "../model/failure.ts";
 import type { ClaimedJob } from "../model/job.ts";
-import { isOutcome } from "../model/outcome.ts";
+import { isOutcome, toOutcome } from "../model/outcome.ts";
 import { exhaustedReason, permanentReason } from "../model/reason.ts";
+import { isA } from "../model/safe-read.ts";
 import type { Finish, PutBack } from "../sql/settle.ts";
 
 /** How an attempt is to be recorded: the job ends, or goes back. */
@@ -27,25 +28,35 @@ export type AttemptPolicy = {
 export function returned(job: ClaimedJob, value: unknown, result: string | null): Verdict {
   const { fence } = job;
   if (!isOutcome(value)) return { ends: true, fence, state: "succeeded", result, reason: null, ending: null };
-  if (value.type === "snooze") {
+  const outcome = toOutcome(value);
+  if (outcome.type === "snooze") {
     return {
       ends: false,
       fence,
       state: "scheduled",
-      delayMs: value.delayMs,
+      delayMs: outcome.delayMs,
       spent: false,
       ending: { outcome: "snoozed" },
     };
   }
-  const reason = value.reason ?? "cancelled by its handler";
+  const reason = outcome.reason ?? "cancelled by its handler";
   return { ends: true, fence, state: "cancelled", result: null, reason, ending: { outcome: "cancelled" } };
 }
 
 /**
- * The handler threw. `aborted` is why its signal had aborted, if it had: what a handler throws on being told to
+ * The handler threw, whatever it was. Total: an attempt without a verdict would keep its slot and its lease for ever.
+ * `aborted` is why its signal had aborted, if it had: what a handler throws on being told to
  * stop is not its failure.
  */
 export function threw(job: ClaimedJob, thrown: unknown, aborted: unknown, policy: AttemptPolicy): Verdict {
+  try {
+    return failed(job, thrown, aborted, policy);
+  } catch {
+    return failed(job, new Error(minimalFailure().message), aborted, policy);
+  }
+}
+
+function failed(job: ClaimedJob, thrown: unknown, aborted: unknown, policy: AttemptPolicy): Verdict {
   const { fence } = job;
   if (aborted instanceof StoppingError || aborted instanceof LeaseLostError) return released(job);
   if (aborted instanceof CancelledError) {
@@ -56,7 +67,7 @@ export function threw(job: ClaimedJob, thrown: unknown, aborted: unknown, policy
   const error = recordFailure(timedOut ? aborted : thrown);
   const ending = { outcome: timedOut ? ("timed-out" as const) : ("failed" as const), error };
 
-  if (thrown instanceof PermanentError && !timedOut) {
+  if (isA(thrown, PermanentError) && !timedOut) {
     return { ends: true, fence, state: "dead", result: null, reason: permanentReason(error), ending };
   }
   if (job.attempt >= policy.maxAttempts) {
@@ -64,7 +75,7 @@ export function threw(job: ClaimedJob, thrown: unknown, aborted: unknown, policy
     return { ends: true, fence, state: "dead", result: null, reason, ending };
   }
   const backoffMs = nextDelayMs(policy.backoff, job.attempt, error, policy.random);
-  const delayMs = Math.max(backoffMs, thrown instanceof RateLimitedError ? retryAfterMs(thrown) : 0);
+  const delayMs = Math.max(backoffMs, isA(thrown, RateLimitedError) ? retryAfterMs(thrown) : 0);
   return { ends: false, fence, state: "retrying", delayMs, spent: true, ending };
 }
 
@@ -84,17 +95,17 @@ export function released(job: ClaimedJob): { ends: false } & PutBack {
 export function withoutDetail(verdict: Verdict, failure: Failure): Verdict {
   if (verdict.ends && verdict.state === "succeeded") return { ...verdict, result: null };
   const ending = { outcome: verdict.ending?.outcome ?? ("failed" as const), error: failure };
-  return verdict.ends
-    ? { ...verdict, result: null, reason: failure.message, ending }
-    : { ...verdict, ending };
+  if (verdict.ends) return { ...verdict, result: null, reason: failure.message, ending };
+  const { first: _, ...rest } = verdict;
+  return { ...rest, ending };
 }
 
 // Total, like everything on the path that records a failure: rubbish from a user's error means no extra wait.
 function retryAfterMs(error: RateLimitedError): number {
-  const { retryAfter } = error;
   try {
-    if (retryAfter instanceof Date) return Math.max(0, retryAfter.getTime() - Date.now()) || 0;
-    return toMs(retryAfter, "retryAfter");
+    const { retryAfter } = error;
+    if (!(retryAfter instanceof Date)) return toMs(retryAfter, "retryAfter");
+    return Math.min(Math.max(0, retryAfter.getTime() - Date.now()) || 0, longestMs);
   } catch {
     return 0;
   }

@@ -1,0 +1,65 @@
+import { InvalidOptionError } from "../errors.ts";
+import type { HandlerContext, Middleware } from "./handler.ts";
+
+/** Calls user code where the lease thread can see which attempt it belongs to. */
+export type Enter = <T>(call: () => T) => T;
+
+/** Call the handler inside its middlewares, the first outermost. Resolves with what comes out of the outermost. */
+export function callHandler(
+  handler: () => unknown,
+  middlewares: readonly Middleware[],
+  context: HandlerContext,
+  enter: Enter,
+): unknown {
+  const layer = async (index: number): Promise<unknown> => {
+    const middleware = middlewares[index];
+    if (middleware === undefined) return await enter(handler);
+    const inside = new Inside(() => layer(index + 1));
+    let value: unknown;
+    try {
+      value = await enter(() => middleware(context, inside.next));
+    } finally {
+      inside.close();
+    }
+    await inside.unawaited();
+    return value;
+  };
+  return middlewares.length === 0 ? enter(handler) : layer(0);
+}
+
+/** What a middleware wraps: the next one, or the handler. It runs once at most, and only while the middleware does. */
+class Inside {
+  readonly #call: () => Promise<unknown>;
+  #running: Promise<unknown> | undefined;
+  #ended = false;
+  #closed = false;
+
+  constructor(call: () => Promise<unknown>) {
+    this.#call = call;
+  }
+
+  readonly next = (): Promise<unknown> => {
+    if (this.#closed) return refused("was called after its middleware had ended");
+    if (this.#running !== undefined) return refused("was called twice; the handler runs once in an attempt");
+    const ended = (): void => void (this.#ended = true);
+    const running = (this.#running = this.#call());
+    // Handles a rejection, too, which a middleware that does not await `next()` would leave unhandled.
+    running.then(ended, ended);
+    return running;
+  };
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** A middleware that returned before the handler ended did not await it. The handler's failure counts all the same. */
+  async unawaited(): Promise<void> {
+    if (!this.#ended) await this.#running;
+  }
+}
+
+function refused(rule: string): Promise<never> {
+  const refusal = Promise.reject(new InvalidOptionError("next", rule));
+  refusal.catch(() => undefined);
+  return refusal;
+}

@@ -1,0 +1,221 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  defineJob,
+  handle,
+  PermanentError,
+  RateLimitedError,
+  silentLogger,
+  steps,
+  typed,
+  type Logger,
+  type Middleware,
+} from "#stint/index.js";
+import { freshSchema } from "../support/fresh.ts";
+import { hostileValue, revokedProxy, trappedProxy } from "../support/hostile-values.ts";
+import { startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<{ n: number }>(), backoff: steps("1h"), attempts: 3 });
+
+const refuse = (): never => {
+  throw new Error("do not touch");
+};
+
+function rateLimitedWith(get: () => unknown): RateLimitedError {
+  return Object.defineProperty(new RateLimitedError({ retryAfter: 1 }), "retryAfter", { get });
+}
+
+const thrown: Record<string, () => unknown> = {
+  "a revoked proxy": revokedProxy,
+  "a getPrototypeOf trap": () => trappedProxy(["getPrototypeOf"]),
+  "a proxy whose every trap throws a revoked proxy": () => trappedProxy(undefined, revokedProxy),
+  "a RateLimitedError whose retryAfter throws": () => rateLimitedWith(refuse),
+  "a RateLimitedError whose retryAfter is a revoked proxy": () => rateLimitedWith(revokedProxy),
+  "a RateLimitedError that asks for 200,000 years": () =>
+    new RateLimitedError({ retryAfter: new Date(8_000_000_000_000_000) }),
+  "a PermanentError whose message throws": () =>
+    Object.defineProperty(new PermanentError("no"), "message", { get: refuse }),
+  "an error whose cause is a revoked proxy": () => new Error("outer", { cause: revokedProxy() }),
+};
+
+test.each(Object.entries(thrown))("a handler that throws %s leaves a recorded failure", async (_, make) => {
+  const stint = (await freshSchema()).client();
+  const { worker, seen } = await startWorker(stint, {
+    pools: { default: 1 },
+    handlers: [
+      handle(work, ({ payload }) => {
+        if (payload.n === 1) throw make();
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, { n: 1 });
+  const event = await seen("settled", (settled) => settled.id === id);
+
+  expect(event.outcome).toBe("failed");
+  expect(await stint.get(id)).toMatchObject({ attempts: 1, log: [{ outcome: "failed" }] });
+  // The only slot is free again.
+  await stint.waitFor(await stint.enqueue(work, { n: 2 }), { timeout: "20s" });
+  expect(worker.running).toBe(0);
+});
+
+test("whatever a handler or middleware does with whatever value, the attempt is decided", async () => {
+  const stint = (await freshSchema()).client();
+  type Deed = {
+    how: "throw" | "reject" | "return" | "resolve";
+    where: "handler" | "before" | "after";
+    what: () => unknown;
+  };
+  const deeds: Deed[] = [];
+  const act = ({ how, what }: Deed): unknown => {
+    if (how === "throw") throw what();
+    if (how === "reject") return Promise.reject(what());
+    return how === "resolve" ? Promise.resolve(what()) : what();
+  };
+  const deedOf = (payload: unknown): Deed => deeds[(payload as { n: number }).n]!;
+  const { seen } = await startWorker(stint, {
+    pools: { default: 4 },
+    middlewares: [
+      (({ payload }, next) => {
+        const deed = deedOf(payload);
+        if (deed.where === "before") return act(deed);
+        if (deed.where === "after") return next().then(() => act(deed));
+        return next();
+      }) as Middleware,
+    ],
+    handlers: [
+      handle(work, ({ payload }) => (deedOf(payload).where === "handler" ? act(deedOf(payload)) : undefined)),
+    ],
+  });
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(
+        fc.record({
+          how: fc.constantFrom("throw", "reject", "return", "resolve"),
+          where: fc.constantFrom("handler", "before", "after"),
+          what: hostileValue,
+        }),
+        { minLength: 1, maxLength: 30 },
+      ),
+      async (some) => {
+        const first = deeds.length;
+        deeds.push(...some);
+        for (let n = first; n < deeds.length; n++) {
+          const { id } = await stint.enqueue(work, { n });
+          await seen("settled", (settled) => settled.id === id);
+          expect((await stint.get(id))?.state).not.toBe("running");
+        }
+      },
+    ),
+    { numRuns: 12 },
+  );
+}, 120_000);
+
+test("a handler that throws a hostile value after complete() still succeeded", async () => {
+  const stint = (await freshSchema()).client({ logger: touchyLogger() });
+  const { seen } = await startWorker(stint, {
+    handlers: [
+      handle(work, async ({ complete }) => {
+        await complete(() => undefined);
+        throw revokedProxy();
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, { n: 1 });
+
+  expect(await seen("settled", (settled) => settled.id === id)).toMatchObject({ outcome: "succeeded" });
+});
+
+/** Reads what it is given, as a logger with serializers does, and so throws what that throws. */
+function touchyLogger(): Logger {
+  const touch = (fields: object): void =>
+    void JSON.stringify(fields, (_, value: unknown) => [value instanceof Error, value][1]);
+  return {
+    debug: touch,
+    info: touch,
+    warn: touch,
+    error: touch,
+    child: touchyLogger,
+    isLevelEnabled: () => true,
+  };
+}
+
+test("a logger that throws at every line costs no job, no slot and no batch", async () => {
+  const hostile: Logger = {
+    debug: refuse,
+    info: refuse,
+    warn: refuse,
+    error: refuse,
+    child: () => hostile,
+    isLevelEnabled: refuse,
+  };
+  const stint = (await freshSchema()).client({ logger: hostile });
+  const { all, seen } = await startWorker(stint, {
+    pools: { default: 1 },
+    handlers: [
+      handle(work, ({ payload }) => {
+        if (payload.n % 2 === 1) throw new Error("odd");
+      }),
+    ],
+  });
+  const jobs = await Promise.all(Array.from({ length: 10 }, (_, n) => stint.enqueue(work, { n })));
+  for (const { id } of jobs) await seen("settled", (settled) => settled.id === id);
+
+  expect(all("settled").filter(({ outcome }) => outcome === "failed")).toHaveLength(5);
+});
+
+test("a logger whose child() throws is replaced by its parent", async () => {
+  const lines: string[] = [];
+  const orphan: Logger = { ...silentLogger, warn: (_, message) => void lines.push(message), child: refuse };
+  const stint = (await freshSchema()).client({ logger: orphan });
+  const { seen } = await startWorker(stint, { handlers: [handle(work, refuse)] });
+  await stint.enqueue(work, { n: 1 });
+  await seen("settled");
+
+  expect(lines.join()).toContain("work failed");
+});
+
+test("a middleware that calls next() twice runs the handler once", async () => {
+  const stint = (await freshSchema()).client();
+  let runs = 0;
+  const { seen } = await startWorker(stint, {
+    middlewares: [async (_, next) => [await next(), await next()]],
+    handlers: [handle(work, () => void runs++)],
+  });
+  const { id } = await stint.enqueue(work, { n: 1 });
+  await seen("settled", (settled) => settled.id === id);
+
+  expect(runs).toBe(1);
+  expect((await stint.get(id))?.log[0]?.error?.message).toContain("next");
+});
+
+test("a middleware that does not wait for next() still gets the handler's failure recorded", async () => {
+  const stint = (await freshSchema()).client();
+  const { seen } = await startWorker(stint, {
+    middlewares: [async (_, next) => void next()],
+    handlers: [
+      handle(work, async () => {
+        await new Promise((resolve) => setImmediate(resolve));
+        throw new Error("late");
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, { n: 1 });
+
+  expect(await seen("settled", (settled) => settled.id === id)).toMatchObject({
+    outcome: "failed",
+    error: { message: "late" },
+  });
+});
+
+test("a handler whose thenable never calls back times out like any other", async () => {
+  const stint = (await freshSchema()).client();
+  const { seen } = await startWorker(stint, {
+    abort: 10,
+    // oxlint-disable-next-line unicorn/no-thenable
+    handlers: [handle(work, () => ({ then: () => undefined }), { timeout: 100 })],
+  });
+  const { id } = await stint.enqueue(work, { n: 1 });
+
+  expect(await seen("settled", (settled) => settled.id === id)).toMatchObject({ outcome: "timed-out" });
+});
