@@ -43,7 +43,7 @@ export type { DedupeUntil, EnqueueOptions } from "./client/prepare.ts";
 export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
 export type { Connection, ConnectionParts } from "./db/connection.ts";
 export type { Tx } from "./db/db.ts";
-export type { TransactionLike } from "./db/user-transaction.ts";
+export type { TransactionLike } from "./db/transactions/user-transaction.ts";
 export type {
   BulkAction,
   Count,

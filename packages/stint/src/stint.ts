@@ -1,5 +1,6 @@
 import { ask } from "./client/ask.ts";
-import { Enqueuer, enqueueIn } from "./client/enqueue.ts";
+import { Enqueuer } from "./client/enqueue.ts";
+import { enqueueIn, refusedQuietly, type Traced } from "./client/enqueue-in.ts";
 import { requireId } from "./client/ids.ts";
 import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/jobs.ts";
 import { Kinds } from "./client/kinds.ts";
@@ -14,11 +15,12 @@ import { resolveTargets } from "./inspect/targets.ts";
 import type { Inspector } from "./inspect/types.ts";
 import type { Connection } from "./db/connection.ts";
 import { PgDb } from "./db/pg.ts";
-import { inTransaction, type TransactionLike } from "./db/user-transaction.ts";
+import { UserTransaction, type TransactionLike } from "./db/transactions/user-transaction.ts";
 import { InvalidOptionError, StintError, TransactionRequiredError } from "./errors.ts";
 import { describe } from "./model/describe.ts";
 import { toMs, type Duration } from "./model/duration.ts";
 import type { Job } from "./model/job.ts";
+import { isThenable } from "./model/standard-schema.ts";
 import { refuseUnknownKeys, requireInteger, requireOneOf } from "./model/options.ts";
 import type { AuditEntry } from "./sql/audit.ts";
 import { queues, type QueueCounts } from "./sql/queues.ts";
@@ -121,16 +123,30 @@ export class Stint implements Enqueues {
    * @throws {InvalidOptionError} This is not a transaction.
    */
   in(tx: TransactionLike): Enqueues {
-    const run = inTransaction(tx, this.#options.schema);
-    const { wake, schema } = this.#options;
-    const send = async (rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> =>
-      await this.#traced(rows, (all) => enqueueIn(run, all, wake === "notify", schema));
+    const { wake, schema, logger } = this.#options;
+    const inside = new UserTransaction(tx, schema);
+    const send = async (rows: EncodedRow[] | Promise<EncodedRow[]>): Promise<Enqueued[]> => {
+      const notify = wake === "notify";
+      const traced: Traced = (all, sent) => this.#traced(all, sent);
+      const answers = await enqueueIn(inside, rows, { notify, schema, traced });
+      return toAllEnqueued(await rows, answers);
+    };
+    const onRefused = (error: Error): void =>
+      logger.error({ err: error }, "an enqueue was refused because its transaction was over");
     return {
-      enqueue: async (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
-        const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) });
-        return toEnqueued(row, (await send([row]))[0]);
+      // Nothing is awaited before the statement is sent: a ROLLBACK of a caller that does not wait must come after it.
+      enqueue: (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
+        const one = async (): Promise<Enqueued> => {
+          const row = this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, false);
+          const [enqueued] = await send(isThenable(row) ? row.then((ready) => [ready]) : [row]);
+          return enqueued as Enqueued;
+        };
+        return refusedQuietly(one(), onRefused);
       },
-      enqueueMany: async (entries) => await this.#many(entries, send, true),
+      enqueueMany: (entries) => {
+        const all = async (): Promise<Enqueued[]> => await send(this.#prepareAll(entries, false));
+        return refusedQuietly(all(), onRefused);
+      },
     };
   }
 
@@ -169,11 +185,9 @@ export class Stint implements Enqueues {
     const onError = requireOneOf("enqueueMany.onError", options.onError ?? "throw", ["throw", "report"]);
     this.#requireOpen();
     if (onError === "report") return await this.#report(entries);
-    return await this.#many(
-      entries,
-      async (rows) => await this.#traced(rows, (all) => this.#enqueuer.send(all)),
-      false,
-    );
+    const rows = await this.#prepareAll(entries, true);
+    if (rows.length === 0) return [];
+    return toAllEnqueued(rows, await this.#traced(rows, (all) => this.#enqueuer.send(all)));
   }
 
   /** A job as it stands, live or finished; undefined if there is none. */
@@ -334,10 +348,28 @@ export class Stint implements Enqueues {
     if (this.#closed) throw closedError();
   }
 
-  async #prepare(entry: ManyEntry, outside = false): Promise<EncodedRow> {
+  /** At once where the kind's schema is synchronous. */
+  #prepare(entry: ManyEntry, outside: boolean): EncodedRow | Promise<EncodedRow> {
     const definition = this.#kinds.find(entry.job);
     if (outside && definition.requiresTransaction) throw new TransactionRequiredError(definition.kind);
-    return await prepareRow(definition, entry.payload, entry.options ?? {}, this.#options.maxPayloadBytes);
+    return prepareRow(definition, entry.payload, entry.options ?? {}, this.#options.maxPayloadBytes);
+  }
+
+  #prepareAll(entries: readonly ManyEntry[], outside: boolean): EncodedRow[] | Promise<EncodedRow[]> {
+    const rows = requireEntries(entries).map((entry, index) => {
+      const refuse = (error: unknown): never => {
+        throw atEntry(error, index);
+      };
+      try {
+        const row = this.#prepare(entry, outside);
+        return isThenable(row) ? row.catch(refuse) : row;
+      } catch (error) {
+        // With those that are checked later: each of them may fail, and none may go unhandled.
+        return Promise.reject<EncodedRow>(atEntry(error, index));
+      }
+    });
+    if (!rows.some((row) => isThenable(row))) return rows as EncodedRow[];
+    return Promise.all(rows.map(async (row) => await row));
   }
 
   /** Send rows, within a trace if there is telemetry. */
@@ -346,26 +378,9 @@ export class Stint implements Enqueues {
     return telemetry === undefined ? send(rows) : traced(telemetry, rows, send);
   }
 
-  async #many(
-    entries: readonly ManyEntry[],
-    send: (rows: readonly EncodedRow[]) => Promise<EnqueuedRow[]>,
-    inside: boolean,
-  ): Promise<Enqueued[]> {
-    const rows = await Promise.all(
-      requireEntries(entries).map((entry, index) =>
-        this.#prepare(entry, !inside).catch((error: unknown) => {
-          throw atEntry(error, index);
-        }),
-      ),
-    );
-    if (rows.length === 0) return [];
-    const answers = await send(rows);
-    return rows.map((row, index) => toEnqueued(row, answers[index]));
-  }
-
   async #report(entries: readonly ManyEntry[]): Promise<(Enqueued | Error)[]> {
     const prepared = await Promise.allSettled(
-      requireEntries(entries).map((entry) => this.#prepare(entry, true)),
+      requireEntries(entries).map(async (entry) => await this.#prepare(entry, true)),
     );
     const good = prepared.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
     const answers = good.length === 0 ? [] : await this.#traced(good, (all) => this.#enqueuer.sendApart(all));
@@ -446,6 +461,10 @@ function requirePassable(connection: Connection): void {
       { cause: error },
     );
   }
+}
+
+function toAllEnqueued(rows: readonly EncodedRow[], answers: readonly EnqueuedRow[]): Enqueued[] {
+  return rows.map((row, index) => toEnqueued(row, answers[index]));
 }
 
 function toEnqueued(row: EncodedRow, answer: EnqueuedRow | undefined): Enqueued {

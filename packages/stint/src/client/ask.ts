@@ -50,7 +50,7 @@ export function explain(error: unknown, schema: string): unknown {
 }
 
 /** Query builders wrap the driver's error in one of their own. */
-function driverError(error: unknown): unknown {
+export function driverError(error: unknown): unknown {
   const cause: unknown = (error as { cause?: unknown } | null | undefined)?.cause;
   return codeOf(error) === undefined && codeOf(cause) !== undefined ? cause : error;
 }

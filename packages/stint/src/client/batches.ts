@@ -1,7 +1,9 @@
-import type { EncodedRow } from "../sql/enqueue.ts";
+import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
 
 /** What one statement may carry. Postgres refuses a jsonb array of 256 MB, and a huge statement outlasts its deadline. */
 export const largestBatch = 500;
+/** What one statement of many jobs that belong together may carry. */
+export const largestStatement = 2_000;
 export const heaviestBatch = 8_388_608;
 
 /** How much a row adds to a statement, nearly: what is not counted is short. */
@@ -26,6 +28,34 @@ export function inBatches(rows: readonly EncodedRow[], most: number): EncodedRow
   }
   if (batch.length > 0) batches.push(batch);
   return batches;
+}
+
+/**
+ * Rows as statements of one transaction, and their answers in the order of the rows. Each statement puts its own rows in
+ * order; keys of several must be in order as a whole: two transactions that take the same keys in opposite order would
+ * deadlock.
+ */
+export function inStatements(rows: readonly EncodedRow[]): {
+  batches: EncodedRow[][];
+  inGivenOrder: (answers: readonly (readonly EnqueuedRow[])[]) => EnqueuedRow[];
+} {
+  const sorted = inLockOrder(rows.map((row, index) => ({ ...row, ordinal: index + 1 })));
+  const batches = inBatches(sorted, largestStatement);
+  return {
+    batches,
+    inGivenOrder(answers) {
+      let before = 0;
+      const all = answers.flatMap((own, batch) => {
+        const moved = own.map((answer) => ({
+          ...answer,
+          ordinal: sorted[before + answer.ordinal - 1]?.ordinal ?? 0,
+        }));
+        before += batches[batch]?.length ?? 0;
+        return moved;
+      });
+      return all.sort((a, b) => a.ordinal - b.ordinal);
+    },
+  };
 }
 
 /**

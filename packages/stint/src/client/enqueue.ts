@@ -8,10 +8,9 @@ import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { enqueue, type EncodedRow, type EnqueuedRow } from "../sql/enqueue.ts";
 import { explain } from "./ask.ts";
-import { heaviestBatch, inBatches, inLockOrder, largestBatch, weigh } from "./batches.ts";
+import { heaviestBatch, inBatches, inStatements, largestBatch, largestStatement, weigh } from "./batches.ts";
 
 const tries = 4;
-const largestStatement = 2_000;
 
 export type EnqueuerOptions = {
   db: Db;
@@ -135,34 +134,11 @@ async function enqueueAll(
   return await patientDb.transaction(async (tx) => await enqueueBatches(tx, rows, wakes));
 }
 
-/** Enqueue in the user's transaction: sent once, and whatever goes wrong reaches them as it is. */
-export async function enqueueIn(
-  tx: Run,
-  rows: readonly EncodedRow[],
-  notify: boolean,
-  schema: string,
-): Promise<EnqueuedRow[]> {
-  try {
-    return await enqueueBatches(tx, rows, notify);
-  } catch (error) {
-    throw explain(error, schema);
-  }
-}
-
 async function enqueueBatches(tx: Run, rows: readonly EncodedRow[], notify: boolean): Promise<EnqueuedRow[]> {
-  // Each statement puts its own rows in order. Keys of several must be in order as a whole: two transactions that take
-  // the same keys in opposite order would deadlock.
-  const sorted = inLockOrder(rows.map((row, index) => ({ ...row, ordinal: index + 1 })));
-  const answers: EnqueuedRow[] = [];
-  let before = 0;
-  for (const batch of inBatches(sorted, largestStatement)) {
-    for (const answer of await enqueue(tx, batch, notify)) {
-      const { ordinal = 0 } = sorted[before + answer.ordinal - 1] ?? {};
-      answers.push({ ...answer, ordinal });
-    }
-    before += batch.length;
-  }
-  return answers.sort((a, b) => a.ordinal - b.ordinal);
+  const { batches, inGivenOrder } = inStatements(rows);
+  const answers: EnqueuedRow[][] = [];
+  for (const batch of batches) answers.push(await enqueue(tx, batch, notify));
+  return inGivenOrder(answers);
 }
 
 /**

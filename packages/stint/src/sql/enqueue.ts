@@ -1,5 +1,5 @@
-import type { Run } from "../db/db.ts";
-import { statement } from "../db/statement.ts";
+import type { Row, Run } from "../db/db.ts";
+import { statement, type Statement } from "../db/statement.ts";
 
 /** One checked row for `stint.enqueue_rows`. Fields left out take the table's defaults. */
 export type EnqueueRow = {
@@ -52,15 +52,85 @@ const enqueueRows = statement(
   order by ordinal`,
 );
 
+/**
+ * Marks the transaction it runs in, until that transaction ends, and returns its id. Outside a transaction the mark is
+ * gone at once.
+ */
+export const noteTransaction = statement(
+  "note-transaction",
+  `
+  select set_config('stint_transaction.xid', pg_current_xact_id()::text, true) as xid`,
+);
+
+// No subtransaction of the caller's changes what `pg_current_xact_id` returns: savepoints are the same transaction.
+const isInside = (xid: string): string =>
+  `pg_current_xact_id_if_assigned()::text = coalesce(${xid}::text, current_setting('stint_transaction.xid', true))`;
+
+const enqueueNewInside = statement(
+  "enqueue-new-inside",
+  `
+  select case when ${isInside("$7")} then stint.enqueue_new(
+    $1::text::uuid[], $2::text::text[], $3::text::text[], $4::text::jsonb, $5::text::jsonb, $6::boolean
+  ) end as hears`,
+);
+
+const enqueueRowsInside = statement(
+  "enqueue-inside",
+  `
+  select ordinal, id, created, hears
+  from stint.enqueue_rows(case when ${isInside("$3")} then $1::text::jsonb else '[]' end, $2::boolean)
+  order by ordinal`,
+);
+
 /** Write jobs, all of them or none. `notify` wakes workers when this transaction commits. */
 export async function enqueue(db: Run, rows: readonly EncodedRow[], notify: boolean): Promise<EnqueuedRow[]> {
-  if (rows.every(isNew)) {
-    const [answer] = await db.run(enqueueNew, [...columnsOf(rows), notify]);
-    const hears = answer?.["hears"] === true;
-    return rows.map(({ row: { id } }, index) => ({ ordinal: index + 1, id, created: true, hears }));
+  const { statement: sent, values, read } = enqueueStatement(rows, notify);
+  return read(await db.run(sent, values));
+}
+
+/** The statement that writes these rows, and how to read its answer. */
+export type EnqueueStatement = {
+  readonly statement: Statement;
+  readonly values: readonly unknown[];
+  readonly read: (answer: readonly Row[]) => EnqueuedRow[];
+};
+
+export function enqueueStatement(rows: readonly EncodedRow[], notify: boolean): EnqueueStatement {
+  if (!rows.every(isNew)) {
+    const read = (answer: readonly Row[]): EnqueuedRow[] => answer as EnqueuedRow[];
+    return { statement: enqueueRows, values: [toArray(rows), notify], read };
   }
-  const all = rows.map((encoded) => toJson(encoded, `,"payload":${encoded.payload}`)).join(",");
-  return (await db.run(enqueueRows, [`[${all}]`, notify])) as EnqueuedRow[];
+  const read = ([answer]: readonly Row[]): EnqueuedRow[] => allNew(rows, answer?.["hears"] === true);
+  return { statement: enqueueNew, values: [...columnsOf(rows), notify], read };
+}
+
+/**
+ * The same, which writes only in the transaction `xid`; without one, only in a transaction that `noteTransaction` has
+ * marked. In any other it writes nothing and fails nothing, and `read` returns undefined.
+ */
+export function enqueueStatementInside(
+  rows: readonly EncodedRow[],
+  notify: boolean,
+  xid: string | undefined,
+): Omit<EnqueueStatement, "read"> & {
+  readonly read: (answer: readonly Row[]) => EnqueuedRow[] | undefined;
+} {
+  if (!rows.every(isNew)) {
+    const read = (answer: readonly Row[]): EnqueuedRow[] | undefined =>
+      answer.length === 0 ? undefined : (answer as EnqueuedRow[]);
+    return { statement: enqueueRowsInside, values: [toArray(rows), notify, xid ?? null], read };
+  }
+  const read = ([answer]: readonly Row[]): EnqueuedRow[] | undefined =>
+    answer?.["hears"] == null ? undefined : allNew(rows, answer["hears"] === true);
+  return { statement: enqueueNewInside, values: [...columnsOf(rows), notify, xid ?? null], read };
+}
+
+function toArray(rows: readonly EncodedRow[]): string {
+  return `[${rows.map((encoded) => toJson(encoded, `,"payload":${encoded.payload}`)).join(",")}]`;
+}
+
+function allNew(rows: readonly EncodedRow[], hears: boolean): EnqueuedRow[] {
+  return rows.map(({ row: { id } }, index) => ({ ordinal: index + 1, id, created: true, hears }));
 }
 
 /** Whether it can meet no other job, so that it is certain to be created. */

@@ -1,0 +1,163 @@
+import type { Row } from "../db/db.ts";
+import type { UserTransaction } from "../db/transactions/user-transaction.ts";
+import { EndedTransactionError } from "../db/transactions/shape.ts";
+import { codeOf } from "../db/sqlstate.ts";
+import { isThenable } from "../model/standard-schema.ts";
+import {
+  enqueueStatement,
+  enqueueStatementInside,
+  noteTransaction,
+  type EncodedRow,
+  type EnqueuedRow,
+} from "../sql/enqueue.ts";
+import { driverError, explain } from "./ask.ts";
+import { inStatements } from "./batches.ts";
+
+type Send = (rows: readonly EncodedRow[]) => Promise<EnqueuedRow[]>;
+
+/** Calls `send` within a trace, at once or later. */
+export type Traced = (rows: readonly EncodedRow[], send: Send) => Promise<EnqueuedRow[]>;
+
+export type EnqueueInOptions = {
+  /** Wake workers when the transaction commits. */
+  notify: boolean;
+  schema: string;
+  traced: Traced;
+};
+
+/**
+ * Enqueue in the user's transaction: sent once, and an error of the database reaches the caller as it is.
+ *
+ * Everything is sent before this returns, so a COMMIT or ROLLBACK that the caller sends next comes after it. Rows that
+ * are not ready (an asynchronous schema or telemetry) send their transaction's id instead, and later write in that
+ * transaction or not at all.
+ */
+export function enqueueIn(
+  tx: UserTransaction,
+  rows: EncodedRow[] | Promise<EncodedRow[]>,
+  { notify, schema, traced }: EnqueueInOptions,
+): Promise<EnqueuedRow[]> {
+  let sent = false;
+  let later: Promise<string> | undefined;
+  const send: Send = async (all) => {
+    sent = true;
+    return later === undefined ? await sendNow(tx, all, notify) : await sendLate(tx, all, notify, later);
+  };
+  const work = async (): Promise<EnqueuedRow[]> => {
+    try {
+      tx.requireOpen();
+      const ready = isThenable(rows) ? await rows : rows;
+      return ready.length === 0 ? [] : await traced(ready, send);
+    } catch (error) {
+      sent = true;
+      throw explain(error, schema);
+    }
+  };
+  const answers = work();
+  if (!sent) later = idOf(tx);
+  return answers;
+}
+
+/** Ids by the objects that stand for one transaction each. */
+const known = new WeakMap<object, string>();
+
+async function sendNow(
+  tx: UserTransaction,
+  rows: readonly EncodedRow[],
+  notify: boolean,
+): Promise<EnqueuedRow[]> {
+  const { batches, inGivenOrder } = inStatements(rows);
+  if (tx.isCertain()) {
+    const statements = batches.map((batch) => enqueueStatement(batch, notify));
+    const answers = await Promise.all(tx.runAll(statements));
+    return inGivenOrder(statements.map(({ read }, index) => read(answers[index] ?? [])));
+  }
+  const id = tx.identity === undefined ? undefined : known.get(tx.identity);
+  if (id !== undefined) return await sendInside(tx, rows, notify, id);
+
+  const statements = batches.map((batch) => enqueueStatementInside(batch, notify, undefined));
+  const [noted, ...sent] = tx.runAll([{ statement: noteTransaction, values: [] }, ...statements]);
+  const answers = await Promise.all([...sent, noted]);
+  const xid = xidOf(answers.pop());
+  const written = statements.map(({ read }, index) => read(answers[index] ?? []));
+  if (written.every((one) => one !== undefined)) {
+    if (tx.identity !== undefined) known.set(tx.identity, xid);
+    return inGivenOrder(written);
+  }
+  // A client that reorders statements may have sent the mark last, or the mark was undone with a savepoint.
+  const missing = batches.filter((_, index) => written[index] === undefined);
+  const repeated = await Promise.all(missing.map((batch) => sendInside(tx, batch, notify, xid)));
+  return inGivenOrder(written.map((one) => one ?? repeated.shift() ?? []));
+}
+
+/** A client that cannot send any more says so in words of its own: its transaction or its connection was closed. */
+async function sendLate(
+  tx: UserTransaction,
+  rows: readonly EncodedRow[],
+  notify: boolean,
+  id: Promise<string>,
+): Promise<EnqueuedRow[]> {
+  try {
+    return await sendInside(tx, rows, notify, await id);
+  } catch (error) {
+    if (error instanceof EndedTransactionError || isFromDatabase(error)) throw error;
+    throw new EndedTransactionError(`the client could not send ${jobsOf(rows)} any more`, { cause: error });
+  }
+}
+
+function isFromDatabase(error: unknown): boolean {
+  return /^[0-9A-Z]{5}$/.test(codeOf(driverError(error)) ?? "");
+}
+
+function jobsOf(rows: readonly EncodedRow[]): string {
+  return `job ${rows[0]?.row.id}${rows.length > 1 ? ` and ${rows.length - 1} more` : ""}`;
+}
+
+/** Write in the transaction `xid`, or not at all. */
+async function sendInside(
+  tx: UserTransaction,
+  rows: readonly EncodedRow[],
+  notify: boolean,
+  xid: string,
+): Promise<EnqueuedRow[]> {
+  const { batches, inGivenOrder } = inStatements(rows);
+  const statements = batches.map((batch) => enqueueStatementInside(batch, notify, xid));
+  const answers = await Promise.all(tx.runAll(statements));
+  const written = statements.map(({ read }, index) => read(answers[index] ?? []));
+  if (written.every((one) => one !== undefined)) return inGivenOrder(written);
+  throw new EndedTransactionError(
+    `no transaction was open, or it had ended, when ${jobsOf(rows)} reached the database`,
+  );
+}
+
+function idOf(tx: UserTransaction): Promise<string> {
+  const id = tx.identity === undefined ? undefined : known.get(tx.identity);
+  const asked = id === undefined ? tx.run(noteTransaction, []).then(xidOf) : Promise.resolve(id);
+  // Rows that turn out not to fit never ask for it.
+  asked.catch(() => undefined);
+  return asked;
+}
+
+function xidOf(rows: readonly Row[] | undefined): string {
+  return String(rows?.[0]?.["xid"]);
+}
+
+/** The transaction has failed already and can only be rolled back. */
+const failedTransaction = "25P02";
+
+/**
+ * The same promise, with one difference: being refused because the transaction is over is no unhandled rejection. A caller
+ * that does not wait for an enqueue mostly rolled back, and must not lose its process over it; `onRefused` reports it.
+ */
+export function refusedQuietly<T>(work: Promise<T>, onRefused: (error: Error) => void): Promise<T> {
+  const result = new Promise<T>((resolve, reject) => {
+    work.then(resolve, (error: unknown) => {
+      const isOver = error instanceof EndedTransactionError;
+      // A failed transaction was reported by the statement that failed it.
+      if (isOver || codeOf(driverError(error)) === failedTransaction) result.catch(() => undefined);
+      if (isOver) onRefused(error);
+      reject(error);
+    });
+  });
+  return result;
+}

@@ -1,0 +1,23 @@
+import { has } from "./shape.ts";
+
+/** A transaction of one client, as Stint uses it. Clients are told apart by their shape; none is imported. */
+export type TransactionClient = {
+  /** Runs a text with `$1` values. Sends it before it returns, so that a COMMIT or ROLLBACK called later comes later. */
+  query(text: string, values: unknown[]): unknown;
+  /** Runs queries with no other statement between them. Default: `query` for each. */
+  queryAll?(queries: readonly Query[]): Promise<unknown>[];
+  /** @throws {InvalidOptionError} The client knows that no transaction is open. */
+  requireOpen?(): void;
+  /** True if a query sent now is certain to run in the transaction. Default: the database has to check it. */
+  isCertain?(): boolean;
+  /** The object that stands for one transaction and for no later one. */
+  readonly identity?: object;
+};
+
+export type Query = { readonly text: string; readonly values: unknown[] };
+
+/** Starts a lazy query at once. `await` and `Promise.resolve` would start it one microtask later. */
+export function started(query: unknown): Promise<unknown> {
+  if (!has(query, "then")) return Promise.resolve(query);
+  return new Promise((resolve, reject) => void (query as PromiseLike<unknown>).then(resolve, reject));
+}

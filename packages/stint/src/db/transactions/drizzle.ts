@@ -1,0 +1,36 @@
+import type { TransactionClient } from "./client.ts";
+import { isInTransaction, isPgPool, requireBegun } from "./pg.ts";
+import { ended, has, notTransaction, read } from "./shape.ts";
+
+type Drizzle = { execute(query: object): PromiseLike<unknown> };
+
+/** The `tx` of Drizzle's `db.transaction`, or a Drizzle database on a pg client after BEGIN. */
+export function drizzle(tx: unknown): TransactionClient | undefined {
+  if (!has(tx, "execute") || read(tx, "dialect") === undefined) return undefined;
+  const database = read(tx, "$client");
+  if (isPgPool(database) || has(database, "begin"))
+    throw notTransaction("the Drizzle database", "the tx of db.transaction(async (tx) => …)");
+  const client = database ?? read(read(tx, "session"), "client");
+  return {
+    // Drizzle asks a query for its SQL object, and that object for text and parameters. These two methods are all it
+    // needs, and make an import of drizzle-orm unnecessary.
+    query: (text, values) =>
+      (tx as Drizzle).execute({ getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) }),
+    requireOpen() {
+      requireBegun(client);
+      if (database === undefined) requireSameLoan(tx as object, client);
+    },
+    isCertain: () => isInTransaction(client),
+    ...(database === undefined ? { identity: tx as object } : {}),
+  };
+}
+
+/** pg's pool gives a client a new `release` whenever it lends it. */
+const loans = new WeakMap<object, unknown>();
+
+/** A `tx` that was kept beyond its end must not write in the next transaction on its connection. */
+function requireSameLoan(tx: object, client: unknown): void {
+  const loan = read(client, "release");
+  if (!loans.has(tx)) loans.set(tx, loan);
+  else if (loans.get(tx) !== loan) throw ended("Drizzle");
+}

@@ -1,0 +1,93 @@
+import { InvalidOptionError } from "../../errors.ts";
+import type { Row, Run } from "../db.ts";
+import { forSchema, type Statement } from "../statement.ts";
+import { adapter } from "./adapter.ts";
+import { started, type Query, type TransactionClient } from "./client.ts";
+import { drizzle } from "./drizzle.ts";
+import { kysely } from "./kysely.ts";
+import { pg } from "./pg.ts";
+import { postgresJs } from "./postgres-js.ts";
+import { read } from "./shape.ts";
+
+/**
+ * A transaction of pg, postgres.js, Drizzle or Kysely; or the two lines it takes to bring any other client:
+ * something that runs a text with `$1` values. The properties that must not be there are those of a client or
+ * pool, which would enqueue outside the transaction.
+ */
+export type TransactionLike =
+  | { query(text: string, values: unknown[]): PromiseLike<unknown>; readonly totalCount?: never }
+  | { unsafe(text: string, values: never[]): PromiseLike<unknown>; readonly begin?: never }
+  | { execute(query: never): PromiseLike<unknown>; readonly dialect?: unknown }
+  | { executeQuery(query: never): PromiseLike<unknown>; readonly isTransaction: true };
+
+/** From the most to the least telling shape: several clients have a `query`. */
+const recognisers = [postgresJs, kysely, drizzle, pg, adapter];
+
+/** A statement with its values. */
+export type Prepared = { readonly statement: Statement; readonly values: readonly unknown[] };
+
+/** Runs Stint's statements in a transaction of the user's client. */
+export class UserTransaction implements Run {
+  readonly #client: TransactionClient;
+  readonly #schema: string;
+
+  /** @throws {InvalidOptionError} This is not a transaction, as far as its shape tells. */
+  constructor(tx: unknown, schema: string) {
+    this.#client = recognise(tx);
+    this.#schema = schema;
+  }
+
+  /** @throws {InvalidOptionError} The client knows that no transaction is open. */
+  requireOpen(): void {
+    this.#client.requireOpen?.();
+  }
+
+  /** Whether a statement sent now is certain to run in the transaction. Otherwise the statement has to check it. */
+  isCertain(): boolean {
+    return this.#client.isCertain?.() === true;
+  }
+
+  /** The object that stands for this transaction and no other. */
+  get identity(): object | undefined {
+    return this.#client.identity;
+  }
+
+  /** Sends the statement before it returns. */
+  async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const query = this.#query({ statement, values });
+    return rowsOf(await started(this.#client.query(query.text, query.values)));
+  }
+
+  /** Sends statements, with no other between them, before it returns. */
+  runAll(statements: readonly Prepared[]): Promise<Row[]>[] {
+    const sent = this.#client.queryAll?.(statements.map((one) => this.#query(one)));
+    if (sent === undefined) return statements.map(({ statement, values }) => this.run(statement, values));
+    return sent.map(async (answer) => rowsOf(await answer));
+  }
+
+  #query({ statement, values }: Prepared): Query {
+    return { text: forSchema(statement.text, this.#schema), values: [...values] };
+  }
+}
+
+function recognise(tx: unknown): TransactionClient {
+  for (const recogniser of recognisers) {
+    const client = recogniser(tx);
+    if (client !== undefined) return client;
+  }
+  throw new InvalidOptionError(
+    "stint.in(tx)",
+    "this is no transaction of pg, postgres.js, Drizzle or Kysely. For another client pass " +
+      "{ query: (text, values) => rows }, running the text with its $1 values in your transaction.",
+  );
+}
+
+function rowsOf(answer: unknown): Row[] {
+  if (Array.isArray(answer)) return answer as Row[];
+  const rows = read(answer, "rows");
+  if (Array.isArray(rows)) return rows as Row[];
+  throw new InvalidOptionError(
+    "stint.in(tx)",
+    "query() must answer an array of rows, or an object with `rows`. The job is written if your transaction commits.",
+  );
+}
