@@ -140,6 +140,23 @@ export class DatabaseUnavailableError extends StintError {
   }
 }
 
+/** A worker did not start, because its lease thread cannot renew leases. */
+export class LeasesUnavailableError extends StintError {
+  readonly code = "LEASES_UNAVAILABLE";
+  constructor(
+    /** What the lease thread ran into. */
+    readonly detail: string,
+    options?: ErrorOptions,
+  ) {
+    super(
+      `The worker did not start: its lease thread cannot renew leases (${detail}). ` +
+        `Every job longer than its lease would run again elsewhere. ` +
+        `Allow threads (node:worker_threads) and one more connection to the database for each worker, then start again.`,
+      options,
+    );
+  }
+}
+
 /** Waiting for a job's result ended before the job did. */
 export class WaitTimeoutError extends StintError {
   readonly code = "WAIT_TIMEOUT";

@@ -88,6 +88,7 @@ export {
   JobFailedError,
   JobNotFoundError,
   LeaseLostError,
+  LeasesUnavailableError,
   PermanentError,
   RateLimitedError,
   SchemaVersionError,

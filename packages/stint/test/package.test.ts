@@ -24,7 +24,9 @@ test("the package has what it needs to run and to be read, and nothing else", as
       "dist/dev.d.ts",
       "dist/opentelemetry.js",
       "dist/opentelemetry.d.ts",
-      "dist/worker/lease-thread.js",
+      "dist/worker/lease-thread-code.js",
+      "dist/db/migration-files.js",
+      "dist/third-party-licenses.txt",
       ...readdirSync(`${folder}migrations`).map((name) => `migrations/${name}`),
     ]),
   );

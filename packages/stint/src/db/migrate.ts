@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
 import type { Client } from "pg";
 import { checkSchemaName } from "../model/names.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { openClient } from "./client.ts";
+import { files } from "./migration-files.js";
 import { requireConnection, toClientConfig, type Connection } from "./connection.ts";
 import { troubleOf } from "./sqlstate.ts";
 import { forSchema } from "./statement.ts";
@@ -29,19 +29,13 @@ export type MigrateOptions = {
   onStep?: (step: Migration) => void;
 };
 
-const folder = new URL("../../migrations/", import.meta.url);
-
 /** Every migration of this release, oldest first. */
-export async function readMigrations(): Promise<Migration[]> {
-  const files = (await readdir(folder)).filter((file) => file.endsWith(".sql")).sort();
-  return await Promise.all(
-    files.map(async (file) => {
-      const text = await readFile(new URL(file, folder), "utf8");
-      const version = Number.parseInt(file, 10);
-      const oldestCode = Number(/^-- oldest code: (\d+)$/m.exec(text)?.[1] ?? version);
-      return { version, name: file.replace(/^\d+_|\.sql$/g, ""), text, oldestCode };
-    }),
-  );
+export function readMigrations(): Migration[] {
+  return Object.entries(files).map(([file, text]) => {
+    const version = Number.parseInt(file, 10);
+    const oldestCode = Number(/^-- oldest code: (\d+)$/m.exec(text)?.[1] ?? version);
+    return { version, name: file.replace(/^\d+_|\.sql$/g, ""), text, oldestCode };
+  });
 }
 
 /**
@@ -55,7 +49,7 @@ export async function migrate(options: MigrateOptions): Promise<Migration[]> {
   const { connection, schema } = checkTarget("migrate", options);
   const { onStep } = options;
   if (onStep !== undefined) requireFunction("migrate.onStep", onStep);
-  const steps = await readMigrations();
+  const steps = readMigrations();
   return await withClient(connection, async (client) => {
     await prepareSchema(client, schema);
     const applied: Migration[] = [];
@@ -73,7 +67,7 @@ export async function migrate(options: MigrateOptions): Promise<Migration[]> {
 export async function migrationStatus(options: Omit<MigrateOptions, "onStep">): Promise<MigrationStatus[]> {
   refuseUnknownKeys("migrationStatus", options, ["connection", "schema"]);
   const { connection, schema } = checkTarget("migrationStatus", options);
-  const steps = await readMigrations();
+  const steps = readMigrations();
   return await withClient(connection, async (client) => {
     const applied = await appliedSteps(client, schema);
     return steps.map(({ version, name, text, oldestCode }) => {
@@ -84,7 +78,7 @@ export async function migrationStatus(options: Omit<MigrateOptions, "onStep">): 
 
 /** The SQL of every step after `since`, for people who apply it with their own tool. */
 export async function migrationSql(schema: string, since = 0): Promise<string> {
-  const steps = (await readMigrations()).filter((step) => step.version > since);
+  const steps = readMigrations().filter((step) => step.version > since);
   const parts = steps.map((step) => `begin;\n\n${stepSql(schema, step)}\n\ncommit;\n`);
   return [forSchema(bookkeeping, schema), ...parts].join("\n");
 }

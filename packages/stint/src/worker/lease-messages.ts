@@ -51,5 +51,8 @@ export type FromThread =
   | { type: "cancelled"; fence: Fence }
   /** Jobs that waited here for a slot are not to be begun. Those that were still ours are ready in these queues. */
   | { type: "handed-back"; queues: readonly string[] }
-  | { type: "trouble"; message: string }
+  /** Leases can be renewed: the first time, and again after each failure. */
+  | { type: "ready" }
+  /** Leases cannot be renewed now. The thread tries again by itself. */
+  | { type: "trouble"; message: string; transient: boolean }
   | { type: "blocked"; ms: number; kinds: readonly string[] };

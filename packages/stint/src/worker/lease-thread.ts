@@ -1,11 +1,16 @@
 /**
  * Keeps leases, on a thread and a connection of its own, so that a handler that blocks the event loop
  * does not lose its job to another worker while it still works on it.
+ *
+ * No file of its own where it runs: scripts/embed.mjs puts this module and all its imports into one text, which the main
+ * thread starts. It must not load anything by path.
  */
 import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Db } from "../db/db.ts";
+import { isPassing } from "../db/passing.ts";
+import { PgDb } from "../db/pg.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { Wakeable } from "../runtime/sleep.ts";
@@ -49,10 +54,22 @@ const young = new Map<HeldClaim, number>();
 const leases = new Map<string, Keeping>();
 const timer = new Wakeable();
 const recovery = new Recovery(Math.random, { baseMs: 100, capMs: 2_000 });
-// The driver is most of what this thread has to load. A worker that starts has better things to do with its cores and its memory,
-// and no lease is due before a while.
-let database: Promise<Db> | undefined;
-const loadAfterMs = 500;
+const database: Db = new PgDb({
+  connection: data.connection,
+  schema: data.schema,
+  connections: 1,
+  transactions: 1,
+  applicationName: data.applicationName,
+  prepare: data.prepare,
+  // A renewal that takes longer than this is worth less than another try.
+  deadlineMs: 5_000,
+  connectDeadlineMs: 5_000,
+  onError: () => undefined,
+});
+
+/** Whether the last renewal succeeded. Until the first has, and after a failure, renewals are tried with no lease due. */
+let renewable = false;
+let tryAgainAt = 0;
 
 const stopping = new AbortController();
 const patience = new Recovery(Math.random, { baseMs: 200, capMs: 2_000 });
@@ -71,32 +88,7 @@ parentPort?.on("message", (message: ToThread) => {
   else stopping.abort();
   if (!turns || message.type !== "hold") timer.wake();
 });
-parentPort?.once("message", () => {
-  setTimeout(() => void openDatabase().catch(() => undefined), loadAfterMs).unref();
-});
 void keepLeases();
-
-function openDatabase(): Promise<Db> {
-  const open = async (): Promise<Db> => {
-    const { PgDb } = await import("../db/pg.ts");
-    return new PgDb({
-      connection: data.connection,
-      schema: data.schema,
-      connections: 1,
-      transactions: 1,
-      applicationName: data.applicationName,
-      prepare: data.prepare,
-      // A renewal that takes longer than this is worth less than another try.
-      deadlineMs: 5_000,
-      connectDeadlineMs: 5_000,
-      onError: () => undefined,
-    });
-  };
-  return (database ??= open().catch((error: unknown) => {
-    database = undefined;
-    throw error;
-  }));
-}
 
 async function keepLeases(): Promise<void> {
   while (!stopping.signal.aborted) {
@@ -108,13 +100,13 @@ async function keepLeases(): Promise<void> {
       (lease) => at < lease.renewUntil && (renewAll || lease.renewAt <= at),
     );
     renewAll = false;
-    if (due.length > 0) await renewLeases(due, at);
+    if (due.length > 0 || (!renewable && tryAgainAt <= at)) await renewLeases(due, at);
     await handBackUnwanted();
     tellExpired();
     watchMainThread();
     await timer.wait(untilNext(), stopping.signal);
   }
-  await (await database?.catch(() => undefined))?.close();
+  await database.close();
   parentPort?.close();
 }
 
@@ -185,7 +177,7 @@ async function handBackUnwanted(): Promise<void> {
   const unwanted = [...leases.values()].filter((lease) => lease.unwanted);
   if (unwanted.length === 0 || now() < handBackAt) return;
   try {
-    const { queues, left } = await handBackUnbegun(await openDatabase(), unwanted);
+    const { queues, left } = await handBackUnbegun(database, unwanted);
     const staying = new Set(left);
     if (left.length === 0) patience.reset();
     else handBackAt = now() + patience.next();
@@ -194,19 +186,19 @@ async function handBackUnwanted(): Promise<void> {
     // From here as well: while the main thread stands still, nobody else would know.
     if (data.wake && queues.length > 0)
       await wake(
-        await openDatabase(),
+        database,
         queues.map((queue) => `ready:${queue}`),
       );
   } catch (error) {
     handBackAt = now() + patience.next();
-    post({ type: "trouble", message: error instanceof Error ? error.message : String(error) });
+    failed(error);
   }
 }
 
 async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<void> {
   try {
-    const answers = await renew(await openDatabase(), due);
-    recovery.reset();
+    const answers = await renew(database, due);
+    succeeded();
     for (const answer of answers) {
       const lease = leases.get(keyOfFence(answer));
       if (lease === undefined) continue;
@@ -219,10 +211,23 @@ async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<voi
       if (answer.cancelRequested) post({ type: "cancelled", fence: fenceOf(lease) });
     }
   } catch (error) {
-    const retryAt = now() + recovery.next();
-    for (const lease of due) lease.renewAt = retryAt;
-    post({ type: "trouble", message: error instanceof Error ? error.message : String(error) });
+    failed(error);
+    for (const lease of due) lease.renewAt = tryAgainAt;
   }
+}
+
+function succeeded(): void {
+  recovery.reset();
+  if (renewable) return;
+  renewable = true;
+  post({ type: "ready" });
+}
+
+function failed(error: unknown): void {
+  renewable = false;
+  tryAgainAt = now() + recovery.next();
+  const message = error instanceof Error ? error.message : String(error);
+  post({ type: "trouble", message, transient: isPassing(error) });
 }
 
 /** A lease that was not renewed in time, or not any more, may be somebody else's by now. */
@@ -280,9 +285,10 @@ function suspects(): string[] {
 }
 
 function untilNext(): number {
-  if (!isHolding()) return idleMs;
   const at = now();
+  if (!isHolding()) return renewable ? idleMs : Math.max(1, tryAgainAt - at);
   let next = at + watchMs;
+  if (!renewable) next = Math.min(next, tryAgainAt);
   for (const lease of leases.values()) if (at < lease.renewUntil) next = Math.min(next, lease.renewAt);
   return Math.max(1, next - at);
 }

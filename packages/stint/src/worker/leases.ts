@@ -1,13 +1,17 @@
 import { performance } from "node:perf_hooks";
 import { Worker as Thread } from "node:worker_threads";
 import type { Connection } from "../db/connection.ts";
+import { LeasesUnavailableError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { Held, type HeldJob } from "./held.ts";
+import { code } from "./lease-thread-code.js";
 import type { FromThread, HeldClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
 
 const pulseMs = 100;
+/** How long a start waits for the first renewal: two attempts to connect, on a machine that is busy. */
+const readyWithinMs = 15_000;
 
 export type LeaseListener = {
   /** The lease may be somebody else's by now. */
@@ -16,6 +20,8 @@ export type LeaseListener = {
   /** Jobs that waited for a slot are not to be begun; those that were still ours went back to these queues. */
   handedBack(queues: readonly string[]): void;
   blocked(ms: number, kinds: readonly string[]): void;
+  /** Leases can be renewed again. */
+  renewable(): void;
 };
 
 export type LeasesOptions = {
@@ -37,6 +43,8 @@ export class Leases {
   readonly #held = new Set<Held>();
   readonly #recovery = new Recovery();
   #thread: Thread | undefined;
+  #renewable = false;
+  #starting: { resolve: () => void; reject: (error: Error) => void; lastTrouble: string } | undefined;
   #restarting: NodeJS.Timeout | undefined;
   #beat: NodeJS.Timeout | undefined;
   #stopping = false;
@@ -51,7 +59,39 @@ export class Leases {
     return performance.timeOrigin + performance.now();
   }
 
-  start(): void {
+  /** Whether the last renewal succeeded. A job claimed while this is false may lose its lease. */
+  get renewable(): boolean {
+    return this.#renewable;
+  }
+
+  /**
+   * Start the thread. Resolves once it has reached the database and may renew.
+   *
+   * @throws {LeasesUnavailableError} The thread does not run, or the database refuses its renewals.
+   */
+  async start(): Promise<void> {
+    this.#stopping = false;
+    const ready = new Promise<void>((resolve, reject) => {
+      this.#starting = { resolve, reject, lastTrouble: "the thread did not respond" };
+    });
+    const overdue = setTimeout(() => this.#refuse(), readyWithinMs);
+    try {
+      this.#startThread();
+      await ready;
+    } catch (error) {
+      await this.stop();
+      throw error instanceof LeasesUnavailableError ? error : unavailable(messageOf(error), error);
+    } finally {
+      clearTimeout(overdue);
+      this.#starting = undefined;
+    }
+  }
+
+  #refuse(trouble = this.#starting?.lastTrouble ?? "", cause?: unknown): void {
+    this.#starting?.reject(unavailable(trouble, cause));
+  }
+
+  #startThread(): void {
     const { connection, schema, prepare, applicationName, wake, prefetchMs } = this.#options;
     const data: LeaseThreadData = {
       connection,
@@ -62,17 +102,21 @@ export class Leases {
       prefetchMs,
       pulse: this.#pulse.buffer,
     };
-    this.#thread = new Thread(new URL("./lease-thread.js", import.meta.url), {
+    // From a text, not from a file: a bundle has no such file.
+    const thread = new Thread(code, {
+      eval: true,
       workerData: data,
       name: "stint-leases",
       // Not the application's: a loader it was started with would run in here too, and may need the main thread.
       execArgv: [],
     });
-    this.#thread.on("message", (message: FromThread) => this.#hear(message));
-    this.#thread.on("error", (error) =>
-      this.#options.logger.error({ err: error }, "the lease thread failed"),
-    );
-    this.#thread.on("exit", () => this.#restart());
+    this.#thread = thread;
+    thread.on("message", (message: FromThread) => this.#hear(message));
+    thread.on("error", (error) => {
+      if (this.#starting !== undefined) this.#refuse(messageOf(error), error);
+      else this.#options.logger.error({ err: error }, "the lease thread failed");
+    });
+    thread.on("exit", () => this.#exited());
   }
 
   /**
@@ -151,6 +195,12 @@ export class Leases {
   #hear(message: FromThread): void {
     const { listener, logger } = this.#options;
     switch (message.type) {
+      case "ready":
+        this.#renewable = true;
+        this.#recovery.reset();
+        this.#starting?.resolve();
+        listener.renewable();
+        break;
       case "lost":
         listener.lost(message.fence);
         break;
@@ -164,19 +214,38 @@ export class Leases {
         listener.blocked(message.ms, message.kinds);
         break;
       case "trouble":
-        logger.warn({ detail: message.message }, "could not renew leases; trying again");
+        this.#renewable = false;
+        if (this.#starting === undefined) {
+          const text = "could not renew leases; no jobs are claimed until a renewal succeeds";
+          logger.warn({ detail: message.message }, text);
+        } else {
+          this.#starting.lastTrouble = message.message;
+          if (!message.transient) this.#refuse();
+        }
         break;
     }
   }
 
-  /** Without its thread every lease would run out; a new one takes over what the old one held. */
-  #restart(): void {
+  #exited(): void {
     this.#thread = undefined;
+    this.#renewable = false;
+    if (this.#starting !== undefined) return this.#refuse("the thread ended as soon as it was started");
     if (this.#stopping) return;
-    this.#options.logger.error({}, "the lease thread ended; starting it again");
+    const { logger } = this.#options;
+    logger.error({}, "the lease thread ended; no jobs are claimed until it runs again");
+    this.#restartSoon();
+  }
+
+  /** Without its thread every lease would run out; a new one takes over what the old one held. */
+  #restartSoon(): void {
     this.#restarting = setTimeout(() => {
-      this.start();
-      this.#post({ type: "hold", claims: [...this.#held].map(({ claim }) => asRenewed(claim)) });
+      try {
+        this.#startThread();
+        this.#post({ type: "hold", claims: [...this.#held].map(({ claim }) => asRenewed(claim)) });
+      } catch (error) {
+        this.#options.logger.error({ err: error }, "could not start the lease thread; trying again");
+        this.#restartSoon();
+      }
     }, this.#recovery.next());
   }
 
@@ -189,4 +258,12 @@ export class Leases {
 function asRenewed(claim: HeldClaim): HeldClaim {
   const dueSince = Leases.now() - (Math.min(...claim.leaseMs) * 2) / 3;
   return { ...claim, sentAt: Math.max(claim.sentAt, dueSince) };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function unavailable(detail: string, cause?: unknown): LeasesUnavailableError {
+  return new LeasesUnavailableError(detail, cause === undefined ? undefined : { cause });
 }

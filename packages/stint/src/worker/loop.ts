@@ -18,7 +18,7 @@ export type LoopOptions = {
   readonly accept: (jobs: readonly ClaimedJob[], sentAt: number) => void;
   /** Run this job, which has its slot already. Resolves when its outcome is recorded. */
   readonly runAlone: (job: ClaimedJob, sentAt: number) => Promise<unknown>;
-  /** Whether so many outcomes wait to be recorded that no more should come. */
+  /** Whether nothing is to be claimed: leases cannot be renewed, or too many outcomes wait to be recorded. */
   readonly behind: () => boolean;
   /** Whether some handler goes on although it was told to stop. */
   readonly stuck: () => boolean;
@@ -220,9 +220,9 @@ export class ClaimLoop {
    * makes room only for a suspect that has waited for long. True if there may be something to claim afterwards.
    */
   async #investigate(stopping: AbortSignal): Promise<boolean> {
-    const { slots } = this.#options;
+    const { slots, behind } = this.#options;
     const idle = slots.busy === 0;
-    if (Leases.now() < (idle ? this.#lookIdleAt : this.#lookBusyAt)) return false;
+    if (behind() || Leases.now() < (idle ? this.#lookIdleAt : this.#lookBusyAt)) return false;
     try {
       return idle ? await this.#runAlone(stopping) : await this.#makeRoomAndRunAlone(stopping);
     } finally {

@@ -24,3 +24,11 @@ export function policyOf(options: ResolvedWorkerOptions, job: ClaimedJob): Attem
 export function timeoutOf(options: ResolvedWorkerOptions, job: ClaimedJob): number {
   return job.timeoutMs ?? options.handlers.get(job.kind)?.policy.timeoutMs ?? options.timeoutMs;
 }
+
+/** Whether one more crash, even one that is not its own, could end it or make it a suspect. */
+export function isFragile(options: ResolvedWorkerOptions, job: ClaimedJob): boolean {
+  const { kind, crashes, maxCrashes } = job;
+  return (
+    crashes > 0 || (maxCrashes ?? options.handlers.get(kind)?.policy.maxCrashes ?? options.maxCrashes) <= 2
+  );
+}

@@ -1,11 +1,18 @@
 import { hostname } from "node:os";
-import type { KindInfo } from "../sql/kinds.ts";
-import type { WorkerInfo } from "../sql/workers.ts";
+import type { Db } from "../db/db.ts";
+import { registerKinds, type KindInfo } from "../sql/kinds.ts";
+import { registerWorker, type WorkerInfo } from "../sql/workers.ts";
 import type { Handler } from "./handler.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 
+/** Write down what a worker serves, then the worker itself. */
+export async function register(db: Db, worker: WorkerInfo, options: ResolvedWorkerOptions): Promise<void> {
+  await registerKinds(db, kindsOf(options));
+  await registerWorker(db, worker);
+}
+
 /** What the database is told of the kinds a worker serves. */
-export function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOptions): KindInfo[] {
+function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOptions): KindInfo[] {
   return [...handlers.values()].map(({ definition: { kind, queue, priority }, policy }) => ({
     name: kind,
     queue,

@@ -4,7 +4,6 @@ import { Listener } from "../db/listener.ts";
 import { Turnstile } from "../db/turnstile.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
-import type { ClaimedJob } from "../model/job.ts";
 import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
 import { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -12,10 +11,9 @@ import { within } from "../runtime/sleep.ts";
 import { Meter } from "../signals/meter.ts";
 import type { PoolView } from "../signals/process-metrics.ts";
 import type { Glance } from "../sql/glance.ts";
-import { registerKinds } from "../sql/kinds.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
 import type { Vitals } from "../sql/series.ts";
-import { beat, forgetWorker, registerWorker, type WorkerState } from "../sql/workers.ts";
+import { beat, forgetWorker, type WorkerState } from "../sql/workers.ts";
 import { Upkeep } from "../upkeep/upkeep.ts";
 import type { Attempt } from "./attempt.ts";
 import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
@@ -27,8 +25,8 @@ import { Metering } from "./metering.ts";
 import { Pulse } from "./pulse.ts";
 import { ClaimLoop } from "./loop.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
-import { infoOf, kindsOf, leaseByKind } from "./registration.ts";
-import { timeoutOf } from "./policy.ts";
+import { infoOf, leaseByKind, register } from "./registration.ts";
+import { isFragile, timeoutOf } from "./policy.ts";
 import { Running } from "./running.ts";
 import { Settler } from "./settler.ts";
 import { stopOnSignals } from "./signals.ts";
@@ -90,7 +88,7 @@ export class Worker {
     );
     logEvents(this.#events, this.#logger);
 
-    this.#slots = new Slots(options.pools, (job) => this.#isFragile(job), options.prefetchMs > 0);
+    this.#slots = new Slots(options.pools, (job) => isFragile(options, job), options.prefetchMs > 0);
     const { telemetry } = home;
     this.#settler = new Settler(
       db,
@@ -114,6 +112,7 @@ export class Worker {
           this.#loop.roomMade();
         },
         blocked: (ms, kinds) => this.#events.emit("blocked", { ms, kinds }),
+        renewable: () => this.#loop.roomMade(),
       },
     });
     this.#running = new Running({
@@ -161,7 +160,8 @@ export class Worker {
         this.#running.accept(jobs, sentAt);
       },
       runAlone: (job, sentAt) => this.#running.runAlone(job, sentAt),
-      behind: () => this.#running.behind,
+      // What is claimed while leases cannot be renewed may run twice.
+      behind: () => !this.#leases.renewable || this.#running.behind,
       stuck: () => this.#running.stuck > 0,
       listen: () => this.#listen(),
     });
@@ -247,7 +247,8 @@ export class Worker {
    * Begin to claim and run jobs.
    *
    * @throws {SchemaVersionError} The schema is not the one this code needs.
-   * @throws {DatabaseUnavailableError} The database cannot be reached. Later outages are survived; this one is told.
+   * @throws {DatabaseUnavailableError} The database cannot be reached. Throws only at start; later outages are retried.
+   * @throws {LeasesUnavailableError} Leases cannot be renewed. Throws only at start; later the worker claims nothing until they can.
    */
   async start(): Promise<void> {
     if (this.#stopped !== undefined)
@@ -266,11 +267,18 @@ export class Worker {
   async #start(): Promise<void> {
     const { db } = this.#home;
     await checkSchemaVersion(db, db.schema);
-    await registerKinds(db, kindsOf(this.#options));
-    await registerWorker(db, infoOf(this.id, this.#home.version, this.#options));
+    try {
+      await Promise.all([
+        this.#leases.start(),
+        register(db, infoOf(this.id, this.#home.version, this.#options), this.#options),
+      ]);
+    } catch (error) {
+      await Promise.all([this.#leases.stop(), forgetWorker(db, this.id).catch(() => undefined)]);
+      if (this.#stopping.signal.aborted) return;
+      throw error;
+    }
     if (this.#stopping.signal.aborted) return await forgetWorker(db, this.id);
 
-    this.#leases.start();
     this.#pulse.start();
     this.#listener?.start();
     this.#undo.push(this.#home.listen((hint) => this.#hear(hint)));
@@ -473,12 +481,6 @@ export class Worker {
         this.#tell(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
       },
     });
-  }
-
-  /** Whether one more crash, even one that is not its own, could end it or make it a suspect. */
-  #isFragile({ kind, crashes, maxCrashes }: ClaimedJob): boolean {
-    const { handlers, maxCrashes: most } = this.#options;
-    return crashes > 0 || (maxCrashes ?? handlers.get(kind)?.policy.maxCrashes ?? most) <= 2;
   }
 
   #state(): WorkerState {

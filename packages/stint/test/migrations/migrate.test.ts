@@ -43,7 +43,7 @@ async function blockKinds(
 test("a fresh migration applies every step once and says which", async () => {
   const schema = schemaName();
   const seen: number[] = [];
-  const all = (await readMigrations()).map((step) => step.version);
+  const all = readMigrations().map((step) => step.version);
   const before = await migrationStatus({ connection: testDatabaseUrl(), schema });
 
   const first = await migrate({
@@ -62,7 +62,7 @@ test("a fresh migration applies every step once and says which", async () => {
 });
 
 test("steps are numbered without a gap, and each says which code it still serves", async () => {
-  const steps = await readMigrations();
+  const steps = readMigrations();
 
   expect(steps.map((step) => step.version)).toEqual(steps.map((_, index) => index + 1));
   expect(steps.every((step) => step.oldestCode >= 1 && step.oldestCode <= step.version)).toBe(true);
@@ -75,7 +75,7 @@ test("several migrations at once: each step is applied by one of them, and none 
     Array.from({ length: 4 }, async () => await migrate({ connection: testDatabaseUrl(), schema })),
   );
 
-  const all = (await readMigrations()).map((step) => step.version);
+  const all = readMigrations().map((step) => step.version);
   // Who applied which is chance; that each was applied once is not.
   const applied = runs.flat().map((step) => step.version);
   expect(applied.sort((a, b) => a - b)).toEqual(all);
@@ -98,7 +98,7 @@ test("a migration that is killed in the middle of a step leaves nothing of it, a
 
   expect(error).toMatchObject({ code: "57P01" });
   expect(left).toEqual([{ relname: "migration" }]);
-  expect(resumed).toHaveLength((await readMigrations()).length);
+  expect(resumed).toHaveLength(readMigrations().length);
 });
 
 test("a step that waits too long for a lock lets go, so that others can pass, and tries again", async () => {
@@ -112,7 +112,7 @@ test("a step that waits too long for a lock lets go, so that others can pass, an
   });
   await kinds.release();
 
-  expect(await migrating).toHaveLength((await readMigrations()).length);
+  expect(await migrating).toHaveLength(readMigrations().length);
 });
 
 test("the printed SQL, run by somebody's own tool, makes the same schema", async () => {
@@ -130,7 +130,7 @@ test("the printed SQL, run by somebody's own tool, makes the same schema", async
 });
 
 test("the printed SQL since the last step holds no step any more", async () => {
-  const last = (await readMigrations()).length;
+  const last = readMigrations().length;
 
   const text = await migrationSql("stint", last);
 

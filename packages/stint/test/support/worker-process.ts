@@ -49,7 +49,7 @@ export type WorkerProcess = {
   errors(): string;
 };
 
-const fixture = fileURLToPath(new URL("../fixtures/worker-process.mjs", import.meta.url));
+export const workerProgram = fileURLToPath(new URL("../fixtures/worker-process.mjs", import.meta.url));
 
 /** Short enough for a test to wait for, and long enough that a worker on a loaded machine renews in time. */
 export const fast = { lease: "3s", rescueEvery: 200, poll: 200 } as const;
@@ -59,18 +59,36 @@ export async function expireLeases(fresh: Fresh): Promise<void> {
   await fresh.sql("update stint.job set lease_until = clock_timestamp() where state = 'running'");
 }
 
+export type WorkerProcessSettings = {
+  kinds?: readonly string[];
+  /** Kill itself there: on an event, or between the handler's end and the settle. */
+  dieAt?: "claimed" | "before-settle" | "settled";
+  client?: Partial<StintOptions>;
+  worker?: Partial<Omit<WorkerOptions, "handlers" | "middlewares">>;
+  /** Another file than the fixture itself: a bundle of it. */
+  program?: string;
+  /** Options for Node, before the file. */
+  execArgv?: readonly string[];
+  env?: Readonly<Record<string, string>>;
+};
+
 /** Start a worker in a process of its own. It is killed when the test ends. */
 export async function startWorkerProcess(
   fresh: Pick<Fresh, "url" | "schema">,
-  settings: {
-    kinds?: readonly string[];
-    /** Kill itself there: on an event, or between the handler's end and the settle. */
-    dieAt?: "claimed" | "before-settle" | "settled";
-    client?: Partial<StintOptions>;
-    worker?: Partial<Omit<WorkerOptions, "handlers" | "middlewares">>;
-  } = {},
+  settings: WorkerProcessSettings = {},
 ): Promise<WorkerProcess> {
+  const worker = spawnWorkerProcess(fresh, settings);
+  await worker.reported("started");
+  return worker;
+}
+
+/** The same, without waiting until it has started. */
+export function spawnWorkerProcess(
+  fresh: Pick<Fresh, "url" | "schema">,
+  settings: WorkerProcessSettings = {},
+): WorkerProcess {
   const { kinds = ["deed", "bystander"], dieAt, client = {}, worker = {} } = settings;
+  const { program = workerProgram, execArgv = [], env = {} } = settings;
   const input = {
     url: fresh.url,
     schema: fresh.schema,
@@ -79,15 +97,14 @@ export async function startWorkerProcess(
     client,
     worker: { pools: { default: 4 }, ...fast, ...worker },
   };
-  const child = spawn(process.execPath, [fixture, JSON.stringify(input)], {
+  const child = spawn(process.execPath, [...execArgv, program, JSON.stringify(input)], {
     stdio: ["pipe", "pipe", "pipe"],
+    env: { ...process.env, ...env },
   });
   onTestFinished(() => {
     child.kill("SIGKILL");
   });
-  const started = follow(child);
-  await started.reported("started");
-  return started;
+  return follow(child);
 }
 
 function follow(child: ChildProcess): WorkerProcess {

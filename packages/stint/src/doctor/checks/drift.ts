@@ -18,7 +18,7 @@ export const drift: Check = {
   needsSchema: true,
   look: async ({ session, schema }) => {
     const version = (await appliedSteps(session)).at(-1)?.version ?? 0;
-    const newest = (await readMigrations()).at(-1)?.version ?? 0;
+    const newest = readMigrations().at(-1)?.version ?? 0;
     if (version !== newest) return otherVersion(version, newest, schema);
     return driftRule(await thingsOf(session, schema), await thingsOfMigrations(session), schema);
   },

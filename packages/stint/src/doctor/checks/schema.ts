@@ -15,7 +15,7 @@ export const schema: Check = {
       if (troubleOf(caught) === "schema") return [];
       throw caught;
     });
-    return schemaRule({ schema: name, applied, steps: await readMigrations() });
+    return schemaRule({ schema: name, applied, steps: readMigrations() });
   },
 };
 
