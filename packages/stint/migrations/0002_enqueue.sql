@@ -46,11 +46,43 @@ begin
 end
 $$;
 
+-- ---- Deadlines -------------------------------------------------------------------------------------
+
+-- A statement may reach the server long after its sender has given it up: its bytes were held on the way, its backend stood
+-- still, it waited for a lock. So the sender says until when it may take effect, by the server's clock. Both functions fail
+-- the statement, so that it writes nothing, and report the server's clock, so that the sender can correct its estimate.
+
+create function stint.too_late() returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'stint: the statement arrived after its deadline and changed nothing'
+    using errcode = 'ST001', detail = to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    hint = 'It was slow, or the clock of the server was set. Stint sends it again.';
+end
+$$;
+
+create function stint.too_early() returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'stint: the repeat arrived before the deadline of the statement it repeats and changed nothing'
+    using errcode = 'ST002', detail = to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    hint = 'Stint sends it again once the deadline has passed.';
+end
+$$;
+
 -- ---- Enqueueing ------------------------------------------------------------------------------------
 
 -- Every enqueue, from TypeScript or SQL, ends in one of two functions: enqueue_new for jobs that can meet no other, and
 -- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction; `hears` tells the
 -- caller whether anybody would hear a wake sent after it.
+--
+-- `p_until` is the deadline of a send that its sender may give up and repeat. It is checked once the rows are in the index: either they
+-- were there before the deadline, so that a repeat sent after it meets them, or none is written. Null within a transaction of
+-- the caller, which is never repeated by us.
 --
 -- Both run with their owner's rights, so that an enqueue-only role needs no right on any table. What they add is told to the
 -- tallies (0005) in the same transaction.
@@ -59,7 +91,8 @@ $$;
 -- hears. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
 -- `p_more` has an object of further fields for each job, as in enqueue_rows, or is null when no job has any.
 create function stint.enqueue_new(
-  p_ids uuid[], p_kinds text[], p_queues text[], p_payloads jsonb, p_more jsonb, p_notify boolean
+  p_ids uuid[], p_kinds text[], p_queues text[], p_payloads jsonb, p_more jsonb, p_notify boolean,
+  p_until timestamptz default null
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -143,6 +176,10 @@ begin
     ) as i (id, kind, queue, payload, more);
   end if;
 
+  if clock_timestamp() > p_until then
+    perform stint.too_late();
+  end if;
+
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
   if p_notify and v_hears and pg_notification_queue_usage() < 0.5 then
     perform pg_notify(stint.wake_channel(), hint)
@@ -157,8 +194,11 @@ end
 $$;
 
 -- Any jobs, among them those with a dedupe key and those that may have been enqueued before. `p_rows` is an array of
--- checked rows; the answer has one row per input row, by ordinal.
-create function stint.enqueue_rows(p_rows jsonb, p_notify boolean)
+-- checked rows; the answer has one row per input row, by ordinal. `p_after` is the latest deadline of earlier sends of these
+-- rows: until it has passed, a send that is still under way could write what this one does not see yet.
+create function stint.enqueue_rows(
+  p_rows jsonb, p_notify boolean, p_until timestamptz default null, p_after timestamptz default null
+)
 returns table (ordinal integer, id uuid, created boolean, hears boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -171,6 +211,9 @@ declare
   v_row   jsonb;
 begin
   hears := v_hears;
+  if v_now <= p_after then
+    perform stint.too_early();
+  end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
   if p_notify and v_hears and pg_notification_queue_usage() < 0.5 then
@@ -194,6 +237,9 @@ begin
       select e.id, e.created into id, created from stint.enqueue_row(v_row, v_now) e;
       return next;
     end loop;
+    if clock_timestamp() > p_until then
+      perform stint.too_late();
+    end if;
     return;
   end if;
 
@@ -243,6 +289,9 @@ begin
     end if;
     return next;
   end loop;
+  if clock_timestamp() > p_until then
+    perform stint.too_late();
+  end if;
 end
 $$;
 

@@ -98,20 +98,28 @@ export class TransactionRequiredError extends StintError {
 /** A connection was lost after a write was sent and before its answer came. */
 export class UnknownOutcomeError extends StintError {
   readonly code = "UNKNOWN_OUTCOME";
+  /**
+   * Of an enqueue, and only if the clock of the database was set back meanwhile: until this time of that clock the enqueue
+   * may still take effect, and is to be repeated after it. Undefined: it can no longer take effect and may be repeated at once.
+   */
+  readonly mayHappenUntil: Date | undefined;
   constructor(
     readonly action: string,
     /** Enqueue again with these ids: if the first write took effect, it is the same job. */
     readonly jobIds: readonly string[],
-    options?: ErrorOptions,
+    { mayHappenUntil, ...options }: ErrorOptions & { mayHappenUntil?: Date | undefined } = {},
   ) {
     const ids = `${jobIds.slice(0, 3).join(", ")}${jobIds.length > 3 ? ", …" : ""}`;
+    const after =
+      mayHappenUntil === undefined ? "" : ` after ${mayHappenUntil.toISOString()} by the database's clock`;
     super(
       `${action}: the connection was lost before the answer came, so it may or may not have happened. ` +
         (action.startsWith("enqueue")
-          ? `Repeat it with the same id (${ids}): it is then the same job.`
+          ? `Repeat it with the same id (${ids})${after}: it is then the same job.`
           : `Look at the job (${ids}) before you repeat it.`),
       options,
     );
+    this.mayHappenUntil = mayHappenUntil;
   }
 }
 

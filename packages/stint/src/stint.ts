@@ -15,6 +15,7 @@ import { resolveTargets } from "./inspect/targets.ts";
 import type { Inspector } from "./inspect/types.ts";
 import type { Connection } from "./db/connection.ts";
 import { PgDb } from "./db/pg.ts";
+import type { ServerClock } from "./db/server-clock.ts";
 import { UserTransaction, type TransactionLike } from "./db/transactions/user-transaction.ts";
 import { InvalidOptionError, StintError, TransactionRequiredError } from "./errors.ts";
 import { describe } from "./model/describe.ts";
@@ -101,7 +102,7 @@ export class Stint implements Enqueues {
     this.#options = options;
     this.#kinds = new Kinds(options.jobs);
     this.#db = openDb(options, options.connections);
-    this.#patientDb = openDb(options, 4);
+    this.#patientDb = openDb(options, 4, { clock: this.#db.clock });
     this.#waker = new Waker(this.#db);
     this.#enqueuer = new Enqueuer({
       db: this.#db,
@@ -408,7 +409,8 @@ function openDb(
   {
     applicationName = "stint",
     statementTimeoutMs,
-  }: { applicationName?: string; statementTimeoutMs?: number } = {},
+    clock,
+  }: { applicationName?: string; statementTimeoutMs?: number; clock?: ServerClock } = {},
 ): PgDb {
   return new PgDb({
     connection: options.connection,
@@ -418,6 +420,7 @@ function openDb(
     applicationName,
     prepare: options.prepare,
     ...(statementTimeoutMs === undefined ? {} : { statementTimeoutMs }),
+    ...(clock === undefined ? {} : { clock }),
     deadlineMs: 15_000,
     connectDeadlineMs: 5_000,
     onError: (error) => options.logger.debug({ err: error }, "a connection was lost"),

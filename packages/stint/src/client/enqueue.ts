@@ -1,16 +1,21 @@
 import { ConnectionLost, type Db, type Run } from "../db/db.ts";
-import { isAway, isPassing } from "../db/passing.ts";
+import { isAway, isPassing, isSessionOver } from "../db/passing.ts";
+import { isTooLate } from "../db/server-clock.ts";
 import { codeOf, connectAdvice, troubleOf } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, UnknownOutcomeError } from "../errors.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import { maskUrl } from "../runtime/mask.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { enqueue, type EncodedRow, type EnqueuedRow } from "../sql/enqueue.ts";
+import { enqueue, type EncodedRow, type EnqueuedRow, type SendTimes } from "../sql/enqueue.ts";
 import { explain } from "./ask.ts";
 import { heaviestBatch, inBatches, inStatements, largestBatch, largestStatement, weigh } from "./batches.ts";
 
 const tries = 4;
+/** How often a send may come too late without being counted as a try: its time grows, and the clock is known better each time. */
+const mostRefusals = 6;
+/** How long to wait for the deadline of an earlier send. Longer only if the clock of the server was set back. */
+const longestWaitMs = 20_000;
 
 export type EnqueuerOptions = {
   db: Db;
@@ -92,7 +97,8 @@ export class Enqueuer {
 
   /**
    * Send until it is answered. A repeat carries the same ids and says so, and the database then finds the job whether
-   * it is still live or has finished meanwhile; so an answer lost on the way cannot make a second job.
+   * it is still live or has finished meanwhile. Earlier sends may still be on their way: the repeat waits for their deadline,
+   * after which each of them has either written its jobs or can write nothing any more. So exactly one job comes of it.
    */
   async #persistently(rows: readonly EncodedRow[], wakes: boolean): Promise<EnqueuedRow[]> {
     const { db, patientDb, ready } = this.#options;
@@ -100,27 +106,47 @@ export class Enqueuer {
     const recovery = new Recovery();
     let toSend = rows;
     let unknown: ConnectionLost | undefined;
+    /** The latest deadline of the sends that look for no job that was there before them. */
+    let after: number | undefined;
+    let refusals = 0;
     for (let left = tries; ; left--) {
-      let sent = false;
+      let until: number | undefined;
+      const times = (): SendTimes => {
+        until = Math.max(until ?? 0, db.clock.deadline(refusals));
+        return { until, after };
+      };
       try {
         await ready();
-        sent = true;
-        return await enqueueAll(waits ? patientDb : db, patientDb, toSend, wakes);
+        await this.#passed(after);
+        return await enqueueAll(waits ? patientDb : db, patientDb, toSend, wakes, times);
       } catch (error) {
-        const lost = error instanceof ConnectionLost;
-        if (lost && sent) {
+        if (isTooLate(error) && refusals < mostRefusals) {
+          refusals += 1;
+          left += 1;
+          continue;
+        }
+        if (error instanceof ConnectionLost && until !== undefined) {
           unknown = error;
+          if (!isSessionOver(error) && toSend.some(({ row }) => row.again === undefined)) after = until;
           toSend = rows.map((row) => ({ ...row, row: { ...row.row, again: true } }));
         }
         if (!isPassing(error)) throw explain(error, db.schema);
-        if (left > 1) {
+        const tooFar = after !== undefined && after - db.clock.nowMs() > longestWaitMs ? after : undefined;
+        if (left > 1 && tooFar === undefined) {
           await sleep(recovery.next());
           continue;
         }
-        if (unknown !== undefined) throw unknownOutcome(rows, unknown);
-        throw isAway(error) ? unavailable(rows, error) : error;
+        if (unknown === undefined) throw isAway(error) ? unavailable(rows, error) : error;
+        await this.#passed(after);
+        throw unknownOutcome(rows, unknown, tooFar);
       }
     }
+  }
+
+  /** Waits until this deadline has passed, as far as is known, but not for long. */
+  async #passed(deadline: number | undefined): Promise<void> {
+    const waitMs = (deadline ?? 0) - this.#options.db.clock.nowMs() + 1;
+    if (waitMs > 0 && waitMs <= longestWaitMs) await sleep(waitMs);
   }
 }
 
@@ -129,15 +155,21 @@ async function enqueueAll(
   patientDb: Db,
   rows: readonly EncodedRow[],
   wakes: boolean,
+  times: () => SendTimes,
 ): Promise<EnqueuedRow[]> {
-  if (inBatches(rows, largestStatement).length === 1) return await enqueue(db, rows, wakes);
-  return await patientDb.transaction(async (tx) => await enqueueBatches(tx, rows, wakes));
+  if (inBatches(rows, largestStatement).length === 1) return await enqueue(db, rows, wakes, times());
+  return await patientDb.transaction(async (tx) => await enqueueBatches(tx, rows, wakes, times));
 }
 
-async function enqueueBatches(tx: Run, rows: readonly EncodedRow[], notify: boolean): Promise<EnqueuedRow[]> {
+async function enqueueBatches(
+  tx: Run,
+  rows: readonly EncodedRow[],
+  notify: boolean,
+  times: () => SendTimes,
+): Promise<EnqueuedRow[]> {
   const { batches, inGivenOrder } = inStatements(rows);
   const answers: EnqueuedRow[][] = [];
-  for (const batch of batches) answers.push(await enqueue(tx, batch, notify));
+  for (const batch of batches) answers.push(await enqueue(tx, batch, notify, times()));
   return inGivenOrder(answers);
 }
 
@@ -157,16 +189,21 @@ function mayBeOneRow(error: unknown): boolean {
 
 /** The error of one caller among those who shared a statement: it must name their job and nobody else's. */
 function ownError(error: unknown, row: EncodedRow): Error {
-  if (error instanceof UnknownOutcomeError) return unknownOutcome([row], error.cause);
+  if (error instanceof UnknownOutcomeError)
+    return unknownOutcome([row], error.cause, error.mayHappenUntil?.getTime());
   if (error instanceof DatabaseUnavailableError) return unavailable([row], error.cause);
   return error as Error;
 }
 
-function unknownOutcome(rows: readonly EncodedRow[], cause: unknown): UnknownOutcomeError {
+function unknownOutcome(
+  rows: readonly EncodedRow[],
+  cause: unknown,
+  mayHappenUntil: number | undefined,
+): UnknownOutcomeError {
   return new UnknownOutcomeError(
     "enqueue",
     rows.map((row) => row.row.id),
-    { cause },
+    { cause, mayHappenUntil: mayHappenUntil === undefined ? undefined : new Date(mayHappenUntil) },
   );
 }
 

@@ -1,3 +1,4 @@
+import type { ServerClock } from "./server-clock.ts";
 import type { Statement } from "./statement.ts";
 
 export type Row = Record<string, unknown>;
@@ -24,6 +25,8 @@ export interface Tx {
 
 export interface Db extends Run {
   readonly schema: string;
+  /** What is known of the database's clock. */
+  readonly clock: ServerClock;
   /** Runs `work` in a transaction on a connection of its own: committed if it resolves, rolled back if it rejects. */
   transaction<T>(work: (tx: Tx & Run) => Promise<T>): Promise<T>;
   close(): Promise<void>;

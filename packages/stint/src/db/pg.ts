@@ -4,6 +4,7 @@ import { maskUrl } from "../runtime/mask.ts";
 import { ownSettings, ReadingClient } from "./client.ts";
 import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
 import { ConnectionLost, type Db, type Row, type Run, type RunOptions, type Tx } from "./db.ts";
+import { ServerClock } from "./server-clock.ts";
 import { codeOf, troubleOf } from "./sqlstate.ts";
 import { forSchema, type Statement } from "./statement.ts";
 import { Turnstile } from "./turnstile.ts";
@@ -22,12 +23,15 @@ export type PgDbOptions = {
   /** How long the server may work on one statement, for questions that must never hold it up. */
   statementTimeoutMs?: number;
   connectDeadlineMs: number;
+  /** Shared by those who use the same server. */
+  clock?: ServerClock;
   onError: (error: Error) => void;
 };
 
 /** `Db` on node-postgres. The only pools the library has. */
 export class PgDb implements Db {
   readonly schema: string;
+  readonly clock: ServerClock;
   readonly #options: PgDbOptions;
   readonly #own: Pool;
   readonly #turnstile: Turnstile;
@@ -36,6 +40,7 @@ export class PgDb implements Db {
 
   constructor(options: PgDbOptions) {
     this.schema = options.schema;
+    this.clock = options.clock ?? new ServerClock();
     this.#options = options;
     // Not behind a pooler that shares its connections: what is set there stays set for others.
     const settings = options.prepare ? ownSettings : undefined;
@@ -111,7 +116,10 @@ export class PgDb implements Db {
       client.query<Row>(config),
       statement.name,
       options?.deadlineMs ?? this.#options.deadlineMs,
-    );
+    ).catch((error: unknown) => {
+      this.clock.learnFrom(error);
+      throw error;
+    });
   }
 
   /** Under the deadline too. A commit that is given up on may still happen, which is what ConnectionLost says. */

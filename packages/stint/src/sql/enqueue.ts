@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { toTimestamp } from "../db/server-clock.ts";
 import { statement, type Statement } from "../db/statement.ts";
 
 /** One checked row for `stint.enqueue_rows`. Fields left out take the table's defaults. */
@@ -40,7 +41,7 @@ const enqueueNew = statement(
   "enqueue-new",
   `
   select stint.enqueue_new(
-    $1::text::uuid[], $2::text::text[], $3::text::text[], $4::text::jsonb, $5::text::jsonb, $6::boolean
+    $1::text::uuid[], $2::text::text[], $3::text::text[], $4::text::jsonb, $5::text::jsonb, $6::boolean, $7::timestamptz
   ) as hears`,
 );
 
@@ -48,7 +49,7 @@ const enqueueRows = statement(
   "enqueue",
   `
   select ordinal, id, created, hears
-  from stint.enqueue_rows($1::text::jsonb, $2::boolean)
+  from stint.enqueue_rows($1::text::jsonb, $2::boolean, $3::timestamptz, $4::timestamptz)
   order by ordinal`,
 );
 
@@ -82,9 +83,22 @@ const enqueueRowsInside = statement(
   order by ordinal`,
 );
 
+/** When a send may take effect, by the database's clock in milliseconds. Left out: at any time. */
+export type SendTimes = {
+  /** Not after its deadline: nothing is written then, and the statement fails. */
+  until?: number | undefined;
+  /** Only after the deadlines of earlier sends of the same rows: what they wrote can be seen then, and they can write no more. */
+  after?: number | undefined;
+};
+
 /** Write jobs, all of them or none. `notify` wakes workers when this transaction commits. */
-export async function enqueue(db: Run, rows: readonly EncodedRow[], notify: boolean): Promise<EnqueuedRow[]> {
-  const { statement: sent, values, read } = enqueueStatement(rows, notify);
+export async function enqueue(
+  db: Run,
+  rows: readonly EncodedRow[],
+  notify: boolean,
+  times: SendTimes = {},
+): Promise<EnqueuedRow[]> {
+  const { statement: sent, values, read } = enqueueStatement(rows, notify, times);
   return read(await db.run(sent, values));
 }
 
@@ -95,13 +109,22 @@ export type EnqueueStatement = {
   readonly read: (answer: readonly Row[]) => EnqueuedRow[];
 };
 
-export function enqueueStatement(rows: readonly EncodedRow[], notify: boolean): EnqueueStatement {
+export function enqueueStatement(
+  rows: readonly EncodedRow[],
+  notify: boolean,
+  { until, after }: SendTimes = {},
+): EnqueueStatement {
   if (!rows.every(isNew)) {
     const read = (answer: readonly Row[]): EnqueuedRow[] => answer as EnqueuedRow[];
-    return { statement: enqueueRows, values: [toArray(rows), notify], read };
+    const values = [toArray(rows), notify, orNull(until), orNull(after)];
+    return { statement: enqueueRows, values, read };
   }
   const read = ([answer]: readonly Row[]): EnqueuedRow[] => allNew(rows, answer?.["hears"] === true);
-  return { statement: enqueueNew, values: [...columnsOf(rows), notify], read };
+  return { statement: enqueueNew, values: [...columnsOf(rows), notify, orNull(until)], read };
+}
+
+function orNull(serverMs: number | undefined): string | null {
+  return serverMs === undefined ? null : toTimestamp(serverMs);
 }
 
 /**

@@ -27,8 +27,8 @@ grant execute on all functions in schema stint to :role;
 grant usage on schema stint to :role;
 grant select on stint.migration to :role;
 grant execute on function
-  stint.enqueue(text, jsonb, jsonb), stint.enqueue_many(jsonb), stint.enqueue_rows(jsonb, boolean),
-  stint.enqueue_new(uuid[], text[], text[], jsonb, jsonb, boolean), stint.wake_channel()
+  stint.enqueue(text, jsonb, jsonb), stint.enqueue_many(jsonb), stint.enqueue_rows(jsonb, boolean, timestamptz, timestamptz),
+  stint.enqueue_new(uuid[], text[], text[], jsonb, jsonb, boolean, timestamptz), stint.wake_channel()
   to :role;
 `,
   read: `-- Looks at everything and changes nothing.

@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import type { ServerClock } from "../db/server-clock.ts";
 import { troubleOf } from "../db/sqlstate.ts";
 import { statement } from "../db/statement.ts";
 import { SchemaVersionError } from "../errors.ts";
@@ -9,7 +10,11 @@ export const schemaVersion = 6;
 
 const readVersion = statement(
   "schema-version",
-  `select max(version) as version, max(oldest_code) as oldest_code from stint.migration`,
+  `
+  select
+    max(version) as version, max(oldest_code) as oldest_code,
+    extract(epoch from clock_timestamp())::float8 * 1000 as server_ms
+  from stint.migration`,
 );
 
 /** What to do about a schema that is missing or old, to be followed by "then …". */
@@ -17,11 +22,12 @@ export function migrateHint(schema: string): string {
   return `Run \`${command(schema, "migrate")}\``;
 }
 
-/** Refuse to work on a schema that is too old, or too new, for this code. */
-export async function checkSchemaVersion(db: Run, schema: string): Promise<void> {
-  let found: { version: number | null; oldest_code: number | null } | undefined;
+/** Refuse to work on a schema that is too old, or too new, for this code. Learns what time it is by the database's clock. */
+export async function checkSchemaVersion(db: Run & { clock?: ServerClock }, schema: string): Promise<void> {
+  let found: { version: number | null; oldest_code: number | null; server_ms: number } | undefined;
   try {
     [found] = (await db.run(readVersion, [])) as [typeof found];
+    if (found !== undefined) db.clock?.learn(found.server_ms);
   } catch (error) {
     if (troubleOf(error) !== "schema") throw error;
   }

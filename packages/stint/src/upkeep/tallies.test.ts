@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Db, Row } from "../db/db.ts";
+import { ServerClock } from "../db/server-clock.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import { Meter } from "../signals/meter.ts";
 import { talliesService, type Tallies } from "./tallies.ts";
@@ -10,6 +11,7 @@ function tallies(answer: (sent: Sent) => Promise<Row[]>): { made: Tallies; meter
   const meter = new Meter();
   const db: Db = {
     schema: "stint",
+    clock: new ServerClock(),
     run: async ({ name }, values) => await answer({ name, values }),
     transaction: () => Promise.reject(new Error("not asked for")),
     close: async () => undefined,

@@ -14,6 +14,11 @@ export type CutProxy = {
   readonly url: string;
   /** End the connection at the next statement whose message contains the marker. Resolves when that has happened. */
   cutAt(marker: string, cut: Cut): Promise<void>;
+  /**
+   * Keep back what a connection sends, from its next statement with the marker on, as a stalled network does. Resolves when
+   * that has happened. `release` passes it on, though its client may be gone, and resolves when the server has dealt with it.
+   */
+  holdAt(marker: string): Promise<{ release(): Promise<void> }>;
   /** How many messages with the marker have come from clients. */
   count(marker: string): number;
   /** End every connection, and refuse new ones until `up`. */
@@ -22,7 +27,8 @@ export type CutProxy = {
 };
 
 type Plan = { marker: string; cut: Cut; done: () => void };
-type Pair = { client: Socket; server: Socket };
+type Pair = { client: Socket; server: Socket; held?: Buffer[] };
+type Hold = { marker: string; done: (held: { release(): Promise<void> }) => void };
 
 /** Statements are told apart by their text, or by the name they were prepared under (`schema.enqueue`). */
 export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> {
@@ -30,6 +36,7 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
   const pairs = new Set<Pair>();
   const received: Buffer[] = [];
   let plan: Plan | undefined;
+  let hold: Hold | undefined;
   let isUp = true;
 
   const end = (pair: Pair): void => {
@@ -38,22 +45,51 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     pairs.delete(pair);
   };
 
+  /** What is held reaches the server although its client has gone. */
+  const leave = (pair: Pair, socket: Socket): void => {
+    if (pair.held === undefined || socket === pair.server) end(pair);
+  };
+  const release = async (pair: Pair): Promise<void> => {
+    const held = Buffer.concat(pair.held ?? []);
+    delete pair.held;
+    await new Promise<void>((resolve) => {
+      let answer = Buffer.alloc(0);
+      pair.server.on("data", (data: Buffer) => {
+        answer = Buffer.concat([answer, data]);
+        if (isComplete(answer)) resolve();
+      });
+      pair.server.on("close", () => resolve());
+      pair.server.write(held);
+    });
+    if (pair.client.destroyed) end(pair);
+  };
+
   const listener = createServer((client) => {
     if (!isUp) {
       client.resetAndDestroy();
       return;
     }
-    const pair = { client, server: connect(Number(target.port), target.hostname) };
+    const pair: Pair = { client, server: connect(Number(target.port), target.hostname) };
     pairs.add(pair);
     for (const socket of [pair.client, pair.server]) {
-      socket.on("error", () => end(pair));
-      socket.on("close", () => end(pair));
+      socket.on("error", () => leave(pair, socket));
+      socket.on("close", () => leave(pair, socket));
     }
 
     let unanswered: Plan | undefined;
     let answer: Buffer = Buffer.alloc(0);
     client.on("data", (data: Buffer) => {
       received.push(data);
+      if (hold !== undefined && pair.held === undefined && data.includes(hold.marker)) {
+        const { done } = hold;
+        hold = undefined;
+        pair.held = [];
+        done({ release: () => release(pair) });
+      }
+      if (pair.held !== undefined) {
+        pair.held.push(data);
+        return;
+      }
       if (plan !== undefined && data.includes(plan.marker)) {
         const met = plan;
         plan = undefined;
@@ -91,6 +127,9 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     url: own.href,
     async cutAt(marker, cut) {
       await new Promise<void>((done) => (plan = { marker, cut, done }));
+    },
+    async holdAt(marker) {
+      return await new Promise((done) => (hold = { marker, done }));
     },
     count: (marker) => received.filter((data) => data.includes(marker)).length,
     down() {

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { isTooEarly, isTooLate, ServerClock, toTimestamp } from "./server-clock.ts";
+
+function refusal(code: string, detail?: string): Error {
+  return Object.assign(new Error("refused"), { code, detail });
+}
+
+test("what the server said goes on with the local clock", () => {
+  let localMs = 1_000;
+  const clock = new ServerClock(() => localMs, 5_000);
+  expect(clock.nowMs()).toBe(5_000);
+  clock.learn(90_000);
+  localMs += 250;
+  expect(clock.nowMs()).toBe(90_250);
+});
+
+test("a refusal tells the time, another error and an unreadable time do not", () => {
+  const clock = new ServerClock(() => 0, 0);
+  clock.learnFrom(refusal("23505", toTimestamp(7_000)));
+  clock.learnFrom(refusal("ST001"));
+  clock.learnFrom(refusal("ST001", "later"));
+  clock.learnFrom(undefined);
+  expect(clock.nowMs()).toBe(0);
+  clock.learnFrom(refusal("ST001", toTimestamp(7_000)));
+  expect(clock.nowMs()).toBe(7_000);
+  clock.learnFrom(refusal("ST002", toTimestamp(3_000)));
+  expect(clock.nowMs()).toBe(3_000);
+});
+
+test("a deadline grows with each refusal, up to a limit", () => {
+  const clock = new ServerClock(() => 0, 100);
+  expect([0, 1, 2, 3, 30].map((refusals) => clock.deadline(refusals))).toEqual([
+    3_100, 6_100, 12_100, 15_100, 15_100,
+  ]);
+});
+
+test("too late and too early are told apart", () => {
+  expect([isTooLate(refusal("ST001")), isTooEarly(refusal("ST001"))]).toEqual([true, false]);
+  expect([isTooLate(refusal("ST002")), isTooEarly(refusal("ST002"))]).toEqual([false, true]);
+});

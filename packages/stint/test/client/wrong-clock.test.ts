@@ -1,0 +1,77 @@
+import { expect, onTestFinished, test } from "vitest";
+import { Enqueuer } from "#stint/client/enqueue.js";
+import { PgDb } from "#stint/db/pg.js";
+import { ServerClock } from "#stint/db/server-clock.js";
+import { UnknownOutcomeError } from "#stint/index.js";
+import { newId } from "#stint/runtime/new-id.js";
+import type { EncodedRow } from "#stint/sql/enqueue.js";
+import { startCutProxy } from "../support/cut-proxy.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+
+const hourMs = 3_600_000;
+
+function rows(count: number): EncodedRow[] {
+  return Array.from({ length: count }, () => ({
+    row: { id: newId(), kind: "work", queue: "main" },
+    payload: "{}",
+    meta: undefined,
+  }));
+}
+
+/** Enqueues with an estimate of the server's clock that is wrong by so much. */
+function enqueuer(fresh: Fresh, url: string, wrongByMs: number): { enqueuer: Enqueuer; clock: ServerClock } {
+  const clock = new ServerClock(undefined, Date.now() + wrongByMs);
+  const db = new PgDb({
+    connection: url,
+    schema: fresh.schema,
+    connections: 2,
+    transactions: 2,
+    applicationName: "stint-test",
+    prepare: true,
+    deadlineMs: 15_000,
+    connectDeadlineMs: 5_000,
+    clock,
+    onError: () => undefined,
+  });
+  onTestFinished(() => db.close());
+  const made = new Enqueuer({
+    db,
+    patientDb: db,
+    ready: async () => undefined,
+    wakes: () => false,
+    onEnqueued: () => undefined,
+  });
+  return { enqueuer: made, clock };
+}
+
+test.each([-hourMs, -10_000, 10_000, hourMs])(
+  "an enqueue succeeds though the clock is wrong by %d ms",
+  async (wrongByMs) => {
+    const fresh = await freshSchema();
+    const { enqueuer: made, clock } = enqueuer(fresh, fresh.url, wrongByMs);
+    const [row] = rows(1);
+    await made.one(row!);
+    await made.send(rows(2_100));
+
+    expect(await fresh.sql("select from stint.job")).toHaveLength(2_101);
+    // Too early is noticed at once. Too late does no harm as long as nothing is lost.
+    expect(clock.nowMs() - Date.now()).toBeGreaterThan(-60_000);
+  },
+);
+
+test("a lost enqueue whose deadline is far off is unknown, and says until when", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const { enqueuer: made } = enqueuer(fresh, proxy.url, hourMs);
+  const [row] = rows(1);
+  const cut = proxy.cutAt("/* stint:enqueue", "unsent");
+  const [answer] = await made.sendApart([row!]);
+  await cut;
+
+  expect(answer).toBeInstanceOf(UnknownOutcomeError);
+  const { mayHappenUntil, message, jobIds } = answer as UnknownOutcomeError;
+  expect(jobIds).toEqual([row!.row.id]);
+  expect(mayHappenUntil!.getTime()).toBeGreaterThan(Date.now() + hourMs / 2);
+  expect(message).toContain(mayHappenUntil!.toISOString());
+  expect(await fresh.sql("select from stint.jobs")).toEqual([]);
+});
