@@ -13,6 +13,8 @@ export type Column<Item> = {
   readonly head?: boolean;
   /** Takes a whole line of the card on a phone. */
   readonly wide?: boolean;
+  /** Missed least where the table is narrow: gone first, or next. A card has all of them. */
+  readonly leaves?: "first" | "next";
 };
 
 /** A short, whole list: every row is there at once. On a phone each row is a card. `j`, `k` and Enter move through it. */
@@ -66,8 +68,8 @@ export function Rows<Item>({
         <caption className="spoken">{label}</caption>
         <thead>
           <tr>
-            {columns.map(({ title, number }) => (
-              <th key={title} scope="col" className={number === true ? "num" : ""}>
+            {columns.map(({ title, number, leaves }) => (
+              <th key={title} scope="col" className={number === true ? "num" : ""} data-leaves={leaves}>
                 {title}
               </th>
             ))}
@@ -91,7 +93,7 @@ export function Rows<Item>({
                   className={look?.(item) ?? ""}
                   aria-current={id(item) === current ? "true" : undefined}
                 >
-                  {columns.map(({ title, cell, number, head, wide }) => {
+                  {columns.map(({ title, cell, number, head, wide, leaves }) => {
                     const Cell = head === true ? "th" : "td";
                     const classes = [number === true ? "num" : "", wide === true ? "wide" : ""];
                     return (
@@ -100,6 +102,7 @@ export function Rows<Item>({
                         {...(head === true ? { scope: "row" } : {})}
                         className={classes.join(" ").trim()}
                         data-title={title}
+                        data-leaves={leaves}
                       >
                         {cell(item)}
                       </Cell>

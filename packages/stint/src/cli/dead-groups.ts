@@ -9,7 +9,7 @@ export const deadGroupColumns: readonly Column<DeadGroup>[] = [
   { title: "JOBS", cell: (row) => count(row.count, "red"), align: "right" },
   { title: "KIND", cell: (row) => row.kind, most: 30 },
   { title: "LATEST", cell: (row) => age(row.newest) },
-  { title: "ONE OF THEM", cell: (row) => row.example },
+  { title: "ONE OF THEM", cell: (row) => row.example, leaves: 1 },
   { title: "FINGERPRINT", cell: (row) => row.fingerprint },
   { title: "DIED OF", cell: (row) => row.error, most: 100 },
 ];

@@ -6,13 +6,20 @@ export type Column<Row> = {
   readonly align?: "right";
   /** Cut longer cells to this; on a narrow terminal, cut more or leave the column out. Ids have none: a cut id cannot be copied. */
   readonly most?: number;
+  /** Left out first where the terminal is narrow, in this order: what the other columns tell matters more. */
+  readonly leaves?: number;
 };
 
 const gap = "  ";
 const least = 16;
+/** A text cut to this still tells what it is about. */
+const enough = 28;
 
 /** What a table is written for: how wide it may be, and how colours are put on. */
-export type Paper = Pick<Output, "width" | "dye">;
+export type Paper = Pick<Output, "width" | "dye"> & {
+  /** Whether nothing may be wider, whatever it costs: a line that wraps would break a screen. */
+  readonly hard?: boolean;
+};
 
 /** Print rows in aligned columns, no wider than the terminal as far as that can be had. */
 export function table<Row>(out: Output, columns: readonly Column<Row>[], rows: readonly Row[]): void {
@@ -31,7 +38,7 @@ export function tableLines<Row>(out: Paper, columns: readonly Column<Row>[], row
     const empty = index > 0 && cells.slice(1).every((text) => text === "");
     return { width: empty ? 0 : Math.max(...cells.map(widthOf)), column };
   });
-  if (out.width !== undefined) narrow(widths, out.width);
+  if (out.width !== undefined) narrow(widths, out.width, out.hard === true);
 
   return lines.map((line) => {
     const parts = widths.flatMap(({ width, column }, index) => {
@@ -43,12 +50,24 @@ export function tableLines<Row>(out: Paper, columns: readonly Column<Row>[], row
   });
 }
 
-type Width = { width: number; readonly column: { readonly most?: number } };
+type Width = { width: number; readonly column: { readonly most?: number; readonly leaves?: number } };
 
-/** Take from the columns that may be cut, the last first; if that is not enough, leave them out in the same order. */
-function narrow(widths: readonly Width[], most: number): void {
+/**
+ * Leave out the columns that are missed least; then take from those that may be cut, the last first; if that is not enough, leave
+ * them out in the same order. Where the width is hard, then the others, too, and the first is cut.
+ */
+function narrow(widths: readonly Width[], most: number, hard: boolean): void {
   const total = widths.reduce((sum, { width }) => sum + (width === 0 ? 0 : width + gap.length), -gap.length);
   let over = total - most;
+  const leaveOut = (one: Width): void => {
+    if (one.width > 0) over -= one.width + gap.length;
+    one.width = 0;
+  };
+  const leaving = widths.filter(({ column }) => column.leaves !== undefined);
+  for (const one of leaving.toSorted((a, b) => (a.column.leaves ?? 0) - (b.column.leaves ?? 0))) {
+    if (over <= spare(widths)) break;
+    leaveOut(one);
+  }
   const mayShrink = widths.filter(({ column }) => column.most !== undefined).reverse();
   for (const one of mayShrink) {
     const taken = Math.max(0, Math.min(over, one.width - least));
@@ -57,9 +76,24 @@ function narrow(widths: readonly Width[], most: number): void {
   }
   for (const one of mayShrink) {
     if (over <= 0) return;
-    if (one.width > 0) over -= one.width + gap.length;
-    one.width = 0;
+    leaveOut(one);
   }
+  if (!hard) return;
+  const left = widths.filter(({ width }) => width > 0);
+  for (const one of left.slice(2).reverse()) {
+    if (over <= 0) return;
+    leaveOut(one);
+  }
+  const last = left.slice(0, 2).at(-1);
+  if (last !== undefined && over > 0) last.width = Math.max(1, last.width - over);
+}
+
+/** How much can be taken from texts that stay long enough to be read. */
+function spare(widths: readonly Width[]): number {
+  return widths.reduce(
+    (sum, { width, column }) => sum + (column.most === undefined ? 0 : Math.max(0, width - enough)),
+    0,
+  );
 }
 
 /** Print names and values, one pair a line, with the values aligned. Pairs without a value are left out. */

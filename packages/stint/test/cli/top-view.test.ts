@@ -135,6 +135,92 @@ test("without a terminal the queues are printed whole", () => {
   expect(lines[0]).toBe("1 worker, 8/12 slots busy, 0 ready, 0 running");
 });
 
+const deadGroup = {
+  kind: "send-receipt-to-customer",
+  fingerprint: "0123456789ab",
+  error: "PaymentMissing: no payment p_42 in the ledger of 2027",
+  count: 1_200,
+  newest: new Date(Date.now() - 5_000),
+  oldest: new Date(0),
+  example: "019a8a2c-1f00-7000-8000-0123456789ab",
+};
+const slowJob = {
+  id: "019a8a2c-1f00-7000-8000-0123456789ab",
+  kind: "send-receipt-to-customer",
+  queue: "mail",
+  worker: "mail-7f9c6d-x2x9k-1",
+  attempt: 1,
+  runningMs: 60_000,
+  usualMs: 1_000,
+  because: "beyond-normal",
+  text: "It has been running for 1m, and p95 is 1s.",
+} as const;
+const worker = {
+  id: "mail-7f9c6d-x2x9k-1",
+  host: "worker-7f9c6d-x2x9k",
+  pid: 4_711,
+  version: "2026.11.3",
+  pools: { mail: 8, default: 5 },
+  kinds: ["send-receipt-to-customer", "send-digest"],
+  startedAt: at,
+  seenAt: at,
+  hears: true,
+  draining: false,
+  asleep: false,
+  busy: 9,
+  slots: 13,
+  waiting: 4,
+  lagMs: 2,
+  rssBytes: 184 * 1_048_576,
+  silentMs: 900,
+  behind: false,
+};
+
+test("at 80 × 24 the dead keep kind and error, and the ids of the chosen one stand below", () => {
+  const dead = { groups: [deadGroup], others: 0, of: { count: 1_200, capped: false } };
+  const { lines } = shown(snapshot([], { dead }), { screen: "dead" }, 80, 24);
+
+  const row = lines.find((line) => line.startsWith(">"));
+  expect(row).toContain("send-receipt-to-customer");
+  expect(row).toContain("PaymentMissing: no payment");
+  expect(row).not.toContain("019a8a2c");
+  expect(lines).toContain("FINGERPRINT 0123456789ab  ID 019a8a2c-1f00-7000-8000-0123456789ab");
+});
+
+test("at 80 × 24 slow jobs keep kind and reason instead of ids", () => {
+  const { lines } = shown(snapshot([], { slow: [slowJob] }), { screen: "slow" }, 80, 24);
+
+  const row = lines.find((line) => line.startsWith(">"));
+  expect(row).toContain("send-receipt-to-customer");
+  expect(row).toContain("It has been running for");
+  expect(row).not.toContain("019a8a2c");
+});
+
+test.each(["queues", "queue", "dead", "workers", "slow", "help"] as const)(
+  "screen %s is never wider than the terminal",
+  (screen) => {
+    const dead = { groups: [deadGroup], others: 3, of: { count: 10_000, capped: true } };
+    const kinds = [
+      {
+        kind: "k".repeat(128),
+        queue: "mail",
+        depth,
+        rates,
+        wait: none,
+        run: none,
+        attemptsPerSuccess: 1,
+        workers: 1,
+        leaseAdvice: "a longer lease",
+      },
+    ];
+    const names = { ...mail, queue: "q".repeat(128) };
+    const data = snapshot([mail, names], { dead, kinds, slow: [slowJob], workers: [worker] });
+    for (const columns of [20, 40, 80, 100, 200])
+      for (const line of shown(data, { screen, queue: "mail" }, columns).lines)
+        expect(line.length).toBeLessThanOrEqual(columns);
+  },
+);
+
 test("jobs claimed ahead of a slot stand beside the slots: never 14 of 10", () => {
   const busy = queue("mail", {
     depth: { ...depth, running: 14 },

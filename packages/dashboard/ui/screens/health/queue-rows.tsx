@@ -21,7 +21,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
     title: "Queue",
     head: true,
     cell: ({ queue }) => (
-      <GoTo path="/queues/$queue" params={{ queue }} className="queue-name">
+      <GoTo path="/queues/$queue" params={{ queue }} className="queue-name name" title={queue}>
         {queue}
       </GoTo>
     ),
@@ -68,6 +68,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "Drains in",
     number: true,
+    leaves: "next",
     cell: ({ depth, drainMs }) =>
       depth.ready === 0 ? (
         <span className="muted">empty</span>
@@ -80,6 +81,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "Retries",
     number: true,
+    leaves: "next",
     cell: ({ retryShare, depth }) => (
       <>
         <span className={(retryShare ?? 0) >= manyRetries ? "warn" : ""}>{share(retryShare)}</span>

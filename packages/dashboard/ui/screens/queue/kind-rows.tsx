@@ -13,7 +13,7 @@ const columns: readonly Column<Kind>[] = [
     title: "Kind",
     head: true,
     cell: ({ kind, queue }) => (
-      <GoTo path="/jobs" search={{ kind, queue }}>
+      <GoTo path="/jobs" search={{ kind, queue }} className="name" title={kind}>
         {kind}
       </GoTo>
     ),
@@ -27,12 +27,13 @@ const columns: readonly Column<Kind>[] = [
   },
   { title: "Out", number: true, cell: ({ rates }) => rate(rates.ended) },
   { title: "Wait p95", number: true, cell: ({ wait }) => duration(wait.p95) },
-  { title: "Run p50", number: true, cell: ({ run }) => duration(run.p50) },
+  { title: "Run p50", number: true, leaves: "next", cell: ({ run }) => duration(run.p50) },
   { title: "Run p95", number: true, cell: ({ run }) => duration(run.p95) },
-  { title: "Run p99", number: true, cell: ({ run }) => duration(run.p99) },
+  { title: "Run p99", number: true, leaves: "first", cell: ({ run }) => duration(run.p99) },
   {
     title: "Attempts per success",
     number: true,
+    leaves: "next",
     cell: ({ attemptsPerSuccess }) => (attemptsPerSuccess === null ? "–" : attemptsPerSuccess.toFixed(2)),
   },
   {

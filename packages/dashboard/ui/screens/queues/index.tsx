@@ -22,9 +22,14 @@ export const screen: Screen = {
 
 type Queue = Wire<QueueHealth>;
 
-const inState = (title: string, state: "ready" | "running" | "scheduled" | "retrying" | "parked") => ({
+const inState = (
+  title: string,
+  state: "ready" | "running" | "scheduled" | "retrying" | "parked",
+  leaves?: "first" | "next",
+): Column<Queue> => ({
   title,
   number: true,
+  ...(leaves === undefined ? {} : { leaves }),
   cell: ({ queue, depth }: Queue) =>
     depth[state] === 0 ? (
       <span className="muted">0</span>
@@ -41,9 +46,9 @@ const columns: readonly Column<Queue>[] = [
   { title: "Oldest ready", number: true, cell: ({ oldestReadyMs }) => duration(oldestReadyMs) },
   inState("Ready", "ready"),
   inState("Running", "running"),
-  inState("Scheduled", "scheduled"),
+  inState("Scheduled", "scheduled", "next"),
   inState("Retrying", "retrying"),
-  inState("Parked", "parked"),
+  inState("Parked", "parked", "first"),
   {
     title: "Dead",
     number: true,
@@ -57,8 +62,8 @@ const columns: readonly Column<Queue>[] = [
       ),
   },
   { title: "Out", number: true, cell: ({ rates }) => rate(rates.ended) },
-  { title: "Wait p95", number: true, cell: ({ wait }) => duration(wait.p95) },
-  { title: "Run p95", number: true, cell: ({ run }) => duration(run.p95) },
+  { title: "Wait p95", number: true, leaves: "next", cell: ({ wait }) => duration(wait.p95) },
+  { title: "Run p95", number: true, leaves: "first", cell: ({ run }) => duration(run.p95) },
   { title: "Workers", number: true, cell: ({ workers }) => number(workers) },
 ];
 

@@ -6,7 +6,7 @@ export const queueColumn: Column<{ readonly queue: string }> = {
   title: "Queue",
   head: true,
   cell: ({ queue }) => (
-    <GoTo path="/queues/$queue" params={{ queue }}>
+    <GoTo path="/queues/$queue" params={{ queue }} className="name" title={queue}>
       {queue}
     </GoTo>
   ),

@@ -119,6 +119,7 @@ const priorityColumns: readonly Column<Priority>[] = [
   {
     title: "Waiting",
     number: true,
+    leaves: "next",
     cell: ({ depth }) => number(depth.scheduled + depth.retrying + depth.parked),
   },
   {
@@ -193,7 +194,7 @@ function tenantColumn<Item extends { readonly tenant: string }>(state?: "ready")
     title: "Tenant",
     head: true,
     cell: ({ tenant }) => (
-      <GoTo path="/jobs" search={{ tenant, state }}>
+      <GoTo path="/jobs" search={{ tenant, state }} className="name" title={tenant}>
         <PlainText>{tenant}</PlainText>
       </GoTo>
     ),

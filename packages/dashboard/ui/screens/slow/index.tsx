@@ -31,10 +31,12 @@ const columns: readonly Column<Job>[] = [
     head: true,
     cell: ({ id, kind }) => (
       <>
-        <GoTo path="/jobs/$id" params={{ id }}>
+        <GoTo path="/jobs/$id" params={{ id }} className="name" title={kind}>
           {kind}
         </GoTo>
-        <div className="second mono nowrap">{id}</div>
+        <div className="second mono name" title={id}>
+          {id}
+        </div>
       </>
     ),
   },
@@ -65,16 +67,24 @@ const columns: readonly Column<Job>[] = [
       </>
     ),
   },
-  { title: "Attempt", number: true, cell: ({ attempt }) => number(attempt) },
+  { title: "Attempt", number: true, leaves: "first", cell: ({ attempt }) => number(attempt) },
   {
     title: "Queue",
     cell: ({ queue }) => (
-      <GoTo path="/queues/$queue" params={{ queue }}>
+      <GoTo path="/queues/$queue" params={{ queue }} className="name" title={queue}>
         {queue}
       </GoTo>
     ),
   },
-  { title: "Worker", cell: ({ worker }) => <span className="mono">{worker ?? "–"}</span> },
+  {
+    title: "Worker",
+    leaves: "next",
+    cell: ({ worker }) => (
+      <span className="mono name" title={worker ?? undefined}>
+        {worker ?? "–"}
+      </span>
+    ),
+  },
 ];
 
 const times = (factor: number) => `${factor < 9.95 ? factor.toFixed(1) : number(Math.round(factor))} times`;

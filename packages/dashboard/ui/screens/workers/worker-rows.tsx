@@ -1,4 +1,5 @@
 import type { WorkerView } from "stint";
+import { Fragment } from "react";
 import type { Wire } from "../../api.ts";
 import { Bar } from "../../components/bar.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
@@ -17,9 +18,14 @@ const columns: readonly Column<Worker>[] = [
     head: true,
     cell: ({ id, host, pid }) => (
       <>
-        <span className="worker-id mono">{id}</span>
+        <span className="worker-id mono name" title={id}>
+          {id}
+        </span>
         <div className="second">
-          {host}, pid {pid}
+          <span className="name" title={host}>
+            {host}
+          </span>
+          , pid {pid}
         </div>
       </>
     ),
@@ -45,7 +51,10 @@ const columns: readonly Column<Worker>[] = [
       <div className="worker-pools tabular">
         {Object.entries(pools).map(([queue, slots]) => (
           <span key={queue}>
-            {queue} <span className="muted">{number(slots)}</span>
+            <span className="name" title={queue}>
+              {queue}
+            </span>{" "}
+            <span className="muted">{number(slots)}</span>
           </span>
         ))}
       </div>
@@ -53,9 +62,18 @@ const columns: readonly Column<Worker>[] = [
   },
   {
     title: "Kinds",
+    wide: true,
+    leaves: "next",
     cell: ({ kinds }) => (
-      <span title={kinds.join(", ")}>
-        {kinds.slice(0, mostKinds).join(", ")}
+      <span className="worker-kinds" title={kinds.join(", ")}>
+        {kinds.slice(0, mostKinds).map((kind, index) => (
+          <Fragment key={kind}>
+            <span className="name">
+              {kind}
+              {index < kinds.length - 1 && ","}
+            </span>{" "}
+          </Fragment>
+        ))}
         {kinds.length > mostKinds && <span className="muted"> and {kinds.length - mostKinds} more</span>}
       </span>
     ),
@@ -65,7 +83,7 @@ const columns: readonly Column<Worker>[] = [
     number: true,
     cell: ({ lagMs }) => <span className={(lagMs ?? 0) >= lagging ? "warn" : ""}>{duration(lagMs)}</span>,
   },
-  { title: "Memory", number: true, cell: ({ rssBytes }) => bytes(rssBytes) },
+  { title: "Memory", number: true, leaves: "first", cell: ({ rssBytes }) => bytes(rssBytes) },
   {
     title: "Version",
     cell: ({ version, behind }) => (
@@ -75,7 +93,12 @@ const columns: readonly Column<Worker>[] = [
       </>
     ),
   },
-  { title: "Up for", number: true, cell: ({ startedAt }) => duration(Date.now() - Date.parse(startedAt)) },
+  {
+    title: "Up for",
+    number: true,
+    leaves: "first",
+    cell: ({ startedAt }) => duration(Date.now() - Date.parse(startedAt)),
+  },
 ];
 
 export function WorkerRows({ workers }: { readonly workers: readonly Worker[] | undefined }) {

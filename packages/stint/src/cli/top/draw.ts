@@ -1,4 +1,4 @@
-import type { KindView, QueueHealth, SlowJob } from "../../inspect/types.ts";
+import type { DeadGroups, KindView, QueueHealth, SlowJob } from "../../inspect/types.ts";
 import { command } from "../../model/command.ts";
 import { deadGroupColumns, leftOut } from "../dead-groups.ts";
 import { breach, count, duration, finishedMinutes, percent, rate, sparkline } from "../figures.ts";
@@ -24,7 +24,8 @@ export type Surroundings = {
 };
 
 /** The whole screen as lines, never more than it has. */
-export function draw(paper: Paper, snapshot: Snapshot, view: View, size: Size, about: Surroundings): Frame {
+export function draw(given: Paper, snapshot: Snapshot, view: View, size: Size, about: Surroundings): Frame {
+  const paper = { ...given, hard: true };
   const show = (line: readonly Piece[]): string => lineOf(paper, line, size.columns);
   const head = [show(headline(snapshot, view, about)), ""];
   const foot = ["", ...footer(snapshot, view, about).map(show)];
@@ -41,6 +42,11 @@ export function drawOnce(paper: Paper, { health }: Snapshot): string[] {
   return [lineOf(paper, totals(health), Number.POSITIVE_INFINITY), "", ...lines];
 }
 
+/** A line of words, cut where the terminal ends. */
+function plain({ width = Number.POSITIVE_INFINITY }: Paper, line: string): string {
+  return cut(line, width);
+}
+
 type Body = { lines: string[]; rows: readonly string[] };
 
 function body(paper: Paper, snapshot: Snapshot, view: View, room: number, about: Surroundings): Body {
@@ -48,7 +54,7 @@ function body(paper: Paper, snapshot: Snapshot, view: View, room: number, about:
   switch (view.screen) {
     case "queues":
       return health.queues.length === 0
-        ? { lines: ["No queue holds a job, and no worker serves one."], rows: [] }
+        ? { lines: [plain(paper, "No queue holds a job, and no worker serves one.")], rows: [] }
         : list(paper, view, room, {
             columns: queueColumns(health.at, paper.width),
             rows: health.queues,
@@ -58,19 +64,22 @@ function body(paper: Paper, snapshot: Snapshot, view: View, room: number, about:
       return queueBody(paper, snapshot, view, room);
     case "dead":
       return dead.groups.length === 0
-        ? { lines: ["No job is dead."], rows: [] }
+        ? { lines: [plain(paper, "No job is dead.")], rows: [] }
         : list(paper, view, room, {
-            columns: deadGroupColumns,
+            columns: deadColumns,
             rows: dead.groups,
-            name: (one) => `${one.kind} ${one.error}`,
+            name: nameOfGroup,
           });
     case "workers":
       return workers.length === 0
-        ? { lines: [`No worker lives. Start one with ${command(about.schema, "worker")}`], rows: [] }
+        ? {
+            lines: [plain(paper, `No worker lives. Start one with ${command(about.schema, "worker")}`)],
+            rows: [],
+          }
         : list(paper, view, room, { columns: workerColumns, rows: workers, name: (one) => one.id });
     case "slow":
       return slow.length === 0
-        ? { lines: ["Every running job is within what is normal for its kind."], rows: [] }
+        ? { lines: [plain(paper, "Every running job is within what is normal for its kind.")], rows: [] }
         : list(paper, view, room, {
             columns: slowColumns,
             rows: slow,
@@ -78,7 +87,7 @@ function body(paper: Paper, snapshot: Snapshot, view: View, room: number, about:
           });
     case "help":
       return {
-        lines: help.map(([key, text]) => `  ${key.padEnd(14)}${text}`),
+        lines: help.map(([key, text]) => plain(paper, `  ${key.padEnd(14)}${text}`)),
         rows: [],
       };
     default:
@@ -100,11 +109,20 @@ function queueBody(paper: Paper, { health, kinds, slow }: Snapshot, view: View, 
 
 type Listed<Row> = { columns: readonly Column<Row>[]; rows: readonly Row[]; name: (row: Row) => string };
 
-/** A table with one row chosen, moved so that this row can be seen. */
-function list<Row>(paper: Paper, view: View, room: number, { columns, rows, name }: Listed<Row>): Body {
+/** The rows that fit the filter, and which of them is chosen. */
+function choose<Row>(
+  view: View,
+  rows: readonly Row[],
+  name: (row: Row) => string,
+): { kept: readonly Row[]; chosen: number } {
   const wanted = view.filter.toLowerCase();
   const kept = rows.filter((row) => name(row).toLowerCase().includes(wanted));
-  const chosen = Math.min(view.cursor, Math.max(0, kept.length - 1));
+  return { kept, chosen: Math.min(view.cursor, Math.max(0, kept.length - 1)) };
+}
+
+/** A table with one row chosen, moved so that this row can be seen. */
+function list<Row>(paper: Paper, view: View, room: number, { columns, rows, name }: Listed<Row>): Body {
+  const { kept, chosen } = choose(view, rows, name);
   const height = Math.max(1, room - 1);
   const from = Math.max(0, Math.min(chosen - height + 1, kept.length - height));
   const first = Math.max(0, Math.min(from, kept.length));
@@ -115,7 +133,9 @@ function list<Row>(paper: Paper, view: View, room: number, { columns, rows, name
     cell: (row) => (row === kept[chosen] ? paint("bold", ">") : " "),
   };
   const lines =
-    kept.length === 0 ? ["Nothing fits the filter."] : tableLines(paper, [marker, ...columns], seen);
+    kept.length === 0
+      ? [plain(paper, "Nothing fits the filter.")]
+      : tableLines(paper, [marker, ...columns], seen);
   return { lines, rows: kept.map(name) };
 }
 
@@ -151,6 +171,10 @@ function footer({ dead }: Snapshot, view: View, { schema, trouble }: Surrounding
   if (view.screen === "dead") {
     const left = leftOut(dead);
     if (left !== undefined) lines.push([left]);
+    const { kept, chosen } = choose(view, dead.groups, nameOfGroup);
+    const group = kept[chosen];
+    // Whole, wherever the table has no room for them: they are what the commands below take.
+    if (group !== undefined) lines.push([`FINGERPRINT ${group.fingerprint}  ID ${group.example}`]);
     lines.push([paint("dim", `Look: ${command(schema, "jobs", "show", "ID")}`)]);
     lines.push([
       paint(
@@ -239,12 +263,19 @@ const kindColumns: readonly Column<KindView>[] = [
   { title: "ADVICE", cell: (row) => row.leaseAdvice ?? "", most: 80 },
 ];
 
+const nameOfGroup = ({ kind, error }: DeadGroups["groups"][number]): string => `${kind} ${error}`;
+
+/** Ids only where there is room: those of the chosen group stand below. */
+const deadColumns = deadGroupColumns.map((column) =>
+  column.title === "FINGERPRINT" ? Object.assign({}, column, { leaves: 2 }) : column,
+);
+
 const slowColumns: readonly Column<SlowJob>[] = [
-  { title: "ID", cell: (row) => row.id },
+  { title: "ID", cell: (row) => row.id, leaves: 1 },
   { title: "KIND", cell: (row) => row.kind, most: 30 },
   { title: "RUNS FOR", cell: (row) => duration(row.runningMs), align: "right", most: 9 },
   { title: "USUALLY", cell: (row) => duration(row.usualMs), align: "right", most: 9 },
-  { title: "WORKER", cell: (row) => row.worker ?? "", most: 30 },
+  { title: "WORKER", cell: (row) => row.worker ?? "", most: 30, leaves: 2 },
   { title: "WHY", cell: (row) => row.text, most: 80 },
 ];
 

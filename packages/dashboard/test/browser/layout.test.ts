@@ -1,0 +1,78 @@
+/** Every screen at the widths people use, with ordinary names and with the longest: nothing overflows. */
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { fakeStint, jobId } from "../support/fake.ts";
+import { browserPath, desktop, launch, phone, visit } from "./support/browser.ts";
+import { busyNight } from "./support/busy-night.ts";
+import { long, longNames } from "./support/long-names.ts";
+import { overflow } from "./support/page.ts";
+import { serve } from "./support/serve.ts";
+
+const small = { width: 1024, height: 768 };
+
+/** Boxes whose content is wider than they are, by their class; the page itself, too. */
+async function tooWide(page: Page): Promise<string[]> {
+  const boxes = await page.evaluate(() =>
+    [...document.querySelectorAll(".rows, .table-frame, .card, .page-head, .top-bar, figure, dl")]
+      .filter((box) => box.scrollWidth > box.clientWidth + 1)
+      .map((box) => `${box.className || box.tagName}: ${box.scrollWidth} of ${box.clientWidth} px`),
+  );
+  const wider = await overflow(page);
+  return wider > 0 ? [...boxes, `page: ${wider} px`] : boxes;
+}
+
+describe.skipIf(browserPath === undefined)("layout", () => {
+  let browser: Browser;
+  beforeAll(async () => void (browser = await launch()));
+  afterAll(async () => await browser.close());
+
+  const screens = (queue: string) => [
+    "",
+    "queues",
+    `queues/${encodeURIComponent(queue)}`,
+    "workers",
+    "slow",
+    "jobs",
+    "dead",
+  ];
+
+  test.each([
+    ["ordinary names", busyNight, "notification"],
+    ["names of 128 characters", longNames, long("notification")],
+  ])("no screen is wider than its window: %s", async (_, answers, queue) => {
+    const url = await serve({ stint: fakeStint(answers) });
+    const { page, problems } = await visit(browser, url, { viewport: small });
+    for (const screen of [...screens(queue), `jobs/${jobId}`]) {
+      await page.setViewportSize(small);
+      await page.goto(url + screen);
+      await page.getByText("Live", { exact: true }).waitFor();
+      await page.locator("tbody tr:is([id], [data-row]), .job-columns").first().waitFor();
+      for (const viewport of [small, desktop, phone]) {
+        await page.setViewportSize(viewport);
+        const found = await tooWide(page);
+        expect({ screen, width: viewport.width, found }).toEqual({
+          screen,
+          width: viewport.width,
+          found: [],
+        });
+      }
+    }
+    expect(problems).toEqual([]);
+  });
+
+  test("a long name is cut in a list and tells all of itself; where it is the subject it wraps", async () => {
+    const url = await serve({ stint: fakeStint(longNames) });
+    const { page } = await visit(browser, `${url}queues`, { viewport: small });
+    const name = page
+      .getByRole("table", { name: "Queues" })
+      .getByRole("link", { name: long("notification") });
+    await name.waitFor();
+    expect(await name.getAttribute("title")).toBe(long("notification"));
+    expect((await name.boundingBox())!.height).toBeLessThan(30);
+    await name.click();
+    const title = page.getByRole("heading", { level: 1 });
+    await expect.poll(() => title.innerText()).toBe(long("notification"));
+    // All of it can be read.
+    expect(await title.evaluate((heading) => heading.scrollWidth <= heading.clientWidth)).toBe(true);
+  });
+});
