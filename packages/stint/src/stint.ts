@@ -4,6 +4,7 @@ import { enqueueIn, refusedQuietly, type Traced } from "./client/enqueue-in.ts";
 import { requireId } from "./client/ids.ts";
 import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/jobs.ts";
 import { Kinds } from "./client/kinds.ts";
+import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
 import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
 import { prepareRow, type EnqueueOptions } from "./client/prepare.ts";
 import { traced } from "./client/traced.ts";
@@ -14,8 +15,7 @@ import { makeInspector } from "./inspect/inspector.ts";
 import { resolveTargets } from "./inspect/targets.ts";
 import type { Inspector } from "./inspect/types.ts";
 import type { Connection } from "./db/connection.ts";
-import { PgDb } from "./db/pg.ts";
-import type { ServerClock } from "./db/server-clock.ts";
+import type { PgDb } from "./db/pg.ts";
 import { UserTransaction, type TransactionLike } from "./db/transactions/user-transaction.ts";
 import { InvalidOptionError, StintError, TransactionRequiredError } from "./errors.ts";
 import { describe } from "./model/describe.ts";
@@ -84,6 +84,7 @@ export type InspectorOptions = {
 /** The client. Safe to share; opens connections only when they are needed. */
 export class Stint implements Enqueues {
   readonly #options: ResolvedStintOptions;
+  readonly #openDb: (options: OpenDbOptions) => PgDb;
   readonly #db: PgDb;
   readonly #patientDb: PgDb;
   readonly #enqueuer: Enqueuer;
@@ -101,20 +102,21 @@ export class Stint implements Enqueues {
   constructor(options: ResolvedStintOptions) {
     this.#options = options;
     this.#kinds = new Kinds(options.jobs);
-    this.#db = openDb(options, options.connections);
-    this.#patientDb = openDb(options, 4, { clock: this.#db.clock });
+    this.#openDb = dbOpener(options);
+    this.#db = this.#openDb({ connections: options.connections });
+    this.#patientDb = this.#openDb({ connections: 4, clock: this.#db.clock });
     this.#waker = new Waker(this.#db);
     this.#enqueuer = new Enqueuer({
       db: this.#db,
       patientDb: this.#patientDb,
       ready: () => this.#checkSchema(),
-      wakes: () => options.wake === "notify" && this.#waker.ridesAlong(),
+      wakes: () => options.wake !== "none" && this.#waker.ridesAlong(),
       onEnqueued: (rows, answers, woke) =>
-        this.#waker.enqueued(rows, answers, options.wake === "notify" && !woke),
+        this.#waker.enqueued(rows, answers, options.wake !== "none" && !woke),
     });
     this.#waiting = new Waiting(this.#db);
     this.#jobs = new Jobs(this.#db, options.actor, (hint) =>
-      this.#waker.tell([hint], options.wake === "notify"),
+      this.#waker.tell([hint], options.wake !== "none"),
     );
   }
 
@@ -127,7 +129,7 @@ export class Stint implements Enqueues {
     const { wake, schema, logger } = this.#options;
     const inside = new UserTransaction(tx, schema);
     const send = async (rows: EncodedRow[] | Promise<EncodedRow[]>): Promise<Enqueued[]> => {
-      const notify = wake === "notify";
+      const notify = wake !== "none";
       const traced: Traced = (all, sent) => this.#traced(all, sent);
       const answers = await enqueueIn(inside, rows, { notify, schema, traced });
       return toAllEnqueued(await rows, answers);
@@ -277,12 +279,13 @@ export class Stint implements Enqueues {
       max: 20,
     });
     const timeoutMs = toMs(options.timeout ?? "5s", "inspector.timeout");
-    const db = openDb(this.#options, connections, {
+    const db = this.#openDb({
+      connections,
       applicationName: "stint inspector",
       statementTimeoutMs: timeoutMs,
     });
     const targets = resolveTargets(options);
-    const tell = (hint: string): void => this.#waker.tell([hint], this.#options.wake === "notify");
+    const tell = (hint: string): void => this.#waker.tell([hint], this.#options.wake !== "none");
     // One that was closed is let go of: a program may make one for each question it has.
     const inspector = makeInspector(db, tell, targets, () => this.#inspectors.delete(inspector));
     this.#inspectors.add(inspector);
@@ -307,7 +310,7 @@ export class Stint implements Enqueues {
         logger,
         telemetry,
         listen: (listener) => this.#waker.listen(listener),
-        tell: (hints) => this.#waker.tell(hints, wake === "notify"),
+        tell: (hints) => this.#waker.tell(hints, wake !== "none"),
       },
       resolved,
     );
@@ -401,30 +404,6 @@ export class Stint implements Enqueues {
     });
     await this.#checked;
   }
-}
-
-function openDb(
-  options: ResolvedStintOptions,
-  connections: number,
-  {
-    applicationName = "stint",
-    statementTimeoutMs,
-    clock,
-  }: { applicationName?: string; statementTimeoutMs?: number; clock?: ServerClock } = {},
-): PgDb {
-  return new PgDb({
-    connection: options.connection,
-    schema: options.schema,
-    connections,
-    transactions: 5,
-    applicationName,
-    prepare: options.prepare,
-    ...(statementTimeoutMs === undefined ? {} : { statementTimeoutMs }),
-    ...(clock === undefined ? {} : { clock }),
-    deadlineMs: 15_000,
-    connectDeadlineMs: 5_000,
-    onError: (error) => options.logger.debug({ err: error }, "a connection was lost"),
-  });
 }
 
 function requireEntries(entries: readonly ManyEntry[]): readonly ManyEntry[] {

@@ -24,9 +24,15 @@ export type StintOptions = {
   schema?: string;
   /** Kinds that may be enqueued by name. Those of a worker's handlers need not be listed. */
   jobs?: readonly JobDefinition[];
-  /** How workers learn of new work between polls. Default "notify"; "none" only polls. */
+  /**
+   * How workers learn of new work between polls. Default: by LISTEN and NOTIFY, or by polling where a pooler stands between.
+   * "notify": through a pooler, too (one in session mode). "none": only polls, and sends no NOTIFY.
+   */
   wake?: "notify" | "none";
-  /** Use named prepared statements. Default true; turn off behind a pooler that cannot carry them. */
+  /**
+   * Use named prepared statements. Default: unless a pooler stands between. True: through a pooler, too (one that carries them).
+   * False: treat every connection as a pooler's.
+   */
   prepare?: boolean;
   /** Connections for the library's own statements. Default 2. */
   connections?: number;
@@ -43,8 +49,8 @@ export type ResolvedStintOptions = {
   readonly connection: Connection;
   readonly schema: string;
   readonly jobs: ReadonlyMap<string, JobDefinition>;
-  readonly wake: "notify" | "none";
-  readonly prepare: boolean;
+  readonly wake: "auto" | "notify" | "none";
+  readonly prepare: boolean | undefined;
   readonly connections: number;
   readonly maxPayloadBytes: number;
   readonly logger: Logger;
@@ -76,8 +82,9 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
     connection,
     schema: checkSchemaName(input.schema ?? "stint", "createStint.schema"),
     jobs: byKind(input.jobs ?? []),
-    wake: requireOneOf("createStint.wake", input.wake ?? "notify", ["notify", "none"]),
-    prepare: requireBoolean("createStint.prepare", input.prepare ?? true),
+    wake:
+      input.wake === undefined ? "auto" : requireOneOf("createStint.wake", input.wake, ["notify", "none"]),
+    prepare: input.prepare === undefined ? undefined : requireBoolean("createStint.prepare", input.prepare),
     connections: requireInteger("createStint.connections", input.connections ?? 2, { min: 1, max: 100 }),
     maxPayloadBytes: requireInteger("createStint.maxPayloadBytes", input.maxPayloadBytes ?? 1_048_576, {
       min: 1,

@@ -1,7 +1,8 @@
-import { Client, escapeIdentifier } from "pg";
+import { escapeIdentifier } from "pg";
 import { maskUrl } from "../runtime/mask.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep, Wakeable, within } from "../runtime/sleep.ts";
+import { ReadingClient } from "./client.ts";
 import { toClientConfig, type Connection } from "./connection.ts";
 
 export type ListenerOptions = {
@@ -11,6 +12,10 @@ export type ListenerOptions = {
   onHint: (hint: string) => void;
   /** Listening has begun, or begun again: whatever was said meanwhile was missed. */
   onListening: () => void;
+  /** Listen through a pooler, too. One in transaction mode loses the subscription, which ends the listening. */
+  throughPooler?: boolean;
+  /** A pooler stands between: listening has ended for good. */
+  onPooler?: (message: string) => void;
   onTrouble: (message: string) => void;
 };
 
@@ -69,11 +74,17 @@ export class Listener {
       const client = this.#newClient(broken);
       try {
         await client.connect();
+        await client.firstStatement();
+        // In a session that others share, the subscription would be theirs.
+        if (client.pooled && this.#options.throughPooler !== true)
+          return this.#options.onPooler?.('pass wake: "notify" if it keeps one session for each client');
         await client.query(`listen ${escapeIdentifier(this.#options.channel)}`);
         this.#listening = true;
         this.#options.onListening();
         await this.#watch(client, broken, () => recovery.reset());
       } catch (error) {
+        if (error instanceof SubscriptionLost && client.pooled)
+          return this.#options.onPooler?.(error.message);
         if (!this.#stopping.signal.aborted) {
           this.#options.onTrouble(error instanceof Error ? maskUrl(error.message) : String(error));
         }
@@ -86,9 +97,9 @@ export class Listener {
     }
   }
 
-  #newClient(broken: Wakeable): Client {
+  #newClient(broken: Wakeable): ReadingClient {
     const { connection, applicationName, onHint } = this.#options;
-    const client = new Client({
+    const client = new ReadingClient({
       ...toClientConfig(connection),
       application_name: applicationName,
       connectionTimeoutMillis: checkDeadlineMs,
@@ -104,22 +115,29 @@ export class Listener {
   }
 
   /** Returns when told to stop; rejects when the connection no longer proves itself. */
-  async #watch(client: Client, broken: Wakeable, onProof: () => void): Promise<void> {
+  async #watch(client: ReadingClient, broken: Wakeable, onProof: () => void): Promise<void> {
     const { signal } = this.#stopping;
+    if (client.pooled) await requireSubscription(client);
     while (!signal.aborted) {
       if (await broken.wait(checkEveryMs, signal)) throw new Error("the connection was lost");
       if (signal.aborted) return;
       if (this.#quiet) continue;
-      const { rowCount } = await client.query("select from pg_listening_channels()");
-      // A pooler, or somebody's UNLISTEN, took the subscription away and left the connection.
-      if (rowCount === 0) throw new Error("the subscription was lost");
+      await requireSubscription(client);
       // Not sooner: a server that accepts and drops connections would be asked ten times a second.
       onProof();
     }
   }
 }
 
-async function end(client: Client): Promise<void> {
+class SubscriptionLost extends Error {}
+
+/** A pooler, or an UNLISTEN, may have taken the subscription away and left the connection. */
+async function requireSubscription(client: ReadingClient): Promise<void> {
+  const { rowCount } = await client.query("select from pg_listening_channels()");
+  if (rowCount === 0) throw new SubscriptionLost("the subscription was lost");
+}
+
+async function end(client: ReadingClient): Promise<void> {
   // A half-open connection never answers a goodbye.
   await within(
     500,

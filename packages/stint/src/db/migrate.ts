@@ -164,10 +164,14 @@ async function lockMigrations(client: Client, schema: string): Promise<void> {
 
 async function appliedSteps(client: Client, schema: string): Promise<Map<number, Date>> {
   try {
-    const { rows } = await client.query<{ version: number; applied_at: Date }>(
-      forSchema("select version, applied_at from stint.migration", schema),
+    // As a whole number: the role's style of times and digits must not matter, and nothing may be set behind a pooler.
+    const { rows } = await client.query<{ version: number; at: string }>(
+      forSchema(
+        "select version, (extract(epoch from applied_at) * 1000)::bigint::text as at from stint.migration",
+        schema,
+      ),
     );
-    return new Map(rows.map((row) => [row.version, row.applied_at]));
+    return new Map(rows.map((row) => [row.version, new Date(Number(row.at))]));
   } catch (error) {
     if (troubleOf(error) === "schema") return new Map();
     throw error;

@@ -1,11 +1,13 @@
 import { Pool, types, type ClientBase, type PoolClient, type QueryConfig, type QueryResult } from "pg";
 import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
 import { maskUrl } from "../runtime/mask.ts";
-import { ownSettings, ReadingClient } from "./client.ts";
+import { ReadingClient } from "./client.ts";
 import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
 import { ConnectionLost, type Db, type Row, type Run, type RunOptions, type Tx } from "./db.ts";
+import { runLocally } from "./local-query.ts";
 import { ServerClock } from "./server-clock.ts";
-import { codeOf, troubleOf } from "./sqlstate.ts";
+import { handlerSettings, localSettings, ownSettings, type Settings } from "./session-settings.ts";
+import { codeOf, isLostStatement, troubleOf } from "./sqlstate.ts";
 import { forSchema, type Statement } from "./statement.ts";
 import { Turnstile } from "./turnstile.ts";
 
@@ -17,8 +19,8 @@ export type PgDbOptions = {
   /** Connections for handlers' transactions, opened only when asked for. */
   transactions: number;
   applicationName: string;
-  /** Named prepared statements. Off behind a pooler that cannot carry them. */
-  prepare: boolean;
+  /** Named prepared statements. Default: on, but behind a pooler. False: as if there were a pooler. */
+  prepare?: boolean | undefined;
   deadlineMs: number;
   /** How long the server may work on one statement, for questions that must never hold it up. */
   statementTimeoutMs?: number;
@@ -26,6 +28,8 @@ export type PgDbOptions = {
   /** Shared by those who use the same server. */
   clock?: ServerClock;
   onError: (error: Error) => void;
+  /** A connection goes through a pooler; or one that looked direct lost its named statements, so it must. */
+  onPooler?: (how: "detected" | "statements lost") => void;
 };
 
 /** `Db` on node-postgres. The only pools the library has. */
@@ -34,28 +38,44 @@ export class PgDb implements Db {
   readonly clock: ServerClock;
   readonly #options: PgDbOptions;
   readonly #own: Pool;
+  readonly #ownSettings: Settings;
   readonly #turnstile: Turnstile;
   #transactions: Pool | undefined;
+  /** Set once named statements were lost: on every connection from then on. */
+  #assumePooled: boolean;
   readonly #texts = new Map<Statement, string>();
 
   constructor(options: PgDbOptions) {
     this.schema = options.schema;
     this.clock = options.clock ?? new ServerClock();
     this.#options = options;
-    // Not behind a pooler that shares its connections: what is set there stays set for others.
-    const settings = options.prepare ? ownSettings : undefined;
-    this.#own = openPool(options, options.connections, settings);
+    this.#assumePooled = options.prepare === false;
+    const { statementTimeoutMs } = options;
+    this.#ownSettings =
+      statementTimeoutMs === undefined
+        ? ownSettings
+        : { ...ownSettings, statement_timeout: String(statementTimeoutMs) };
+    this.#own = this.#openPool(options.connections, this.#ownSettings);
     this.#turnstile = new Turnstile(options.transactions);
   }
 
   async run(statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> {
-    return await runOn(await this.#connect(this.#own), async (client) => {
-      return await this.#send(client, statement, values, options);
-    });
+    const send = async (): Promise<Row[]> =>
+      await runOn(
+        await this.#connect(this.#own),
+        async (client) => await this.#send(client, statement, values, options, this.#isPooled(client)),
+      );
+    try {
+      return await send();
+    } catch (error) {
+      if (!this.#lostStatement(error)) throw error;
+      // The server refused it before it ran, so it may be sent again.
+      return await send();
+    }
   }
 
   async transaction<T>(work: (tx: Tx & Run) => Promise<T>): Promise<T> {
-    const pool = (this.#transactions ??= openPool(this.#options, this.#options.transactions));
+    const pool = (this.#transactions ??= this.#openPool(this.#options.transactions, handlerSettings));
     // In line for a connection, not in the pool: there the wait would count against the time to connect, and handlers
     // that hold theirs for long would fail the others.
     return await this.#turnstile.pass(async () => await this.#transact(pool, work));
@@ -72,7 +92,7 @@ export class PgDb implements Db {
       const run = (statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> =>
         this.#send(client, statement, values, options);
 
-      await this.#control(client, "begin");
+      await this.#control(client, this.#isPooled(client) ? beginLocally : "begin");
       try {
         const result = await work({ query, run, client });
         over = true;
@@ -100,33 +120,99 @@ export class PgDb implements Db {
     }
   }
 
+  /** `locally`: with settings for this statement alone, because other clients of the pooler get the session next. */
   async #send(
     client: PoolClient,
     statement: Statement,
     values: readonly unknown[],
     options: RunOptions | undefined,
+    locally = false,
   ): Promise<Row[]> {
+    const config = this.#config(client, statement, values);
+    const answer = locally
+      ? runLocally(client, config, localSettings(this.#ownSettings))
+      : client.query<Row>(config);
+    try {
+      return await answered(client, answer, statement.name, options?.deadlineMs ?? this.#options.deadlineMs);
+    } catch (error) {
+      this.clock.learnFrom(error);
+      if (locally && !spoilt.has(client))
+        await this.#control(client, "rollback").catch(() => spoilt.add(client));
+      throw error;
+    }
+  }
+
+  #config(client: PoolClient, statement: Statement, values: readonly unknown[]): QueryConfig {
     let text = this.#texts.get(statement);
     if (text === undefined) this.#texts.set(statement, (text = forSchema(statement.text, this.schema)));
     const config: QueryConfig = { text, values: [...values] };
     if (statement.asText) config.types = asText;
-    if (this.#options.prepare) config.name = `${this.schema}.${statement.name}`;
-    return await answered(
-      client,
-      client.query<Row>(config),
-      statement.name,
-      options?.deadlineMs ?? this.#options.deadlineMs,
-    ).catch((error: unknown) => {
-      this.clock.learnFrom(error);
-      throw error;
-    });
+    // Asked for in so many words, statements are named behind a pooler, too: there are some that carry them.
+    const named = this.#options.prepare === true && !this.#assumePooled;
+    if (named || !this.#isPooled(client)) config.name = `${this.schema}.${statement.name}`;
+    return config;
+  }
+
+  #isPooled(client: PoolClient): boolean {
+    return this.#assumePooled || (client instanceof ReadingClient && client.pooled);
+  }
+
+  /** A pooler that hands out the server's own keys is found out when it loses named statements. */
+  #lostStatement(error: unknown): boolean {
+    if (!isLostStatement(error)) return false;
+    if (!this.#assumePooled) this.#options.onPooler?.("statements lost");
+    this.#assumePooled = true;
+    return true;
   }
 
   /** Under the deadline too. A commit that is given up on may still happen, which is what ConnectionLost says. */
-  async #control(client: PoolClient, text: "begin" | "commit" | "rollback"): Promise<void> {
+  async #control(client: PoolClient, text: string): Promise<void> {
     await answered(client, client.query<Row>(text), text, this.#options.deadlineMs);
   }
+
+  #openPool(max: number, settings: Settings): Pool {
+    const options = this.#options;
+    const pool = new Pool({
+      ...toClientConfig(options.connection),
+      max,
+      Client: ReadingClient,
+      // Before anybody gets the connection, and once for its life. The pool waits for it, though its types do not say so.
+      onConnect: (client: ClientBase): unknown => this.#connected(client, settings),
+      // No other parameter at the start: PgBouncer refuses those it does not know.
+      application_name: options.applicationName,
+      connectionTimeoutMillis: options.connectDeadlineMs,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      // A connection is not kept for ever: after a failover, DNS or a proxy may point elsewhere by now.
+      maxLifetimeSeconds: 3600,
+    });
+    // Without a listener an idle connection that dies would end the host process.
+    pool.on("error", options.onError);
+    pool.on("connect", (client) => {
+      client.on("error", options.onError);
+      client.on("notice", (notice) => {
+        if (isUnreplicatedCommit(notice)) unreplicated.add(client);
+      });
+    });
+    return pool;
+  }
+
+  async #connected(client: ClientBase, settings: Settings): Promise<void> {
+    if (!(client instanceof ReadingClient)) return;
+    // The pool's own limit ends with the login. A server that freezes right after it, or a pooler that has no connection to spare,
+    // would be waited for without end. While a query is under way `end` closes the socket, and the query fails.
+    const timer = setTimeout(() => void client.end().catch(() => undefined), this.#options.connectDeadlineMs);
+    try {
+      await client.firstStatement(settings, this.#assumePooled);
+    } finally {
+      clearTimeout(timer);
+    }
+    if (client.pooled && !this.#assumePooled) this.#options.onPooler?.("detected");
+  }
 }
+
+/** In one message: nothing of the handler's may run without it. */
+const beginLocally = `begin; ${localSettings(handlerSettings)}`;
 
 const keptAsText = new Set<number>([types.builtins.TIMESTAMPTZ, types.builtins.JSONB]);
 
@@ -136,50 +222,6 @@ export const asText: typeof types = {
   getTypeParser: ((oid: number, format?: "text") =>
     keptAsText.has(oid) ? String : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
 };
-
-function openPool(options: PgDbOptions, max: number, settings?: string): Pool {
-  const pool = new Pool({
-    ...toClientConfig(options.connection),
-    max,
-    Client: ReadingClient,
-    // Before anybody gets the connection, and once for its life.
-    onConnect: setting(settings, options.connectDeadlineMs),
-    application_name: options.applicationName,
-    // Not behind a pooler that shares its connections: it refuses what would stay set for others.
-    ...(options.statementTimeoutMs === undefined || !options.prepare
-      ? {}
-      : { statement_timeout: options.statementTimeoutMs }),
-    connectionTimeoutMillis: options.connectDeadlineMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    // A connection is not kept for ever: after a failover, DNS or a proxy may point elsewhere by now.
-    maxLifetimeSeconds: 3600,
-  });
-  // Without a listener an idle connection that dies would end the host process.
-  pool.on("error", options.onError);
-  pool.on("connect", (client) => {
-    client.on("error", options.onError);
-    client.on("notice", (notice) => {
-      if (isUnreplicatedCommit(notice)) unreplicated.add(client);
-    });
-  });
-  return pool;
-}
-
-/** The pool waits for its answer, though its types do not say so. */
-function setting(settings: string | undefined, deadlineMs: number): (client: ClientBase) => unknown {
-  return async (client) => {
-    if (!(client instanceof ReadingClient)) return;
-    // The pool's own limit ends with the login. A server that freezes right after it, or a pooler that has no connection to spare,
-    // would be waited for without end. While a query is under way `end` closes the socket, and the query fails.
-    const timer = setTimeout(() => void client.end().catch(() => undefined), deadlineMs);
-    try {
-      await (settings === undefined ? client.readTimes() : client.query(settings));
-    } finally {
-      clearTimeout(timer);
-    }
-  };
-}
 
 /** Gives the client back when the work is done, or away for good when its connection can no longer be trusted. */
 async function runOn<T>(client: PoolClient, work: (client: PoolClient) => Promise<T>): Promise<T> {

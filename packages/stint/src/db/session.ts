@@ -1,7 +1,8 @@
-import { escapeIdentifier, type Client } from "pg";
-import { openClient } from "./client.ts";
+import { escapeIdentifier } from "pg";
+import { openClient, type ReadingClient } from "./client.ts";
 import { toClientConfig, type Connection } from "./connection.ts";
 import type { Row, Run } from "./db.ts";
+import { localSettings, ownSettings } from "./session-settings.ts";
 import { forSchema, type Statement } from "./statement.ts";
 
 export type SessionOptions = { connection: Connection; schema: string; applicationName: string };
@@ -15,11 +16,11 @@ const limits = { statementMs: 5_000, lockMs: 500, connectMs: 5_000, answerMs: 30
  */
 export class Session implements Run {
   readonly schema: string;
-  readonly #client: Client;
+  readonly #client: ReadingClient;
   /** How many times each channel was heard. */
   readonly #heard = new Map<string, () => void>();
 
-  private constructor(client: Client, schema: string) {
+  private constructor(client: ReadingClient, schema: string) {
     this.#client = client;
     this.schema = schema;
     client.on("notification", ({ channel }) => this.#heard.get(channel)?.());
@@ -34,6 +35,11 @@ export class Session implements Run {
       query_timeout: limits.answerMs,
     });
     return new Session(client, schema);
+  }
+
+  /** Whether a pooler stands between. */
+  get pooled(): boolean {
+    return this.#client.pooled;
   }
 
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -73,7 +79,7 @@ export class Session implements Run {
     // In one message: nothing may run without its limits. The path makes definitions read the same for everybody.
     await this.#client.query(
       `${begin}; set local statement_timeout = ${statementMs}; set local lock_timeout = ${limits.lockMs}; ` +
-        `set local search_path = pg_catalog, pg_temp`,
+        `set local search_path = pg_catalog, pg_temp; ${localSettings(ownSettings)}`,
     );
     try {
       return await work();

@@ -45,6 +45,12 @@ export function troubleOf(error: unknown): Trouble {
   return "other";
 }
 
+/** A named statement is not in the session that was to run it, or one of that name is there already. It did not run. */
+export function isLostStatement(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "26000" || code === "42P05";
+}
+
 export function codeOf(error: unknown): string | undefined {
   const code: unknown = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : undefined;
@@ -64,6 +70,8 @@ export function connectAdvice(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   // A stray % in the connection string.
   if (error instanceof URIError) return checkUrl;
+  if (/unsupported startup parameter/.test(error.message))
+    return "A pooler refuses this setting at login. Leave out `options`, or list it in PgBouncer's ignore_startup_parameters.";
   // Ours stands around the driver's, which has the code.
   return connectAdviceByCode.get(codeOf(error)) ?? connectAdvice(error.cause);
 }

@@ -14,8 +14,11 @@ export type Subject = {
   /** How long a transaction may stay open, or a lock be held, before it is worth a word. */
   readonly patienceMs: number;
   /** How the clients of this installation connect, as far as the config says. */
-  readonly uses: { readonly prepare: boolean; readonly notify: boolean };
+  readonly uses: Uses;
 };
+
+/** Named statements and LISTEN: asked for, ruled out, or (undefined) used unless a pooler is detected. */
+export type Uses = { readonly prepare: boolean | undefined; readonly notify: boolean | undefined };
 
 /** One thing that is looked at. `look` asks for the facts and gives them to a rule that touches nothing. */
 export type Check = {

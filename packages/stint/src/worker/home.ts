@@ -7,8 +7,8 @@ import type { Logger } from "../runtime/logger.ts";
 export type WorkerHome = {
   readonly db: Db;
   readonly connection: Connection;
-  readonly prepare: boolean;
-  readonly wake: "notify" | "none";
+  readonly prepare: boolean | undefined;
+  readonly wake: "auto" | "notify" | "none";
   readonly maxResultBytes: number;
   readonly version: string;
   readonly logger: Logger;

@@ -34,7 +34,7 @@ export type HeldClaim = {
 export type LeaseThreadData = {
   readonly connection: Connection;
   readonly schema: string;
-  readonly prepare: boolean;
+  readonly prepare: boolean | undefined;
   readonly applicationName: string;
   /** Whether workers are to be told of jobs that went back. */
   readonly wake: boolean;

@@ -27,7 +27,7 @@ export type LeaseListener = {
 export type LeasesOptions = {
   connection: Connection;
   schema: string;
-  prepare: boolean;
+  prepare: boolean | undefined;
   applicationName: string;
   wake: boolean;
   /** How long a claimed job may wait for a slot before it is released. */

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { Listener } from "../db/listener.ts";
+import type { Listener } from "../db/listener.ts";
 import { Turnstile } from "../db/turnstile.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
@@ -35,6 +35,7 @@ import { Slumber } from "./slumber.ts";
 import { SlowWatch } from "./slow-watch.ts";
 import { released } from "./verdict.ts";
 import { vitalsOf } from "./vitals.ts";
+import { wakeListener } from "./wake-listener.ts";
 
 /** Where a worker stands. */
 export type WorkerStanding = "new" | "starting" | "running" | "stopping" | "stopped";
@@ -100,7 +101,7 @@ export class Worker {
       schema: db.schema,
       prepare: home.prepare,
       applicationName: `stint leases ${this.id}`.slice(0, 63),
-      wake: home.wake === "notify",
+      wake: home.wake !== "none",
       prefetchMs: options.prefetchMs,
       logger: this.#logger,
       listener: {
@@ -165,7 +166,13 @@ export class Worker {
       stuck: () => this.#running.stuck > 0,
       listen: () => this.#listen(),
     });
-    this.#listener = home.wake === "none" ? undefined : this.#makeListener();
+    this.#listener = wakeListener({
+      home,
+      worker: this.id,
+      logger: this.#logger,
+      hear: (hint) => this.#hear(hint),
+      pollMs: () => this.#pollMs(),
+    });
     this.#upkeep = this.#makeUpkeep();
     this.#slumber = new Slumber({
       afterMs: options.sleepMs,
@@ -432,21 +439,6 @@ export class Worker {
     return (
       this.#options.pollMs ?? (this.#listener?.listening === true ? pollWithWakesMs : pollWithoutWakesMs)
     );
-  }
-
-  #makeListener(): Listener {
-    return new Listener({
-      connection: this.#home.connection,
-      channel: `stint:${this.#home.db.schema}`,
-      applicationName: `stint wakes ${this.id}`.slice(0, 63),
-      onHint: (hint) => this.#hear(hint),
-      // Whatever was said while nobody listened: jobs, jobs that became due, cancels.
-      onListening: () => {
-        this.#hear("due");
-        this.#hear("cancel");
-      },
-      onTrouble: (detail) => this.#logger.warn({ detail }, "cannot hear wakes; polling until it works again"),
-    });
   }
 
   #makeUpkeep(): Upkeep {

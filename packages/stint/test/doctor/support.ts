@@ -1,4 +1,5 @@
 import { afterAll, beforeAll } from "vitest";
+import type { Uses } from "#stint/doctor/check.js";
 import { examine, type Report } from "#stint/doctor/doctor.js";
 import type { Finding } from "#stint/doctor/finding.js";
 import type { KindView } from "#stint/inspect/types.js";
@@ -33,7 +34,7 @@ export type Look = {
   url?: string;
   patienceMs?: number;
   kinds?: readonly KindView[];
-  uses?: { prepare: boolean; notify: boolean };
+  uses?: Uses;
 };
 
 export async function lookAt(fresh: Pick<Fresh, "url" | "schema">, look: Look = {}): Promise<Report> {

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { requireConnection } from "../../db/connection.ts";
+import type { Uses } from "../../doctor/check.ts";
 import type { Report } from "../../doctor/doctor.ts";
 import { toMs } from "../../model/duration.ts";
 import { examples, runs } from "../command.ts";
@@ -57,9 +58,10 @@ async function examined(context: Context, patienceMs: number): Promise<Report> {
 }
 
 /** What the config says of how it connects. The doctor must not need a config that works. */
-async function usesOf(context: Context): Promise<{ prepare: boolean; notify: boolean }> {
+async function usesOf(context: Context): Promise<Uses> {
   const options = (await context.config().catch(() => undefined))?.options;
-  return { prepare: options?.prepare ?? true, notify: (options?.wake ?? "notify") === "notify" };
+  const wake = options?.wake;
+  return { prepare: options?.prepare, notify: wake === undefined ? undefined : wake === "notify" };
 }
 
 function asDocument({ checks, counts }: Report): object {

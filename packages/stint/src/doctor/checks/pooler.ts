@@ -2,19 +2,22 @@ import { randomBytes } from "node:crypto";
 import type { Session } from "../../db/session.ts";
 import { sleep } from "../../runtime/sleep.ts";
 import { notify, whoAndWhen } from "../../sql/doctor/server.ts";
-import type { Check } from "../check.ts";
+import type { Check, Uses } from "../check.ts";
 import { error, note, warning, type Finding, type Seen } from "../finding.ts";
 
 const hearWithinMs = 2_000;
 
-/** Whether a pooler stands between, and what gets lost in it. Tried out, because poolers do not say. */
+/** How long a statement may wait for a connection of the pooler while another client holds one. */
+const waitWithinMs = 3_000;
+
+/** Whether a pooler stands between, and what gets lost in it. */
 export const pooler: Check = {
   name: "pooler",
   needsSchema: false,
   look: async ({ open, uses }) => {
     const [first, second] = [await open(), await open()];
     try {
-      return poolerRule(await poolerFacts(first, second), uses);
+      return poolerRule(await poolerFacts(first, second, uses), uses);
     } finally {
       await Promise.all([first.end(), second.end()]);
     }
@@ -22,29 +25,59 @@ export const pooler: Check = {
 };
 
 export type PoolerFacts = {
+  /** Found out at the login, as Stint's clients do. */
+  detected?: boolean;
   /** Two statements of one client ran on two connections of the server. */
   moves: boolean;
-  /** A prepared statement is still there the next time. */
-  keepsPrepared: boolean;
-  hears: boolean;
+  /** A prepared statement is still there the next time; undefined: not tried. */
+  keepsPrepared: boolean | undefined;
+  /** LISTEN works; undefined: not tried. */
+  hears: boolean | undefined;
 };
 
-async function poolerFacts(first: Session, second: Session): Promise<PoolerFacts> {
+/** What is tried stays in sessions that others share, so behind a pooler only what its clients use anyway is tried. */
+async function poolerFacts(first: Session, second: Session, uses: Uses): Promise<PoolerFacts> {
+  const detected = first.pooled;
+  const { names, listens } = used(uses, detected);
+  return {
+    detected,
+    ...(await movingFacts(first, second, names || !detected)),
+    hears: listens || !detected ? await hears(first, second) : undefined,
+  };
+}
+
+function used({ prepare, notify: notifies }: Uses, detected: boolean): { names: boolean; listens: boolean } {
+  return { names: prepare ?? !detected, listens: notifies ?? !detected };
+}
+
+async function movingFacts(
+  first: Session,
+  second: Session,
+  prepares: boolean,
+): Promise<Pick<PoolerFacts, "moves" | "keepsPrepared">> {
   const pid = async (session: Session): Promise<unknown> => (await session.plain(whoAndWhen, []))[0]?.["pid"];
+  const prepared = async (): Promise<unknown> => await first.plain(whoAndWhen, [], "stint-doctor");
+  const look = async (): Promise<Pick<PoolerFacts, "moves" | "keepsPrepared">> => {
+    const moves = before !== (await pid(first));
+    if (!prepares) return { moves, keepsPrepared: undefined };
+    const kept = prepared().then(
+      () => true,
+      () => false,
+    );
+    return { moves, keepsPrepared: await kept };
+  };
   const before = await pid(first);
-  await first.plain(whoAndWhen, [], "stint-doctor");
-  // Somebody else now has the connection that the pooler would give us again out of habit.
-  const [after, keepsPrepared] = await second.holding(async () => {
+  if (prepares) await prepared();
+  let looking: ReturnType<typeof look> | undefined;
+  // Another client now has the connection that the pooler would give us again out of habit.
+  const inTime = await second.holding(async () => {
     await pid(second);
-    return [
-      await pid(first),
-      await first.plain(whoAndWhen, [], "stint-doctor").then(
-        () => true,
-        () => false,
-      ),
-    ];
+    looking = look();
+    // A pooler with one connection has none for us until the other client is done.
+    return await Promise.race([looking, sleep(waitWithinMs).then(() => undefined)]);
   });
-  return { moves: before !== after, keepsPrepared, hears: await hears(first, second) };
+  await looking;
+  return inTime ?? { moves: false, keepsPrepared: undefined };
 }
 
 async function hears(first: Session, second: Session): Promise<boolean> {
@@ -65,20 +98,21 @@ async function hears(first: Session, second: Session): Promise<boolean> {
   return heard;
 }
 
-export function poolerRule(
-  { moves, keepsPrepared, hears: heard }: PoolerFacts,
-  uses: { prepare: boolean; notify: boolean },
-): Seen {
+export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
+  const { detected = false, moves, keepsPrepared, hears: heard } = facts;
+  const { names, listens } = used(uses, detected);
   const findings: Finding[] = [];
-  if (!keepsPrepared && uses.prepare)
+  if (keepsPrepared === false && names)
     findings.push(
       error(
         "Prepared statements get lost between transactions",
         "a pooler in transaction mode gives each transaction another connection of the server",
-        "Pass prepare: false to createStint.",
+        detected
+          ? "Leave out prepare, or pass prepare: false to createStint: Stint then sends no named statements."
+          : "Pass prepare: false to createStint.",
       ),
     );
-  if (moves && keepsPrepared && uses.prepare)
+  if (moves && keepsPrepared === true && names && !detected)
     findings.push(
       warning(
         "What Stint sets for its sessions reaches others who share the connections",
@@ -86,7 +120,7 @@ export function poolerRule(
         "Pass prepare: false to createStint: nothing is set then.",
       ),
     );
-  if (!heard && uses.notify)
+  if (heard === false && listens)
     findings.push(
       warning(
         "Wakes are not heard: LISTEN does not work over this connection",
@@ -102,6 +136,19 @@ export function poolerRule(
         "Nothing need be done: the options of this config fit it.",
       ),
     );
-  const seen = moves ? "a pooler in transaction mode" : "no pooler, or one in session mode";
-  return { seen: `${seen}; LISTEN ${heard ? "works" : "does not work"}`, findings };
+  if (detected && findings.length === 0)
+    findings.push(
+      note(
+        "A pooler stands between",
+        "the session that answers is not the one that logged in, so Stint polls, names no statements and sets nothing for a session",
+        "Nothing need be done. Workers that connect past the pooler start jobs sooner.",
+      ),
+    );
+  const seen = moves
+    ? "a pooler in transaction mode"
+    : detected
+      ? "a pooler"
+      : "no pooler, or one in session mode";
+  const listen = heard === undefined ? "is not used" : heard ? "works" : "does not work";
+  return { seen: `${seen}; LISTEN ${listen}`, findings };
 }

@@ -1,0 +1,43 @@
+/** Settings of a session by their names. */
+export type Settings = Readonly<Record<string, string>>;
+
+/**
+ * What our own statements rely on, whatever the defaults of the role and the database are: times in one style and a zone without
+ * summer, in which their texts sort as they do; numbers with all their digits; texts and arrays as they are written; each
+ * statement seeing what was committed before it.
+ */
+export const ownSettings: Settings = {
+  datestyle: "ISO",
+  timezone: "UTC",
+  extra_float_digits: "1",
+  array_nulls: "on",
+  standard_conforming_strings: "on",
+  default_transaction_isolation: "read committed",
+};
+
+/**
+ * In transactions of handlers the defaults are their owner's wish, but for two: the driver reads times in ISO style only, and writes
+ * arrays whose NULL means null. The statement that settles the job runs in there, too.
+ */
+export const handlerSettings: Settings = { datestyle: "ISO", array_nulls: "on" };
+
+/**
+ * The first statement on a connection. It changes the session only if that session is the one which logged in: a pooler hands out
+ * keys of its own, so behind a pooler the ids differ. There the session is shared, and a setting would reach other clients.
+ */
+export function firstStatement(settings: Settings, loggedIn: number | null): string {
+  const ownSession = `pg_catalog.pg_backend_pid() = ${loggedIn ?? 0}`;
+  const columns = calls(settings, false).map((call) => `case when ${ownSession} then ${call} end`);
+  return `/* stint:settings */ select ${["pg_catalog.pg_backend_pid() as pid", ...columns].join(", ")}`;
+}
+
+/** The same settings for one transaction only. */
+export function localSettings(settings: Settings): string {
+  return `/* stint:local-settings */ select ${calls(settings, true).join(", ")}`;
+}
+
+function calls(settings: Settings, local: boolean): string[] {
+  return Object.entries(settings).map(
+    ([name, value]) => `pg_catalog.set_config('${name}', '${value}', ${local})`,
+  );
+}

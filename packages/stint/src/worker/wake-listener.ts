@@ -1,0 +1,32 @@
+import { Listener } from "../db/listener.ts";
+import type { Logger } from "../runtime/logger.ts";
+import type { WorkerHome } from "./home.ts";
+
+export type WakeListenerOptions = {
+  home: Pick<WorkerHome, "connection" | "db" | "wake">;
+  worker: string;
+  logger: Logger;
+  hear: (hint: string) => void;
+  pollMs: () => number;
+};
+
+/** The listener of one worker; none where wakes are off. */
+export function wakeListener(options: WakeListenerOptions): Listener | undefined {
+  const { home, worker, logger, hear, pollMs } = options;
+  if (home.wake === "none") return undefined;
+  return new Listener({
+    connection: home.connection,
+    channel: `stint:${home.db.schema}`,
+    applicationName: `stint wakes ${worker}`.slice(0, 63),
+    throughPooler: home.wake === "notify",
+    onHint: hear,
+    // Whatever was sent before the subscription: jobs, jobs that became due, cancels.
+    onListening: () => {
+      hear("due");
+      hear("cancel");
+    },
+    onPooler: (detail) =>
+      logger.info({ detail, pollMs: pollMs() }, "a pooler stands between: polling for jobs, without LISTEN"),
+    onTrouble: (detail) => logger.warn({ detail }, "cannot hear wakes; polling until it works again"),
+  });
+}
