@@ -5,6 +5,15 @@
 create type stint.job_state as enum
   ('scheduled', 'ready', 'running', 'retrying', 'parked', 'succeeded', 'dead', 'cancelled');
 
+-- At most 32 texts of 1 to 128 characters, in one dimension.
+create function stint.are_tags(tags text[]) returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+  select cardinality(tags) <= 32 and coalesce(array_ndims(tags), 1) = 1
+    and not exists (select from unnest(tags) t (tag) where tag is null or length(tag) not between 1 and 128)
+$$;
+
 -- Live jobs only. A job that ends leaves for `history`, so the cost of claiming does not grow with
 -- what was done before.
 create table stint.job (
@@ -48,10 +57,17 @@ create table stint.job (
   log              jsonb,                          -- ended attempts other than success, first and latest kept
   constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
   constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
-  -- One row outside these would fail every claim that meets it; whoever may enqueue must not be able to write one.
-  constraint job_has_sane_times check (isfinite(run_at) and lease_ms between 1000 and 86400000 and timeout_ms > 0),
-  constraint job_has_sane_limits check (max_attempts between 1 and 1000 and max_crashes between 1 and 100),
-  constraint job_has_sane_names check (length(kind) between 1 and 128 and length(queue) between 1 and 128)
+  -- Reading relies on these: one row outside them would fail every claim that meets it. An enqueue-only role must not be able to
+  -- write such a row, whichever function it calls. Their names are the messages that a caller sees.
+  constraint job_times_are_in_range check (
+    run_at >= '1970-01-01 00:00:00+00' and run_at < '10000-01-01 00:00:00+00'
+    and lease_ms between 1000 and 86400000 and timeout_ms between 1 and 3153600000000),
+  constraint job_limits_are_in_range check (max_attempts between 1 and 1000 and max_crashes between 1 and 100),
+  constraint job_names_have_1_to_128_characters check (length(kind) between 1 and 128 and length(queue) between 1 and 128),
+  constraint job_keys_have_1_to_512_characters check (
+    length(key) between 1 and 512 and length(tenant) between 1 and 512 and length(dedupe_key) between 1 and 512),
+  constraint job_tags_are_at_most_32_texts check (tags is null or stint.are_tags(tags)),
+  constraint job_meta_is_an_object check (meta is null or jsonb_typeof(meta) = 'object')
 ) with (
   -- A queue's table is rewritten many times a day; the defaults (20 % of the table) come far too late.
   autovacuum_vacuum_scale_factor = 0,

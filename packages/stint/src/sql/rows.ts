@@ -50,7 +50,7 @@ export function toJobHead(row: Row): JobHead {
     claimedAt: row["claimed_at"] as Date | null,
     key: row["key"] as string | null,
     tenant: row["tenant"] as string | null,
-    tags: (row["tags"] as string[] | null) ?? [],
+    tags: toTags(row["tags"]),
     reason: row["reason"] as string | null,
   };
 }
@@ -138,7 +138,7 @@ export function toClaimedJob(
     leaseMs: leaseMs === null ? (lease.kindLeaseMs[kind] ?? lease.leaseMs) : Number(leaseMs),
     key: row["key"] as string | null,
     tenant: row["tenant"] as string | null,
-    tags: (row["tags"] as string[] | null) ?? none,
+    tags: toTags(row["tags"]),
     meta: meta === null ? nothing : toMeta(JSON.parse(meta as string)),
     payload: JSON.parse(payload) as unknown,
     weight: payload.length,
@@ -149,6 +149,16 @@ export function toClaimedJob(
 function toMeta(value: unknown): Readonly<Record<string, unknown>> {
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
   return isObject ? (value as Record<string, unknown>) : nothing;
+}
+
+/** The same for tags: an array in Postgres may hold nulls and further arrays. */
+function toTags(value: unknown): readonly string[] {
+  if (!Array.isArray(value)) return none;
+  return value.every(isText) ? value : value.flat(6).filter(isText);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
 }
 
 const none: readonly string[] = Object.freeze([]);
