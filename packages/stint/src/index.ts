@@ -30,7 +30,7 @@ export { renderMetrics } from "./signals/database-metrics.ts";
 export { renderProcessMetrics, type Metered, type PoolView } from "./signals/process-metrics.ts";
 export { metricsContentType } from "./signals/prometheus.ts";
 export type { Telemetry } from "./model/telemetry.ts";
-export { snooze, cancel, type Outcome } from "./model/outcome.ts";
+export { snooze, cancel, type Completed, type Outcome } from "./model/outcome.ts";
 export { exponential, steps, type Backoff } from "./model/backoff.ts";
 export type { Duration } from "./model/duration.ts";
 export type { Attempt, AttemptOutcome, Fence, Job } from "./model/job.ts";

@@ -84,10 +84,17 @@ export class PgDb implements Db {
   async #transact<T>(pool: Pool, work: (tx: Tx & Run) => Promise<T>): Promise<T> {
     return await runOn(await this.#connect(pool), async (client) => {
       let over = false;
-      const query = async (text: string, values: readonly unknown[] = []): Promise<{ rows: Row[] }> => {
+      let failed: { readonly error: unknown } | undefined;
+      const send = async (text: string, values: readonly unknown[] = []): Promise<{ rows: Row[] }> => {
         // By now the connection may serve another job's transaction.
         if (over) throw new InvalidOptionError("tx.query", "was called after its transaction had ended");
         return { rows: (await client.query<Row>(text, [...values])).rows };
+      };
+      const query = (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> => {
+        const answer = send(text, values);
+        // One that is not awaited must not end the process. It has aborted the transaction, which then fails with its error.
+        answer.catch((error: unknown) => (failed ??= { error }));
+        return answer;
       };
       const run = (statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> =>
         this.#send(client, statement, values, options);
@@ -103,6 +110,7 @@ export class PgDb implements Db {
         // A connection that is gone has rolled back by itself; saying so must not hide why.
         if (!(error instanceof ConnectionLost))
           await this.#control(client, "rollback").catch(() => undefined);
+        if (failed !== undefined && codeOf(error) === "25P02") throw failed.error;
         throw error;
       }
     });

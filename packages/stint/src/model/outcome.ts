@@ -16,6 +16,11 @@ export type Cancel = { readonly [brand]: true; readonly type: "cancel"; readonly
 /** What a handler may return instead of a result. */
 export type Outcome = Snooze | Cancel;
 
+/** What `complete(…)` resolves with: the job has succeeded already. A handler may return it in place of its result. */
+export type Completed = { readonly [brand]: true; readonly type: "completed" };
+
+export const completed: Completed = Object.freeze<Completed>({ [brand]: true, type: "completed" });
+
 /**
  * Return this from a handler to run the job again after `delay`, without spending an attempt.
  *
@@ -45,7 +50,7 @@ export function cancel(reason?: string): Cancel {
 }
 
 /** Whether a handler returned an outcome rather than a result. Never throws. */
-export function isOutcome(value: unknown): value is Outcome {
+export function isOutcome(value: unknown): value is Outcome | Completed {
   if (typeof value !== "object" || value === null) return false;
   try {
     return Object.hasOwn(value, brand);
@@ -60,7 +65,7 @@ export function isOutcome(value: unknown): value is Outcome {
  *
  * @throws {InvalidOptionError} It was not made by `snooze` or `cancel`.
  */
-export function toOutcome(value: Outcome): Outcome {
+export function toOutcome(value: Outcome | Completed): Outcome {
   const type = read(value, "type");
   if (type === "snooze") return snooze(read(value, "delayMs") as Duration);
   if (type === "cancel") return cancel(read(value, "reason") as string | undefined);

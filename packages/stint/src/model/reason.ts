@@ -11,6 +11,11 @@ export function exhaustedReason(failure: Failure, spent: number, allowed: number
   return `failed ${spent} of ${allowed} attempts: ${headline(failure)}`;
 }
 
+/** Why a job is dead whose handler did its work and returned what its kind's result schema refuses. */
+export function invalidResultReason(failure: Failure): string {
+  return `invalid result: ${headline(failure)}`;
+}
+
 function headline(failure: Failure): string {
   return clip(`${failure.class}: ${failure.message}`.replaceAll(/\s+/g, " "), 300);
 }

@@ -2,18 +2,19 @@ import type { Db, Tx } from "../db/db.ts";
 import { InvalidOptionError, StoppingError, TimedOutError } from "../errors.ts";
 import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
-import { isOutcome } from "../model/outcome.ts";
+import { completed, isOutcome, type Completed } from "../model/outcome.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import { traceIdOf, type AttemptTrace } from "../model/telemetry.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { longestTimerMs } from "../runtime/sleep.ts";
 import { callHandler } from "./call-handler.ts";
 import { completeInTransaction } from "./complete.ts";
+import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext, Middleware } from "./handler.ts";
 import type { AttemptEvent } from "./events.ts";
 import type { HeldJob } from "./held.ts";
-import { released, returned, threw, type AttemptPolicy, type Verdict } from "./verdict.ts";
+import { released, returned, returnedInvalid, threw, type AttemptPolicy, type Verdict } from "./verdict.ts";
 
 /** What all attempts of a worker have in common. */
 export type AttemptHome = {
@@ -24,6 +25,8 @@ export type AttemptHome = {
   /** How long a handler that was told to stop may take to do so before its outcome is recorded without it. */
   readonly abortMs: number;
   readonly maxResultBytes: number;
+  /** A kind without a result schema returned what cannot be stored. */
+  readonly onUnstorable: (job: ClaimedJob, refusal: unknown) => void;
   readonly loggerOf: (job: ClaimedJob, traceId: string | undefined) => Logger;
   readonly policyOf: (job: ClaimedJob) => AttemptPolicy;
   readonly timeoutOf: (job: ClaimedJob) => number;
@@ -50,7 +53,12 @@ export class Attempt implements AttemptOfContext {
   #controller: AbortController | undefined;
   #reason: Error | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #completing = false;
   #completed = false;
+  /** Every call of `complete`. Made when it is called: most handlers do not. */
+  #completions: Completion[] | undefined;
+  /** Why the result schema refused what was returned, if it did. */
+  #refusal: { readonly error: unknown } | undefined;
   #decided = false;
   /** Its handler was called, or was about to be. */
   began = false;
@@ -189,6 +197,8 @@ export class Attempt implements AttemptOfContext {
   #threw(thrown: unknown): void {
     if (this.#decided) return;
     this.thrown = { value: thrown };
+    if (!this.#completed && this.#refusal !== undefined)
+      return this.#decide(returnedInvalid(this.job, this.#refusal.error));
     if (!this.#completed)
       return this.#decide(threw(this.job, thrown, this.#reason, this.#home.policyOf(this.job)));
     this.logger.warn(
@@ -205,9 +215,23 @@ export class Attempt implements AttemptOfContext {
     if (isThenable(checked)) checked = await checked;
     if (definition.atomic) return await this.#workAtomically(checked);
 
-    const value = await this.#call(new Context(this, checked, undefined));
+    let value: unknown;
+    try {
+      value = await this.#call(new Context(this, checked, undefined));
+    } finally {
+      for (const completion of this.#completions ?? []) await completion.ended();
+    }
     if (this.#completed) return undefined;
-    return returned(this.job, value, value === undefined ? null : await this.#encode(value));
+    this.#throwUnheard();
+    const isNothing = value === undefined && definition.result === undefined;
+    return returned(this.job, value, isNothing ? null : await this.#encode(value));
+  }
+
+  /** A handler that does not await `complete`, or hides that its result was refused, has not succeeded. */
+  #throwUnheard(): void {
+    const unheard = this.#completions?.find((completion) => completion.unheard !== undefined)?.unheard;
+    const failure = this.#refusal ?? unheard;
+    if (failure !== undefined) throw failure.error;
   }
 
   /** The whole handler in one transaction; an outcome other than success leaves nothing of it. */
@@ -237,28 +261,52 @@ export class Attempt implements AttemptOfContext {
   }
 
   /** What `complete` of the handler's context does. */
-  async complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<void> {
-    if (this.#completed)
-      throw new InvalidOptionError("complete", `was already called for job ${this.job.fence.job}`);
+  complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Completion {
+    const completion = Completion.of(async () => await this.#complete(work, tx));
+    (this.#completions ??= []).push(completion);
+    return completion;
+  }
+
+  async #complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed> {
+    const { job } = this.job.fence;
+    if (this.#completing || this.#completed)
+      throw new InvalidOptionError("complete", `was already called for job ${job}`);
+    if (this.over)
+      throw new InvalidOptionError("complete", `was called after the handler of job ${job} had ended`);
     if (tx !== undefined)
       throw new InvalidOptionError(
         "complete",
         "is not needed by an atomic kind: returning completes it. Use tx",
       );
-    await completeInTransaction(
-      this.#home.db,
-      this.job.fence,
-      async (own) => await this.#encode(await work(own)),
-    );
-    this.#completed = true;
+    this.#completing = true;
+    this.#refusal = undefined;
+    try {
+      const encoded = async (own: Tx): Promise<string | null> => await this.#encode(await work(own));
+      await completeInTransaction(this.#home.db, this.job.fence, encoded);
+      this.#completed = true;
+      return completed;
+    } finally {
+      this.#completing = false;
+    }
   }
 
   async #encode(value: unknown): Promise<string | null> {
-    if (value === undefined || isOutcome(value)) return null;
+    if (isOutcome(value)) return null;
     const { kind } = this.job;
     const { result } = this.#handler.definition;
-    const checked = result === undefined ? value : await validate(result, value, { kind, root: "result" });
-    return encodeJson(checked, { kind, root: "result", maxBytes: this.#home.maxResultBytes });
+    const options = { kind, root: "result", maxBytes: this.#home.maxResultBytes } as const;
+    try {
+      const checked = result === undefined ? value : await validate(result, value, options);
+      return checked === undefined ? null : encodeJson(checked, options);
+    } catch (error) {
+      if (result !== undefined) {
+        this.#refusal = { error };
+        throw error;
+      }
+      // The work is done, and no result was declared. A failure would only repeat the work.
+      this.#home.onUnstorable(this.job, error);
+      return null;
+    }
   }
 
   /** Count the time it may take. */

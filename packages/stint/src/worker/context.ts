@@ -1,6 +1,7 @@
 import type { Tx } from "../db/db.ts";
 import { InvalidOptionError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
+import type { Completed } from "../model/outcome.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { HandlerContext } from "./handler.ts";
 
@@ -10,7 +11,7 @@ export type AttemptOfContext = {
   readonly maxAttempts: number;
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<void>;
+  complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed>;
 };
 
 /** What a handler gets. Nothing of it is made before it is asked for: a plain job pays for its payload only. */
@@ -86,7 +87,8 @@ export class Context implements HandlerContext {
   }
 
   get complete(): HandlerContext["complete"] {
-    return async (work) => await this.#attempt.complete(work, this.#tx);
+    // The very promise, which knows whether it is awaited.
+    return (work) => this.#attempt.complete(work, this.#tx);
   }
 
   get tx(): Tx {

@@ -9,7 +9,7 @@ import {
 import type { Tx } from "../db/db.ts";
 import type { Fence } from "../model/job.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
-import type { Outcome } from "../model/outcome.ts";
+import type { Completed, Outcome } from "../model/outcome.ts";
 import type { Logger } from "../runtime/logger.ts";
 
 /** What a handler gets to know and may do. */
@@ -35,18 +35,19 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   /**
-   * Commit your own writes and the success of this job in one transaction, or neither.
+   * Commit your own writes and the success of this job in one transaction, or neither. Return what it resolves with where
+   * the kind declares a result: `return await complete(…)`.
    *
    * @throws {LeaseLostError} Another worker has the job; your writes were rolled back.
    */
-  readonly complete: (work: (tx: Tx) => Promise<Result | void> | Result | void) => Promise<void>;
+  readonly complete: (work: (tx: Tx) => Promise<Result> | Result) => Promise<Completed>;
   /** The transaction an `atomic` kind runs in. Any other kind has none. */
   readonly tx: Tx;
 };
 
 export type HandlerFunction<Payload, Result> = (
   context: HandlerContext<Payload, Result>,
-) => Promise<Result | Outcome | void> | Result | Outcome | void;
+) => Promise<Result | Outcome | Completed> | Result | Outcome | Completed;
 
 /** Wraps each attempt. Call `next` to go on; what it resolves with is what the handler returned. */
 export type Middleware = (context: HandlerContext, next: () => Promise<unknown>) => Promise<unknown>;

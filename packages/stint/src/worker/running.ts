@@ -62,6 +62,7 @@ export class Running {
   constructor(options: RunningOptions) {
     const { db, options: worker, maxResultBytes, leases, logger, telemetry } = options;
     const unwatched: Attempt[] = [];
+    const unstorable = new Set<string>();
     this.#options = options;
     this.#home = {
       db,
@@ -69,6 +70,14 @@ export class Running {
       middlewares: worker.middlewares,
       abortMs: worker.abortMs,
       maxResultBytes,
+      onUnstorable: ({ kind }, refusal) => {
+        if (unstorable.has(kind)) return;
+        unstorable.add(kind);
+        logger.warn(
+          { kind, err: refusal },
+          `${kind} returns what cannot be stored, so its result is null; return JSON, or nothing`,
+        );
+      },
       loggerOf: ({ fence, kind, key, attempt }, traceId) =>
         logger.child({ job: fence.job, kind, key, attempt, ...(traceId === undefined ? {} : { traceId }) }),
       onBegan: (attempt) => {

@@ -11,7 +11,7 @@ import { longestMs, toMs } from "../model/duration.ts";
 import { minimalFailure, recordFailure, type Failure } from "../model/failure.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { isOutcome, toOutcome } from "../model/outcome.ts";
-import { exhaustedReason, permanentReason } from "../model/reason.ts";
+import { exhaustedReason, invalidResultReason, permanentReason } from "../model/reason.ts";
 import { isA } from "../model/safe-read.ts";
 import type { Finish, PutBack } from "../sql/settle.ts";
 
@@ -77,6 +77,17 @@ function failed(job: ClaimedJob, thrown: unknown, aborted: unknown, policy: Atte
   const backoffMs = nextDelayMs(policy.backoff, job.attempt, error, policy.random);
   const delayMs = Math.max(backoffMs, isA(thrown, RateLimitedError) ? retryAfterMs(thrown) : 0);
   return { ends: false, fence, state: "retrying", delayMs, spent: true, ending };
+}
+
+/**
+ * The handler did its work and returned what its kind's result schema refuses. A bug, and dead at once: another attempt would
+ * repeat the work, and end in the same way.
+ */
+export function returnedInvalid(job: ClaimedJob, refusal: unknown): Verdict {
+  const error = recordFailure(refusal);
+  const reason = invalidResultReason(error);
+  const ending = { outcome: "failed" as const, error };
+  return { ends: true, fence: job.fence, state: "dead", result: null, reason, ending };
 }
 
 /** Handed back unspent, to its old place in the queue. */

@@ -60,7 +60,10 @@ test("a worker whose lease thread cannot connect refuses to start, and can start
     wake: "none",
   });
   onTestFinished(async () => await stint.close());
-  const worker = stint.worker({ pools: { default: 1 }, handlers: [handle(deed, () => undefined)] });
+  const worker = stint.worker({
+    pools: { default: 1 },
+    handlers: [handle(deed, () => ({ pid: 0, epoch: 0 }))],
+  });
 
   // The only connection the role may have stays in use.
   const asking = setInterval(() => void worker.check().catch(() => undefined), 500);

@@ -134,9 +134,19 @@ test("what a handler returns is checked against the result schema", () => {
   handle(resize, async () => Promise.resolve("skipped" as const));
   handle(resize, () => snooze("5m"));
   handle(resize, () => cancel("not needed"));
+  handle(resize, async (context) => await context.complete(async () => Promise.resolve("done" as const)));
+  handle(remind, () => undefined);
+  handle(remind, async () => {});
+  // @ts-expect-error nothing is returned, and a result is declared
+  handle(resize, () => {});
+  // @ts-expect-error nor by an asynchronous handler
+  handle(resize, async () => {});
+  // @ts-expect-error nor where complete is called and what it resolves with is not returned
   handle(resize, async (context) => {
-    await context.complete(async () => Promise.resolve("done" as const));
+    await context.complete(() => "done" as const);
   });
+  // @ts-expect-error nor by what complete runs
+  handle(resize, async (context) => await context.complete(async () => {}));
   // @ts-expect-error not one of the two words
   handle(resize, () => "failed");
   // @ts-expect-error a number
@@ -199,7 +209,7 @@ test("in(tx) takes transactions, and the clients and pools they come from do not
     await kysely.transaction().execute(async (tx) => stint.in(tx).enqueue(resize, { width: 1 }));
     stint.in({ query: async (text, values) => (await pool.query(text, values)).rows });
     handle(resize, async (context) => {
-      await context.complete(async (tx) => {
+      return await context.complete(async (tx) => {
         await stint.in(tx).enqueue(resize, { width: 1 });
         return "done" as const;
       });

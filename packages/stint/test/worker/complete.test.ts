@@ -1,14 +1,25 @@
 import { describe, expect, test } from "vitest";
-import { defineJob, handle, LeaseLostError, snooze, steps, typed, type Tx } from "#stint/index.js";
+import {
+  defineJob,
+  handle,
+  LeaseLostError,
+  snooze,
+  steps,
+  typed,
+  type HandlerContext,
+  type HandlerFunction,
+  type Tx,
+} from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { steal } from "../support/steal.ts";
 import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
 
-const work = defineJob("work", { payload: typed<object>(), result: typed<string>(), backoff: steps(0) });
+const work = defineJob("work", { payload: typed<object>(), result: typed<unknown>(), backoff: steps(0) });
 const atomic = defineJob("atomic", {
   payload: typed<object>(),
-  result: typed<string>(),
+  result: typed<unknown>(),
   backoff: steps(0),
   atomic: true,
 });
@@ -152,6 +163,94 @@ describe("complete", () => {
     expect(await stint.waitFor(job, { timeout: "60s" })).toBe("done");
     expect(await notes()).toEqual([job.id]);
     expect(await stint.get(job.id)).toMatchObject({ attempts: 2, crashes: 0 });
+  });
+});
+
+describe("complete that is not awaited", () => {
+  /** One job of this handler, from its enqueue to its record. */
+  async function run(
+    make: (note: (tx: Tx, job: string) => Promise<void>) => HandlerFunction<object, unknown>,
+  ) {
+    const { fresh, note, notes } = await withNotes();
+    const stint = fresh.client();
+    const { seen, all } = await startWorker(stint, { handlers: [handle(work, make(note), { attempts: 1 })] });
+    const { id } = await stint.enqueue(work, {});
+    await Promise.race([seen("settled"), seen("leaseLost")]);
+    return { id, job: (await stint.get(id))!, notes: await notes(), lost: all("leaseLost") };
+  }
+
+  test("is waited for: the writes are there when the job has succeeded", async () => {
+    const { id, job, notes, lost } = await run((note) => ({ id: own, complete }) => {
+      void complete(async (tx) => {
+        await new Promise((resolve) => setImmediate(resolve));
+        await note(tx, own);
+        return "done";
+      });
+    });
+    expect(job).toMatchObject({ state: "succeeded", result: "done", epoch: 1 });
+    expect(notes).toEqual([id]);
+    expect(lost).toEqual([]);
+  });
+
+  test("is waited for, too, when the handler throws meanwhile", async () => {
+    const { id, job, notes } = await run((note) => async ({ id: own, complete }) => {
+      await Promise.all([complete(async (tx) => await note(tx, own)), Promise.reject(new Error("beside"))]);
+    });
+    expect(job).toMatchObject({ state: "succeeded" });
+    expect(notes).toEqual([id]);
+  });
+
+  test("fails the attempt when it fails, and is no unhandled rejection", async () => {
+    const { job, notes } = await run((note) => async ({ id: own, complete }) => {
+      const begun = gate<Tx>();
+      void complete(async (tx) => {
+        begun.open(tx);
+        await note(tx, own);
+        throw new Error("broken");
+      });
+      const tx = await begun.opened;
+      const isOver = async (): Promise<boolean> =>
+        await tx.query("select 1").then(
+          () => false,
+          () => true,
+        );
+      await until(isOver, { message: "it has failed before the handler returns" });
+    });
+    expect(job).toMatchObject({ state: "dead", log: [{ error: { message: "broken" } }] });
+    expect(notes).toEqual([]);
+  });
+
+  test("may be called once at a time, and not after the handler has ended", async () => {
+    const refusals: unknown[] = [];
+    const late = gate<HandlerContext["complete"]>();
+    const { job, notes } = await run((note) => async ({ id: own, complete }) => {
+      late.open(complete);
+      const first = complete(async (tx) => await note(tx, own));
+      await complete(() => undefined).catch((error: unknown) => refusals.push(error));
+      return await first;
+    });
+    await (await late.opened)(() => undefined).catch((error: unknown) => refusals.push(error));
+
+    expect(job).toMatchObject({ state: "succeeded" });
+    expect(notes).toHaveLength(1);
+    expect(refusals.map(String)).toEqual([
+      expect.stringContaining("was already called"),
+      expect.stringContaining("was already called"),
+    ]);
+  });
+
+  test("a statement of an atomic kind that is not awaited, and fails, fails the attempt", async () => {
+    const stint = (await freshSchema()).client();
+    const { seen } = await startWorker(stint, {
+      handlers: [handle(atomic, ({ tx }) => void tx.query("select 1 / 0"), { attempts: 1 })],
+    });
+    const { id } = await stint.enqueue(atomic, {});
+    await seen("settled");
+
+    expect(await stint.get(id)).toMatchObject({
+      state: "dead",
+      log: [{ error: { message: "division by zero" } }],
+    });
   });
 });
 

@@ -1,14 +1,18 @@
 import { describe, expect, test } from "vitest";
+import { z } from "zod";
 import {
   cancel,
   defineJob,
   handle,
   PermanentError,
   RateLimitedError,
+  silentLogger,
   snooze,
   steps,
   typed,
+  type Handler,
   type Job,
+  type Logger,
 } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { startWorker } from "../support/watch.ts";
@@ -151,12 +155,64 @@ describe("what a handler returns", () => {
       },
     ],
     ["more than a result may hold", () => "x".repeat(2_000_000)],
-  ])("%s, which is no JSON: a failure like any other, recorded", async (_, result) => {
+    ["a class instance", () => new Response("ok")],
+  ])("%s, which is no JSON, of a kind without a result: succeeded, with null", async (_, result) => {
     const job = await after(result);
-    expect(job).toMatchObject({
-      state: "retrying",
-      attempts: 1,
-      log: [{ outcome: "failed", error: { class: "InvalidPayloadError" } }],
+    expect(job).toMatchObject({ state: "succeeded", attempts: 1, result: null });
+  });
+});
+
+describe("a result", () => {
+  test("that cannot be stored is warned of once for its kind", async () => {
+    const lines: string[] = [];
+    const logger: Logger = { ...silentLogger, child: () => logger, warn: (_, line) => void lines.push(line) };
+    const stint = (await freshSchema()).client({ logger });
+    await startWorker(stint, { handlers: [handle(work, () => new Response("ok"))] });
+    for (let n = 0; n < 3; n++) await stint.waitFor(await stint.enqueue(work, {}), { timeout: "20s" });
+
+    expect(lines).toEqual([expect.stringContaining("work returns what cannot be stored")]);
+  });
+
+  const declared = {
+    payload: typed<object>(),
+    backoff: steps(0),
+    attempts: 5,
+    result: z.object({ n: z.number() }),
+  };
+  const plain = defineJob("plain", declared);
+  const atomic = defineJob("atomic", { ...declared, atomic: true });
+  const wrong = (): { n: number } => ({ n: "one" }) as never;
+
+  test.each<[string, () => Handler, string]>([
+    ["returned", () => handle(plain, wrong), "result.n does not fit its schema"],
+    ["not returned", () => handle(plain, (() => undefined) as never), "result does not fit its schema"],
+    ["returned by an atomic kind", () => handle(atomic, wrong), "result.n does not fit its schema"],
+    ["given to complete", () => handle(plain, ({ complete }) => complete(wrong)), "result.n does not fit"],
+    [
+      "given to a complete whose failure is hidden",
+      () => handle(plain, async ({ complete }) => await complete(wrong).catch(() => ({ n: 1 }))),
+      "result.n does not fit its schema",
+    ],
+    [
+      "that is an instance",
+      () => handle(defineJob("plain", { ...declared, result: typed<unknown>() }), () => new Response("ok")),
+      "is an instance of Response",
+    ],
+  ])("that is declared and is wrong (%s): dead at once, as a bug", async (_, make, rule) => {
+    const fresh = await freshSchema();
+    const stint = fresh.client();
+    let runs = 0;
+    const handler = make();
+    const { seen } = await startWorker(stint, {
+      middlewares: [async (__, next) => [runs++, await next()][1]],
+      handlers: [handler],
     });
+    const { id } = await stint.enqueue(handler.definition, {});
+    await seen("settled", (event) => event.id === id);
+
+    expect(await stint.get(id)).toMatchObject({ state: "dead", attempts: 1, log: [{ outcome: "failed" }] });
+    expect((await stint.get(id))?.reason).toContain("invalid result: InvalidPayloadError");
+    expect((await stint.get(id))?.reason).toContain(rule);
+    expect(runs).toBe(1);
   });
 });
