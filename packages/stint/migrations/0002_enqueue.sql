@@ -74,24 +74,6 @@ begin
 end
 $$;
 
--- Refuses what is not a name of a kind or a queue.
-create function stint.check_names(p_names text[]) returns void
-language plpgsql immutable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_name text;
-begin
-  foreach v_name in array p_names loop
-    if v_name is null or v_name !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$' then
-      raise exception 'stint: % is not a name of a kind or a queue', coalesce(quote_literal(left(v_name, 200)), 'null')
-        using errcode = '22023',
-        hint = 'A name has 1 to 128 characters from A-Z, a-z, 0-9 and . _ : / -, beginning with a letter or a digit. Nothing was enqueued.';
-    end if;
-  end loop;
-end
-$$;
-
 -- ---- Enqueueing ------------------------------------------------------------------------------------
 
 -- Every enqueue, from TypeScript or SQL, ends in one of two functions: enqueue_new for jobs that can meet no other, and
@@ -123,12 +105,7 @@ declare
   v_rows  integer := 0;
   -- Where all jobs are of one kind and one queue, what they add to the tallies needs no grouping.
   v_alike boolean := p_more is null and cardinality(p_kinds) = 1 and cardinality(p_queues) = 1;
-  v_name  constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
 begin
-  -- Most calls have one kind and one queue; a call of a function would cost more than looking at them here.
-  if (v_alike and p_kinds[1] ~ v_name and p_queues[1] ~ v_name) is not true then
-    perform stint.check_names(array(select distinct n.name from unnest(p_kinds || p_queues) n (name)));
-  end if;
   -- Being ready for a conflict costs one more record in the log for every row. Many rows do better to try without; in
   -- the first write of a transaction only, because many subtransactions in one slow down the whole server.
   if p_more is null and v_given >= 100 and pg_current_xact_id_if_assigned() is null then
@@ -238,9 +215,6 @@ begin
   if v_now <= p_after then
     perform stint.too_early();
   end if;
-  perform stint.check_names(array(
-    select distinct n.name
-    from jsonb_array_elements(p_rows) r, lateral (values (r.value ->> 'kind'), (r.value ->> 'queue')) n (name)));
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
   if p_notify and v_hears and pg_notification_queue_usage() < 0.5 then

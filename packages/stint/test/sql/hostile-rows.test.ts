@@ -74,14 +74,14 @@ test.each(refused)("%s is refused by every bulk function, which says why", async
   expect(await fresh.sql("select from stint.job")).toEqual([]);
 });
 
-test("a kind or a queue that is no name is refused by every bulk function", async () => {
+test("a kind or a queue without a name, or with a long one, is refused by every bulk function", async () => {
   const fresh = await freshSchema();
-  for (const name of ["", "two words", "line\nbreak", "x".repeat(129), ".hidden"]) {
+  for (const name of ["", "x".repeat(129)]) {
     for (const [kind, queue] of [
       [name, "default"],
       ["work", name],
     ]) {
-      const rule = /is not a name/;
+      const rule = "job_names_have_1_to_128_characters";
       await expect(
         fresh.sql(`select stint.enqueue_new(array[${newId}], array[$1], array[$2], '[1]', null, false)`, [
           kind,
