@@ -28,6 +28,12 @@ export function filterOf(query: URLSearchParams): JobFilter {
   return readFilter(Object.fromEntries(given) as Record<string, unknown>);
 }
 
+/** Where a page or a count continues. */
+export function afterOf(query: URLSearchParams): { readonly after?: string } {
+  const after = query.get("after") ?? "";
+  return after === "" ? {} : { after: textOf(after, "after") };
+}
+
 /** A name of a kind or queue in the query of an address, if there is one. */
 export function namedIn<const Key extends "kind" | "queue">(
   query: URLSearchParams,

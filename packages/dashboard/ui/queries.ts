@@ -2,6 +2,7 @@
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { BulkAction, SeriesRange } from "stint";
 import { api, ApiError, type JobsFilter } from "./api.ts";
+import { isRecent, searchJobs, type JobsQuestion, type SearchedPage } from "./screens/jobs/search-jobs.ts";
 
 export function createQueryClient(): QueryClient {
   return new QueryClient({
@@ -68,12 +69,24 @@ export const useSeries = (of: { queue?: string; kind?: string; range: SeriesRang
     placeholderData: (before) => (before?.queue === (of.queue ?? null) ? before : undefined),
   });
 
-export const useJobs = (filter: JobsFilter & { after?: string | undefined; limit?: number | undefined }) =>
-  useQuery({
-    queryKey: ["jobs", filter],
-    queryFn: ({ signal }) => api.jobs(filter, signal),
+/** The search reports what it found so far; `isStopped` ends it early. */
+export function useJobs(question: JobsQuestion, isStopped: () => boolean) {
+  const client = useQueryClient();
+  const queryKey = ["jobs", question];
+  return useQuery({
+    queryKey,
+    queryFn: async ({ signal }) => {
+      const known = client.getQueryData<SearchedPage>(queryKey);
+      if (known !== undefined && (isRecent(known) || isStopped())) return known;
+      const report = (soFar: SearchedPage) => {
+        // A page that was searched to its end stays on the screen until the next one is.
+        if (known === undefined) client.setQueryData(queryKey, soFar);
+      };
+      return await searchJobs(question, { signal, isStopped, report });
+    },
     meta: every(4_000),
   });
+}
 
 export const useJobCount = (filter: JobsFilter) =>
   useQuery({

@@ -1,6 +1,6 @@
 import { jobFilterKeys } from "stint";
 import { requireSearchable } from "../filters.ts";
-import { filterOf, idOf, limitOf, reasonOf, textOf } from "../input.ts";
+import { afterOf, filterOf, idOf, limitOf, reasonOf } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route } from "../route.ts";
 import { showDetail, showPage } from "../shown.ts";
@@ -11,14 +11,11 @@ export const jobRoutes = [
     path: "jobs",
     right: "view",
     query: [...jobFilterKeys, "after", "limit"],
-    parse: ({ query }) => {
-      const after = query.get("after") ?? "";
-      return {
-        ...filterOf(query),
-        limit: limitOf(query, { usual: 50, max: 200 }),
-        ...(after === "" ? {} : { after: textOf(after, "after") }),
-      };
-    },
+    parse: ({ query }) => ({
+      ...filterOf(query),
+      limit: limitOf(query, { usual: 50, max: 200 }),
+      ...afterOf(query),
+    }),
     run: async (tools, filter, visitor) => {
       requireSearchable(filter, visitor, tools.redactor);
       const page = await tools.inspector().jobs(filter);
@@ -29,8 +26,8 @@ export const jobRoutes = [
     method: "GET",
     path: "jobs/count",
     right: "view",
-    query: jobFilterKeys,
-    parse: ({ query }) => filterOf(query),
+    query: [...jobFilterKeys, "after"],
+    parse: ({ query }) => ({ ...filterOf(query), ...afterOf(query) }),
     run: async (tools, filter, visitor) => {
       requireSearchable(filter, visitor, tools.redactor);
       return await tools.inspector().count(filter);

@@ -53,6 +53,17 @@ export function toSearch(what: string, filter: JobFilter): Search {
   };
 }
 
+/** Whether a search begins at the newest job there is, and so is not a later page. */
+export function isNewest({ before }: Search): boolean {
+  return before === highest;
+}
+
+/** Whether a search is narrowed by nothing but states, kind and queue. */
+export function isWhole({ tenant, key, tag, error, fingerprint, from, before }: Search): boolean {
+  const narrowing = [tenant, key, tag, error, fingerprint];
+  return from === lowest && before === highest && narrowing.every((value) => value === null);
+}
+
 function checkFingerprint(value: unknown, option: string): string {
   if (typeof value === "string" && /^[0-9a-f]{12}$/i.test(value)) return value.toLowerCase();
   throw new InvalidOptionError(
@@ -74,9 +85,9 @@ export function toActionSearch(action: BulkAction, filter: JobFilter): Search {
 }
 
 /** Where a page begins: below the id at which the one before it stopped. */
-export function toBefore(after: unknown): string {
+export function toBefore(after: unknown, option = "jobs.after"): string {
   if (isUuid(after)) return after.toLowerCase();
-  throw new InvalidOptionError("jobs.after", `must be the next of a page of jobs, got ${describe(after)}`);
+  throw new InvalidOptionError(option, `must be the next of a page of jobs, got ${describe(after)}`);
 }
 
 export function earlier(a: string, b: string): string {

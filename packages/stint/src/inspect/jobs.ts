@@ -12,7 +12,9 @@ import { earlier, filterKeys, toBefore, toSearch } from "./filter.ts";
 import type { SignalsInspector } from "./signals.ts";
 import { timeline } from "./timeline.ts";
 import type { Explanation, Inspector, Percentiles } from "./types.ts";
-import { countUpTo, findPage } from "./walk.ts";
+import { searchPage } from "./search-page.ts";
+import { countMatches } from "./tallied.ts";
+import type { Budget } from "./walk.ts";
 import { explain } from "./why.ts";
 
 export type JobsInspector = Pick<Inspector, "jobs" | "count" | "deadGroups" | "job" | "why">;
@@ -25,7 +27,11 @@ const nobody: Surroundings = { workers: [], ahead: 0, suspects: 0 };
 const unknown: Percentiles = { p50: null, p95: null, p99: null };
 
 /** Looking for jobs, and closely at one. */
-export function inspectJobs(db: Db, signals: Pick<SignalsInspector, "kinds">): JobsInspector {
+export function inspectJobs(
+  db: Db,
+  signals: Pick<SignalsInspector, "kinds">,
+  budget?: Budget,
+): JobsInspector {
   const normalOf = async (kind: string): Promise<Percentiles> =>
     (await signals.kinds()).find((view) => view.kind === kind)?.run ?? unknown;
 
@@ -45,12 +51,14 @@ export function inspectJobs(db: Db, signals: Pick<SignalsInspector, "kinds">): J
       const limit = requireInteger("jobs.limit", size ?? 50, { min: 1, max: 1000 });
       const search = toSearch("jobs", filter);
       const before = after === undefined ? search.before : earlier(search.before, toBefore(after));
-      return await ask(db, (run) => findPage(run, { ...search, before }, limit));
+      return await ask(db, (run) => searchPage(run, { ...search, before }, limit, budget));
     },
 
-    async count(filter) {
+    async count(options) {
+      const { after, ...filter } = options;
       const search = toSearch("count", filter);
-      return await ask(db, (run) => countUpTo(run, search));
+      const below = after === undefined ? undefined : earlier(search.before, toBefore(after, "count.after"));
+      return await ask(db, (run) => countMatches(run, search, below, budget));
     },
 
     async deadGroups(filter = {}) {

@@ -11,8 +11,8 @@ import type { FoundJob } from "../sql/search.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
 
-/** How many, up to a limit. `capped`: there are at least so many. */
-export type Count = { readonly count: number; readonly capped: boolean };
+/** How many, up to a limit. `capped`: there are at least so many, and counting continues below `next`, where that is given. */
+export type Count = { readonly count: number; readonly capped: boolean; readonly next?: string };
 
 /** How many jobs are in each state that is not the end of them, and how many are dead. */
 export type Depth = {
@@ -163,9 +163,9 @@ export type JobFilter = {
   readonly tenant?: string;
   readonly key?: string;
   readonly tag?: string;
-  /** Part of the reason or of the last error's message. Looked for among the newest jobs only. */
+  /** Part of the reason or of the last error's message. */
   readonly error?: string;
-  /** That of a group of dead jobs: of one kind, and died of the same thing. Looked for among the newest jobs only. */
+  /** That of a group of dead jobs: of one kind, and died of the same thing. */
   readonly fingerprint?: string;
   /** Enqueued at or after, and before. */
   readonly since?: Date;
@@ -179,8 +179,13 @@ export type JobPage = {
   readonly jobs: readonly JobRow[];
   /** Hand it back as `after` for the next page. */
   readonly next: string | null;
-  /** True: the search stopped at its limit of time or rows before the page was full; what is shown is not all there is. */
+  /**
+   * True: the search stopped at its limit of time or rows before the page was full. Ask again with `next` as `after`: only a page that is
+   * not partial shows that nothing else matches.
+   */
   readonly partial: boolean;
+  /** On a partial page: how many jobs were searched for it, and about how many there are to search in all. */
+  readonly progress?: { readonly searched: number; readonly of: number };
 };
 
 /** A step in a job's life, oldest first. */
@@ -321,7 +326,8 @@ export type Inspector = {
   series(options: { queue?: string; kind?: string; range?: SeriesRange }): Promise<Series>;
   kinds(): Promise<readonly KindView[]>;
   jobs(filter: JobFilter & { after?: string; limit?: number }): Promise<JobPage>;
-  count(filter: JobFilter): Promise<Count>;
+  /** `after`: continue a count that was capped, below its `next`; add what it returns. */
+  count(filter: JobFilter & { after?: string }): Promise<Count>;
   /** What the newest 10,000 dead jobs died of. */
   deadGroups(filter?: Pick<JobFilter, "kind" | "queue">): Promise<DeadGroups>;
   /** Whose jobs wait among the next 10,000 that are ready, shared out among the queues. */

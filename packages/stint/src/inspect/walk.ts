@@ -19,8 +19,11 @@ const mostGathered = 10_000;
 const spans = { firstMs: 10_000, leastMs: 100, mostMs: 30 * 86_400_000, growth: 32 };
 const windows = { first: 1_000, least: 500, most: 20_000, growth: 4, aimMs: 100 };
 
+/** `searched`: jobs looked at for a partial page. */
+export type FoundPage = Omit<JobPage, "progress"> & { readonly searched?: number };
+
 /** A page of what is searched for, newest first. */
-export async function findPage(db: Run, search: Search, limit: number, budget = usual): Promise<JobPage> {
+export async function findPage(db: Run, search: Search, limit: number, budget = usual): Promise<FoundPage> {
   const by = fewBy(search);
   if (by !== undefined) {
     const found = await gather(db, search, by, { most: mostGathered, limit: limit + 1 });
@@ -37,22 +40,20 @@ export async function findPage(db: Run, search: Search, limit: number, budget = 
     // Whether there is one more is not worth the rest of the budget.
     if (found.length >= limit) break;
   }
-  return toPage(found, limit, steps.rest());
+  const page = toPage(found, limit, steps.rest());
+  return page.partial ? { ...page, searched: steps.examined() } : page;
 }
 
-function toPage(found: readonly FoundJob[], limit: number, rest: string | null): JobPage {
+function toPage(found: readonly FoundJob[], limit: number, rest: string | null): FoundPage {
   const jobs = found.slice(0, limit);
   if (found.length > limit) return { jobs, next: jobs.at(-1)?.id ?? null, partial: false };
   return { jobs, next: rest, partial: rest !== null && jobs.length < limit };
 }
 
-/** How many there are, up to 10,000. */
+/** How many there are, until 10,000 were found or the budget is spent; `next` continues below. */
 export async function countUpTo(db: Run, search: Search, budget = usual): Promise<Count> {
-  const by = fewBy(search);
-  if (by !== undefined) {
-    const count = await countGather(db, search, by, { most: mostGathered });
-    if (count !== undefined) return { count, capped: false };
-  }
+  const few = await countFew(db, search);
+  if (few !== undefined) return { count: few, capped: false };
 
   let count = 0;
   const steps = stepsOf(search, budget, windows.first);
@@ -62,8 +63,14 @@ export async function countUpTo(db: Run, search: Search, budget = usual): Promis
     steps.took(window);
     if (count > mostCounted) break;
   }
-  if (count > mostCounted) return { count: mostCounted, capped: true };
-  return { count, capped: steps.rest() !== null };
+  const next = steps.rest();
+  return next === null ? { count, capped: false } : { count, capped: true, next };
+}
+
+/** How many there are, where an index holds all of them and no more than 10,000 others. */
+export async function countFew(db: Run, search: Search): Promise<number | undefined> {
+  const by = fewBy(search);
+  return by === undefined ? undefined : await countGather(db, search, by, { most: mostGathered });
 }
 
 /** The indexes that hold all that is searched for, unless they hold too much. */
@@ -87,6 +94,7 @@ type Steps = {
   next(): { search: Search; rows: number } | undefined;
   took(window: { examined: number; reached: string | null }): void;
   rest(): string | null;
+  examined(): number;
 };
 
 /**
@@ -131,6 +139,7 @@ function stepsOf(search: Search, budget: Budget, first: number): Steps {
       before = reached ?? (from === search.from ? null : from);
     },
     rest: () => before,
+    examined: () => budget.rows - left,
   };
 }
 

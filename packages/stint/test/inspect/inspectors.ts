@@ -1,13 +1,14 @@
 import { inspectJobs, type JobsInspector } from "#stint/inspect/jobs.js";
 import { inspectOperations, type OperationsInspector } from "#stint/inspect/operations.js";
+import type { Budget } from "#stint/inspect/walk.js";
 import { onTestFinished } from "vitest";
 import type { Fresh } from "../support/fresh.ts";
 
 /** The half of the inspector that looks at jobs, without any normal to measure them by unless it is given. */
-export function jobsOf(fresh: Fresh, usual: Record<string, number> = {}): JobsInspector {
+export function jobsOf(fresh: Fresh, usual: Record<string, number> = {}, budget?: Budget): JobsInspector {
   const none = { p50: null, p95: null, p99: null };
   const zero = { scheduled: 0, ready: 0, running: 0, retrying: 0, parked: 0, dead: 0 };
-  return inspectJobs(fresh.db, {
+  const signals = {
     kinds: async () =>
       await Promise.resolve(
         Object.entries(usual).map(([kind, p95]) => ({
@@ -22,7 +23,8 @@ export function jobsOf(fresh: Fresh, usual: Record<string, number> = {}): JobsIn
           leaseAdvice: null,
         })),
       ),
-  });
+  };
+  return inspectJobs(fresh.db, signals, budget);
 }
 
 /** The half that acts on many, and the hints it gave. */

@@ -168,7 +168,7 @@ test("a search stops at its budget, says so, and goes on where it stopped", asyn
   expect(pages.map((page) => page.partial)).toEqual([true, true, true, false]);
   expect(pages.map((page) => page.next)).toEqual([idOf(70), idOf(40), idOf(10), null]);
   expect(pages.flatMap(ids)).toEqual([idOf(50), idOf(0)]);
-  expect(await countUpTo(fresh.db, search, budget)).toEqual({ count: 0, capped: true });
+  expect(await countUpTo(fresh.db, search, budget)).toEqual({ count: 0, capped: true, next: idOf(70) });
   expect(await countUpTo(fresh.db, search)).toEqual({ count: 2, capped: false });
 });
 

@@ -13,6 +13,7 @@ import {
   progressOperation,
 } from "#stint/sql/operations.js";
 import { countGather, countWalk, gather, walk } from "#stint/sql/search.js";
+import { size } from "#stint/sql/size.js";
 import { waitingTenants } from "#stint/sql/waiting-tenants.js";
 
 const id = newId();
@@ -39,6 +40,7 @@ const batch = {
 export const inspectCalls: Record<string, (db: Run) => Promise<unknown>> = {
   walk: (db) => walk(db, search, { rows: 1_000, limit: 50 }),
   countWalk: (db) => countWalk(db, search, { rows: 1_000 }),
+  size: (db) => size(db, { live: true, done: true, dead: true }),
   gather: (db) => gather(db, search, few, { most: 10_000, limit: 50 }),
   countGather: (db) => countGather(db, search, few, { most: 10_000 }),
   deadGroups: (db) => deadGroups(db, { kind: "work", queue: "a", most: 1_000, groups: 100 }),

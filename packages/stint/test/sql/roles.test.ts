@@ -185,6 +185,7 @@ test("a read-only role looks at everything and changes nothing", async () => {
   expect(allowed).toEqual([
     "walk",
     "countWalk",
+    "size",
     "gather",
     "countGather",
     "deadGroups",

@@ -40,7 +40,7 @@ function Dead() {
     setSelected(none);
     setUrl({ after });
   });
-  const { filter, answer, partial } = list;
+  const { filter, answer, search } = list;
   const count = useJobCount(filter);
 
   const jobs = answer.data?.jobs;
@@ -67,7 +67,13 @@ function Dead() {
             : `${countedJobs(count.data)} that will not be tried again by themselves`}
         </span>
       }
-      actions={<FilterActions actions={replay} filter={filter} none={count.data?.count === 0} />}
+      actions={
+        <FilterActions
+          actions={replay}
+          filter={filter}
+          none={count.data?.count === 0 && !count.data.capped}
+        />
+      }
     >
       <JobFilters states={[]} values={values} onChange={change} />
       {answer.isError ? <Failed error={answer.error} again={() => void answer.refetch()} /> : null}
@@ -103,7 +109,7 @@ function Dead() {
             onOpen={({ id }) => void navigate(destination({ path: "/jobs/$id", params: { id } }))}
             selection={operate ? { ids: selected, change: setSelected } : undefined}
             empty={
-              narrowed ? (
+              search !== undefined ? null : narrowed ? (
                 <EmptyState title="No dead job matches">Remove a filter to see the others.</EmptyState>
               ) : (
                 <EmptyState title="Nothing is dead">
@@ -117,7 +123,7 @@ function Dead() {
               )
             }
           />
-          <ListFoot shown={jobs?.length ?? 0} partial={partial} newer={list.newer} older={list.older} />
+          <ListFoot shown={jobs?.length ?? 0} search={search} newer={list.newer} older={list.older} />
         </div>
       )}
     </Page>

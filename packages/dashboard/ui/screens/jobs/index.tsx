@@ -31,7 +31,7 @@ function Jobs() {
     setSelected(none);
     setUrl({ after });
   });
-  const { filter, answer, partial } = list;
+  const { filter, answer, search } = list;
   const count = useJobCount(filter);
   const jobs = answer.data?.jobs;
   const chosen = useMemo(() => jobs?.filter(({ id }) => selected.has(id)) ?? [], [jobs, selected]);
@@ -54,7 +54,13 @@ function Jobs() {
             : `${countedJobs(count.data)}${narrowed ? " match" : ""}`}
         </span>
       }
-      actions={<FilterActions actions={allActions} filter={filter} none={count.data?.count === 0} />}
+      actions={
+        <FilterActions
+          actions={allActions}
+          filter={filter}
+          none={count.data?.count === 0 && !count.data.capped}
+        />
+      }
     >
       <JobFilters states={stateOrder} values={values} onChange={change} />
       {answer.isError ? <Failed error={answer.error} again={() => void answer.refetch()} /> : null}
@@ -69,9 +75,16 @@ function Jobs() {
             rowName={(job) => `${reveal(job.kind)}, ${job.state}`}
             onOpen={({ id }) => void navigate(destination({ path: "/jobs/$id", params: { id } }))}
             selection={operate ? { ids: selected, change: setSelected } : undefined}
-            empty={narrowed || values.after !== undefined ? <NoneMatch /> : <NoJobs />}
+            empty={
+              // Nothing found so far is not nothing: the foot says how far the search is.
+              search !== undefined ? null : narrowed || values.after !== undefined ? (
+                <NoneMatch />
+              ) : (
+                <NoJobs />
+              )
+            }
           />
-          <ListFoot shown={jobs?.length ?? 0} partial={partial} newer={list.newer} older={list.older} />
+          <ListFoot shown={jobs?.length ?? 0} search={search} newer={list.newer} older={list.older} />
         </div>
       )}
     </Page>

@@ -1,36 +1,70 @@
+import { exact } from "../../components/age.tsx";
 import { Button } from "../../components/button.tsx";
 import { Banner } from "../../components/page.tsx";
 import { TablePages } from "../../components/table-pages.tsx";
+import { short } from "../../format.ts";
+import type { Search } from "./use-job-list.ts";
 
-/** Below a list of jobs: the way on, and an honest word where the search stopped early. */
+/** Below a list of jobs: the way on, and how far a search is that has not come to its end. */
 export function ListFoot({
   shown,
-  partial,
+  search,
   newer,
   older,
 }: {
   shown: number;
-  partial: boolean;
+  search: Search | undefined;
   newer: (() => void) | undefined;
   older: (() => void) | undefined;
 }) {
   return (
     <>
-      {partial ? (
-        <Banner tone="info" title="The search stopped at its limit">
-          What is shown is not all there is: older jobs were not looked at.
-          {older === undefined ? null : (
-            <Button small onClick={older}>
-              Search further back
-            </Button>
-          )}
-        </Banner>
-      ) : null}
+      {search === undefined ? null : <SearchProgress search={search} shown={shown} further={older} />}
       {newer === undefined && older === undefined ? null : (
-        <TablePages onNewer={newer} onOlder={older}>
+        <TablePages onNewer={newer} onOlder={search === undefined ? older : undefined}>
           {shown > 0 ? `${shown} on this page, newest first` : null}
         </TablePages>
       )}
     </>
   );
+}
+
+function SearchProgress({
+  search,
+  shown,
+  further,
+}: {
+  search: Search;
+  shown: number;
+  further: (() => void) | undefined;
+}) {
+  const { progress, reached, stop } = search;
+  const back = reached === null ? "" : `, back to ${exact(timeOf(reached))}`;
+  const how =
+    progress === null
+      ? ""
+      : `Searched ${short(progress.searched)} of about ${short(progress.of)} jobs${back}. `;
+  return (
+    <Banner tone="info" title={stop === undefined ? "The search was stopped" : "Searching further back …"}>
+      {how}
+      {shown === 0 ? "No match so far." : null}
+      {stop === undefined ? (
+        further === undefined ? null : (
+          <Button small onClick={further}>
+            Search further back
+          </Button>
+        )
+      ) : (
+        <Button small onClick={stop}>
+          Stop
+        </Button>
+      )}
+    </Banner>
+  );
+}
+
+/** When a job was enqueued, by its id. */
+function timeOf(id: string): string {
+  const ms = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+  return new Date(Number.isNaN(ms) ? 0 : Math.min(ms, Date.now())).toISOString();
 }

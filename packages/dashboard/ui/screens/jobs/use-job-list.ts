@@ -1,4 +1,4 @@
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import type { JobsFilter } from "../../api.ts";
 import { useNow } from "../../components/age.tsx";
 import type { FilterValues } from "../../components/filter-bar.tsx";
@@ -13,7 +13,10 @@ export function useJobList(values: FilterValues, go: (after: string | undefined)
   const minute = useNow(60);
   const filter: JobsFilter = useMemo(() => toFilter(values, minute), [values, minute]);
   const after = values["after"];
-  const answer = useJobs({ ...filter, after, limit: pageSize });
+  // The search that a person stopped, named by what it looked for.
+  const name = JSON.stringify([filter, after]);
+  const stopped = useRef<string>(undefined);
+  const answer = useJobs({ ...filter, after, limit: pageSize }, () => stopped.current === name);
 
   // Pages are only linked forwards. The way back is remembered here; from a page that was opened by its address it leads to the
   // newest one.
@@ -33,5 +36,23 @@ export function useJobList(values: FilterValues, go: (after: string | undefined)
           go(trail.at(-1) || undefined);
           setTrail((before) => before.slice(0, -1));
         };
-  return { filter, answer, older, newer, partial: answer.data?.partial === true };
+  const page = answer.isPlaceholderData ? undefined : answer.data;
+  const search: Search | undefined =
+    page?.partial === true
+      ? {
+          progress: page.search,
+          reached: page.next,
+          stop: page.searching ? () => (stopped.current = name) : undefined,
+        }
+      : undefined;
+  return { filter, answer, older, newer, search };
 }
+
+/** A search that has not come to its end. */
+export type Search = {
+  readonly progress: { readonly searched: number; readonly of: number } | null;
+  /** The id below which nothing was searched yet. */
+  readonly reached: string | null;
+  /** Undefined once it was stopped. */
+  readonly stop: (() => void) | undefined;
+};

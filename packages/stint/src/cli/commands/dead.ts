@@ -12,6 +12,7 @@ import { age, attemptsText } from "../job-text.ts";
 import { exitCodes, UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
 import { say } from "../output.ts";
+import { wholePage } from "../whole-page.ts";
 
 export function addDead(program: Command): void {
   const dead = program
@@ -47,7 +48,7 @@ function addList(dead: Command): void {
       async (inspector) =>
         await Promise.all([
           wantsGroups ? inspector.deadGroups(filter) : undefined,
-          inspector.jobs({ ...options, state: "dead" }),
+          wholePage(context.out, inspector, { ...options, state: "dead" }),
         ]),
     );
     if (context.out.json) return context.out.document({ ...groups, ...page });

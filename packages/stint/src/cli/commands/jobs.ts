@@ -12,6 +12,7 @@ import { say } from "../output.ts";
 import { UsageError } from "../report-error.ts";
 import { showJob } from "../show-job.ts";
 import { table } from "../table.ts";
+import { wholePage } from "../whole-page.ts";
 import { addTail } from "./jobs-tail.ts";
 import { addWhy } from "./jobs-why.ts";
 
@@ -44,19 +45,19 @@ function addList(jobs: Command): void {
   );
   runs<ListFlags>(command, async (context, { options }) => {
     const { limit, after } = options;
+    const { out } = context;
     const page = await inspecting(context, (inspector) =>
-      inspector.jobs({
+      wholePage(out, inspector, {
         ...toFilter(options),
         ...(limit === undefined ? {} : { limit }),
         ...(after === undefined ? {} : { after }),
       }),
     );
-    const { out } = context;
     if (out.json) return out.document(page);
     if (page.jobs.length > 0) table(out, jobRowColumns, page.jobs);
     else if (!page.partial) return out.note(say`No such job.`);
     if (page.next === null) return;
-    if (page.partial) out.note(say`The search stopped at its limit. To go on: add --after ${page.next}`);
+    if (page.partial) out.note(say`The search was stopped. To continue: add --after ${page.next}`);
     else out.note(say`There may be more: add --after ${page.next}`);
   });
 }

@@ -1,0 +1,24 @@
+import type { Run } from "../db/db.ts";
+import type { Search } from "../sql/search.ts";
+import { size } from "../sql/size.ts";
+import { isNewest } from "./filter.ts";
+import { mostFound } from "./tallied.ts";
+import type { JobPage } from "./types.ts";
+import { findPage, type Budget } from "./walk.ts";
+
+/** A page of jobs. A search that ran out of its budget is over where the tallies know that there is no more; else it says how far it is. */
+export async function searchPage(db: Run, search: Search, limit: number, budget?: Budget): Promise<JobPage> {
+  const { searched = 0, ...page } = await findPage(db, search, limit, budget);
+  if (!page.partial) return page;
+  const most = await mostFound(db, search);
+  if (most === 0 || (most === page.jobs.length && isNewest(search)))
+    return { jobs: page.jobs, next: null, partial: false };
+  const has = (...states: Search["states"][number][]): boolean =>
+    states.some((state) => search.states.includes(state));
+  const of = await size(db, {
+    live: has("scheduled", "ready", "running", "retrying", "parked"),
+    done: has("succeeded", "cancelled"),
+    dead: has("dead"),
+  });
+  return { ...page, progress: { searched, of: Math.max(of, searched) } };
+}

@@ -1,0 +1,45 @@
+import type { Run } from "../db/db.ts";
+import { depths } from "../sql/depth.ts";
+import type { Search } from "../sql/search.ts";
+import { isWhole } from "./filter.ts";
+import { depthStates, type Count, type Depth } from "./types.ts";
+import { countFew, countUpTo, type Budget } from "./walk.ts";
+
+type Tallied = keyof Depth;
+
+const isTallied = (state: Search["states"][number]): state is Tallied =>
+  (depthStates as readonly string[]).includes(state);
+
+/** How many jobs of the kind and queue are in these states, by the tallies: exact, and found without a search. */
+async function sumOf(db: Run, { kind, queue }: Search, states: readonly Tallied[]): Promise<number> {
+  const rows = (await depths(db)).filter(
+    (row) => (kind === null || row.kind === kind) && (queue === null || row.queue === queue),
+  );
+  return rows.reduce((sum, row) => sum + states.reduce((own, state) => own + row[state], 0), 0);
+}
+
+/**
+ * The most jobs that a search can find, where the tallies know it. Undefined: it looks for states that are not tallied. A search that
+ * found as many is over, whatever its budget left unread.
+ */
+export async function mostFound(db: Run, search: Search): Promise<number | undefined> {
+  const states = search.states.filter(isTallied);
+  return states.length < search.states.length ? undefined : await sumOf(db, search, states);
+}
+
+/**
+ * How many jobs match. What is narrowed by states, kind and queue only is known by the tallies; the rest is counted by a search, up to
+ * its budget. `next` continues there: what the tallies know is not counted a second time.
+ */
+export async function countMatches(db: Run, search: Search, after?: string, budget?: Budget): Promise<Count> {
+  const below = after === undefined ? search : { ...search, before: after };
+  if (!isWhole(search)) return await countUpTo(db, below, budget);
+  const few = await countFew(db, below);
+  if (few !== undefined) return { count: few, capped: false };
+  const known = search.states.filter(isTallied);
+  const others = search.states.filter((state) => !isTallied(state));
+  const tallied = after === undefined && known.length > 0 ? await sumOf(db, search, known) : 0;
+  if (others.length === 0) return { count: tallied, capped: false };
+  const counted = await countUpTo(db, { ...below, states: others }, budget);
+  return { ...counted, count: tallied + counted.count };
+}
