@@ -77,8 +77,10 @@ $$;
 -- ---- Enqueueing ------------------------------------------------------------------------------------
 
 -- Every enqueue, from TypeScript or SQL, ends in one of two functions: enqueue_new for jobs that can meet no other, and
--- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction; `hears` tells the
--- caller whether anybody would hear a wake sent after it.
+-- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction: true, false, or null for
+-- "where it can do no harm". PREPARE TRANSACTION fails in a transaction that has sent a NOTIFY, so a transaction of the caller's
+-- own sends none by itself on a server that allows prepared transactions. `hears` tells the caller whether anybody would hear a wake
+-- sent after it.
 --
 -- `p_until` is the deadline of a send that its sender may give up and repeat. It is checked once the rows are in the index: either they
 -- were there before the deadline, so that a repeat sent after it meets them, or none is written. Null within a transaction of
@@ -101,6 +103,7 @@ declare
   v_now   timestamptz := clock_timestamp();
   -- A worker that died while it listened hears nothing; one that is asleep is not seen and hears.
   v_hears boolean := exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
+  v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_given integer := cardinality(p_ids);
   v_rows  integer := 0;
   -- Where all jobs are of one kind and one queue, what they add to the tallies needs no grouping.
@@ -182,7 +185,7 @@ begin
   end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
-  if p_notify and v_hears and pg_notification_queue_usage() < 0.5 then
+  if v_wake and v_hears and pg_notification_queue_usage() < 0.5 then
     perform pg_notify(stint.wake_channel(), hint)
     from (
       select distinct case when i.more ? 'run_at' or i.more ? 'delay_ms' then 'due'
@@ -195,7 +198,7 @@ end
 $$;
 
 -- Any jobs, among them those with a dedupe key and those that may have been enqueued before. `p_rows` is an array of
--- checked rows; the answer has one row per input row, by ordinal. `p_after` is the latest deadline of earlier sends of these
+-- checked rows; the answer has one row per input row, by ordinal. A row's own `wake` overrides `p_notify`. `p_after` is the latest deadline of earlier sends of these
 -- rows: until it has passed, a send that is still under way could write what this one does not see yet.
 create function stint.enqueue_rows(
   p_rows jsonb, p_notify boolean, p_until timestamptz default null, p_after timestamptz default null
@@ -209,6 +212,7 @@ declare
   v_now   timestamptz := clock_timestamp();
   -- A worker that died while it listened hears nothing; one that is asleep is not seen and hears.
   v_hears boolean := exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
+  v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_row   jsonb;
 begin
   hears := v_hears;
@@ -217,12 +221,13 @@ begin
   end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
-  if p_notify and v_hears and pg_notification_queue_usage() < 0.5 then
+  if (v_wake or (p_notify is null and p_rows @? '$[*] ? (@.wake == true)')) and v_hears and pg_notification_queue_usage() < 0.5 then
     perform pg_notify(stint.wake_channel(), hint)
     from (
       select distinct case when r.value ? 'run_at' or r.value ? 'delay_ms' then 'due'
                            else 'ready:' || (r.value ->> 'queue') end as hint
       from jsonb_array_elements(p_rows) r
+      where coalesce((r.value ->> 'wake')::boolean, v_wake)
     ) hints;
   end if;
 

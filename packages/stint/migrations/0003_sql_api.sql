@@ -131,7 +131,7 @@ as $$
 declare
   v_name    constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
   v_allowed constant text[] := array[
-    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes'];
+    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes', 'wake'];
   v_options jsonb := '{}';
   v_unknown text;
   v_kind    stint.kind;
@@ -175,6 +175,9 @@ begin
   end if;
   if v_options ? 'id' and v_options ->> 'id' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     perform stint.refuse(p_kind, 'id must be a UUID', v_options -> 'id');
+  end if;
+  if v_options ? 'wake' and jsonb_typeof(v_options -> 'wake') <> 'boolean' then
+    perform stint.refuse(p_kind, 'wake must be true or false', v_options -> 'wake');
   end if;
   if v_options ? 'runAt' and v_options ? 'delay' then
     perform stint.refuse(p_kind, 'give runAt or delay, not both', v_options);
@@ -224,6 +227,7 @@ begin
     'key', v_key,
     'tenant', stint.checked_text(p_kind, v_options, 'tenant'),
     'tags', v_options -> 'tags',
+    'wake', v_options -> 'wake',
     'dedupe_key', v_dedupe ->> 'key',
     'dedupe_until', v_until,
     'dedupe_ms', case when v_until is null then stint.checked_ms(p_kind, v_dedupe, 'until', 1) end
@@ -239,7 +243,7 @@ create function stint.enqueue(kind text, payload jsonb, options jsonb default '{
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select e.id from stint.enqueue_rows(jsonb_build_array(stint.checked_row(kind, payload, coalesce(options, '{}'))), true) e
+  select e.id from stint.enqueue_rows(jsonb_build_array(stint.checked_row(kind, payload, coalesce(options, '{}'))), null) e
 $$;
 
 -- Enqueue many: an array of {"kind": …, "payload": …, "options": {…}}. All of them, or none.
@@ -269,6 +273,6 @@ begin
     order by j.ordinality), '[]') into v_rows
   from jsonb_array_elements(jobs) with ordinality j;
   return query
-    select e.ordinal, e.id, e.created from stint.enqueue_rows(v_rows, true) e order by e.ordinal;
+    select e.ordinal, e.id, e.created from stint.enqueue_rows(v_rows, null) e order by e.ordinal;
 end
 $$;

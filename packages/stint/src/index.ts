@@ -3,6 +3,7 @@ export {
   entry,
   type Enqueued,
   type Enqueues,
+  type InOptions,
   type InspectorOptions,
   type ManyEntry,
   type Stint,

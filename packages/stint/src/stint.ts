@@ -22,7 +22,7 @@ import { describe } from "./model/describe.ts";
 import { toMs, type Duration } from "./model/duration.ts";
 import type { Job } from "./model/job.ts";
 import { isThenable } from "./model/standard-schema.ts";
-import { refuseUnknownKeys, requireInteger, requireOneOf } from "./model/options.ts";
+import { refuseUnknownKeys, requireBoolean, requireInteger, requireOneOf } from "./model/options.ts";
 import type { AuditEntry } from "./sql/audit.ts";
 import { queues, type QueueCounts } from "./sql/queues.ts";
 import type { EncodedRow, EnqueuedRow } from "./sql/enqueue.ts";
@@ -69,6 +69,14 @@ export interface Enqueues {
   /** All of them, or none. Answers are in the order of the entries. */
   enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
 }
+
+export type InOptions = {
+  /**
+   * Wake workers by a NOTIFY in your transaction, so that they find its jobs at once. Default: yes, unless the server
+   * allows prepared transactions, whose PREPARE TRANSACTION fails after a NOTIFY; workers then find them by polling.
+   */
+  wake?: boolean;
+};
 
 export type InspectorOptions = {
   /** Connections of its own. Default 2. */
@@ -125,11 +133,13 @@ export class Stint implements Enqueues {
    *
    * @throws {InvalidOptionError} This is not a transaction.
    */
-  in(tx: TransactionLike): Enqueues {
-    const { wake, schema, logger } = this.#options;
+  in(tx: TransactionLike, options: InOptions = {}): Enqueues {
+    refuseUnknownKeys("stint.in", options, ["wake"]);
+    const { schema, logger } = this.#options;
+    const wake = options.wake === undefined ? undefined : requireBoolean("stint.in.wake", options.wake);
+    const notify = this.#options.wake === "none" ? false : wake;
     const inside = new UserTransaction(tx, schema);
     const send = async (rows: EncodedRow[] | Promise<EncodedRow[]>): Promise<Enqueued[]> => {
-      const notify = wake !== "none";
       const traced: Traced = (all, sent) => this.#traced(all, sent);
       const answers = await enqueueIn(inside, rows, { notify, schema, traced });
       return toAllEnqueued(await rows, answers);

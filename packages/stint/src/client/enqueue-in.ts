@@ -9,6 +9,7 @@ import {
   noteTransaction,
   type EncodedRow,
   type EnqueuedRow,
+  type Notify,
 } from "../sql/enqueue.ts";
 import { driverError, explain } from "./ask.ts";
 import { inStatements } from "./batches.ts";
@@ -19,8 +20,7 @@ type Send = (rows: readonly EncodedRow[]) => Promise<EnqueuedRow[]>;
 export type Traced = (rows: readonly EncodedRow[], send: Send) => Promise<EnqueuedRow[]>;
 
 export type EnqueueInOptions = {
-  /** Wake workers when the transaction commits. */
-  notify: boolean;
+  notify: Notify;
   schema: string;
   traced: Traced;
 };
@@ -64,7 +64,7 @@ const known = new WeakMap<object, string>();
 async function sendNow(
   tx: UserTransaction,
   rows: readonly EncodedRow[],
-  notify: boolean,
+  notify: Notify,
 ): Promise<EnqueuedRow[]> {
   const { batches, inGivenOrder } = inStatements(rows);
   if (tx.isCertain()) {
@@ -94,7 +94,7 @@ async function sendNow(
 async function sendLate(
   tx: UserTransaction,
   rows: readonly EncodedRow[],
-  notify: boolean,
+  notify: Notify,
   id: Promise<string>,
 ): Promise<EnqueuedRow[]> {
   try {
@@ -117,7 +117,7 @@ function jobsOf(rows: readonly EncodedRow[]): string {
 async function sendInside(
   tx: UserTransaction,
   rows: readonly EncodedRow[],
-  notify: boolean,
+  notify: Notify,
   xid: string,
 ): Promise<EnqueuedRow[]> {
   const { batches, inGivenOrder } = inStatements(rows);

@@ -83,6 +83,9 @@ const enqueueRowsInside = statement(
   order by ordinal`,
 );
 
+/** Whether to wake workers when this transaction commits. Undefined: unless a NOTIFY could fail a PREPARE TRANSACTION. */
+export type Notify = boolean | undefined;
+
 /** When a send may take effect, by the database's clock in milliseconds. Left out: at any time. */
 export type SendTimes = {
   /** Not after its deadline: nothing is written then, and the statement fails. */
@@ -91,7 +94,7 @@ export type SendTimes = {
   after?: number | undefined;
 };
 
-/** Write jobs, all of them or none. `notify` wakes workers when this transaction commits. */
+/** Write jobs, all of them or none. */
 export async function enqueue(
   db: Run,
   rows: readonly EncodedRow[],
@@ -111,16 +114,16 @@ export type EnqueueStatement = {
 
 export function enqueueStatement(
   rows: readonly EncodedRow[],
-  notify: boolean,
+  notify: Notify,
   { until, after }: SendTimes = {},
 ): EnqueueStatement {
   if (!rows.every(isNew)) {
     const read = (answer: readonly Row[]): EnqueuedRow[] => answer as EnqueuedRow[];
-    const values = [toArray(rows), notify, orNull(until), orNull(after)];
+    const values = [toArray(rows), notify ?? null, orNull(until), orNull(after)];
     return { statement: enqueueRows, values, read };
   }
   const read = ([answer]: readonly Row[]): EnqueuedRow[] => allNew(rows, answer?.["hears"] === true);
-  return { statement: enqueueNew, values: [...columnsOf(rows), notify, orNull(until)], read };
+  return { statement: enqueueNew, values: [...columnsOf(rows), notify ?? null, orNull(until)], read };
 }
 
 function orNull(serverMs: number | undefined): string | null {
@@ -133,7 +136,7 @@ function orNull(serverMs: number | undefined): string | null {
  */
 export function enqueueStatementInside(
   rows: readonly EncodedRow[],
-  notify: boolean,
+  notify: Notify,
   xid: string | undefined,
 ): Omit<EnqueueStatement, "read"> & {
   readonly read: (answer: readonly Row[]) => EnqueuedRow[] | undefined;
@@ -141,11 +144,11 @@ export function enqueueStatementInside(
   if (!rows.every(isNew)) {
     const read = (answer: readonly Row[]): EnqueuedRow[] | undefined =>
       answer.length === 0 ? undefined : (answer as EnqueuedRow[]);
-    return { statement: enqueueRowsInside, values: [toArray(rows), notify, xid ?? null], read };
+    return { statement: enqueueRowsInside, values: [toArray(rows), notify ?? null, xid ?? null], read };
   }
   const read = ([answer]: readonly Row[]): EnqueuedRow[] | undefined =>
     answer?.["hears"] == null ? undefined : allNew(rows, answer["hears"] === true);
-  return { statement: enqueueNewInside, values: [...columnsOf(rows), notify, xid ?? null], read };
+  return { statement: enqueueNewInside, values: [...columnsOf(rows), notify ?? null, xid ?? null], read };
 }
 
 function toArray(rows: readonly EncodedRow[]): string {

@@ -39,12 +39,15 @@ const putWorker = statement(
   on conflict (id) do update
     set host = excluded.host, pid = excluded.pid, version = excluded.version, pools = excluded.pools, kinds = excluded.kinds,
         started_at = clock_timestamp(), seen_at = clock_timestamp(), hears = false, draining = false,
-        asleep = false`,
+        asleep = false
+  returning current_setting('max_prepared_transactions') <> '0' as prepared`,
 );
 
-export async function registerWorker(db: Run, worker: WorkerInfo): Promise<void> {
+/** Also returns whether wakes may be missing: enqueues in a transaction send none on a server with prepared transactions. */
+export async function registerWorker(db: Run, worker: WorkerInfo): Promise<{ wakesMissing: boolean }> {
   const { id, host, pid, version, pools, kinds } = worker;
-  await db.run(putWorker, [id, host, pid, version, JSON.stringify(pools), kinds]);
+  const [row] = await db.run(putWorker, [id, host, pid, version, JSON.stringify(pools), kinds]);
+  return { wakesMissing: row?.["prepared"] === true };
 }
 
 const touchWorker = statement(

@@ -6,9 +6,13 @@ import type { Handler } from "./handler.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 
 /** Write down what a worker serves, then the worker itself. */
-export async function register(db: Db, worker: WorkerInfo, options: ResolvedWorkerOptions): Promise<void> {
+export async function register(
+  db: Db,
+  worker: WorkerInfo,
+  options: ResolvedWorkerOptions,
+): Promise<{ wakesMissing: boolean }> {
   await registerKinds(db, kindsOf(options));
-  await registerWorker(db, worker);
+  return await registerWorker(db, worker);
 }
 
 /** What the database is told of the kinds a worker serves. */

@@ -29,6 +29,7 @@ import { infoOf, leaseByKind, register } from "./registration.ts";
 import { isFragile, timeoutOf } from "./policy.ts";
 import { Running } from "./running.ts";
 import { Settler } from "./settler.ts";
+import { usualPollMs } from "./poll.ts";
 import { stopOnSignals } from "./signals.ts";
 import { Slots } from "./slots.ts";
 import { Slumber } from "./slumber.ts";
@@ -41,8 +42,6 @@ import { wakeListener } from "./wake-listener.ts";
 export type WorkerStanding = "new" | "starting" | "running" | "stopping" | "stopped";
 
 const deafAfterMs = 500;
-const pollWithWakesMs = 7_500;
-const pollWithoutWakesMs = 1_000;
 /** What a stop may take on top of `drain` and `abort`, each: to record and hand back, to end its loops, to say goodbye. */
 const recordWithinMs = 2_000;
 const endWithinMs = 1_000;
@@ -71,6 +70,7 @@ export class Worker {
   readonly #hurrying = new AbortController();
   readonly #beats = new Turnstile(1);
   #hears = false;
+  #wakesMissing = false;
   #glancedAt = 0;
   #started: Promise<void> | undefined;
   #looping: Promise<void> | undefined;
@@ -275,10 +275,11 @@ export class Worker {
     const { db } = this.#home;
     await checkSchemaVersion(db, db.schema);
     try {
-      await Promise.all([
-        this.#leases.start(),
+      const [{ wakesMissing }] = await Promise.all([
         register(db, infoOf(this.id, this.#home.version, this.#options), this.#options),
+        this.#leases.start(),
       ]);
+      this.#wakesMissing = wakesMissing;
     } catch (error) {
       await Promise.all([this.#leases.stop(), forgetWorker(db, this.id).catch(() => undefined)]);
       if (this.#stopping.signal.aborted) return;
@@ -436,9 +437,7 @@ export class Worker {
   }
 
   #pollMs(): number {
-    return (
-      this.#options.pollMs ?? (this.#listener?.listening === true ? pollWithWakesMs : pollWithoutWakesMs)
-    );
+    return this.#options.pollMs ?? usualPollMs(this.#listener?.listening === true && !this.#wakesMissing);
   }
 
   #makeUpkeep(): Upkeep {

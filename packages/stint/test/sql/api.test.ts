@@ -395,6 +395,33 @@ test("a wake goes out with the commit if some worker listens, on this installati
   expect(heard).toEqual([`stint:${stint.schema} due`, `stint:${stint.schema} ready:main`]);
 });
 
+test("a job's own wake option decides whether its enqueue notifies", async () => {
+  const stint = await installed();
+  const listener = await adminClient(stint.url);
+  const heard: string[] = [];
+  listener.on("notification", (note) => heard.push(String(note.payload)));
+  await listener.query(`listen "stint:${stint.schema}"`);
+  await stint.sql(
+    `insert into stint.worker (id, host, pid, version, pools, kinds, hears) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
+  );
+
+  await stint.enqueue({ wake: false });
+  await stint.sql(
+    `select * from stint.enqueue_many('[
+      {"kind": "work", "payload": 1, "options": {"queue": "quiet", "wake": false}},
+      {"kind": "work", "payload": 1, "options": {"queue": "loud"}}]')`,
+  );
+  await listener.query("select 1");
+  await listener.end();
+
+  expect(heard).toEqual(["ready:loud"]);
+  for (const wake of ["no", 1, {}]) {
+    const error = await refusal(stint.enqueue({ wake }));
+    expect(error).toMatchObject({ code: "22023" });
+    expect(error.message).toContain("wake must be true or false");
+  }
+});
+
 function attempt(work: () => unknown): boolean {
   try {
     work();

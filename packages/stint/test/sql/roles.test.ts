@@ -165,7 +165,15 @@ test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do no
   expect(id).toBeTruthy();
   expect(await fresh.sql(`select from stint.job where kind = 'chore'`)).toHaveLength(3);
   expect(refused).toEqual(Array.from({ length: 10 }, () => "42501"));
-  expect(allowed).toEqual(["enqueue", "enqueueAgain", "wake", "checkSchemaVersion"]);
+  expect(allowed).toEqual([
+    "enqueue",
+    "enqueueAgain",
+    "noteTransaction",
+    "enqueueInside",
+    "enqueueAgainInside",
+    "wake",
+    "checkSchemaVersion",
+  ]);
   expect(codes).toEqual(new Set(["42501"]));
 });
 
@@ -198,6 +206,7 @@ test("a read-only role looks at everything and changes nothing", async () => {
     "claimedBy",
     "glance",
     "glancePools",
+    "noteTransaction",
     "get",
     "list",
     "finished",

@@ -3,7 +3,7 @@ import type { Statement } from "#stint/db/statement.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { auditOf } from "#stint/sql/audit.js";
 import { claim, claimedBy, claimQuarantined, reserveQuarantined, type Floor } from "#stint/sql/claim.js";
-import { enqueue, wake } from "#stint/sql/enqueue.js";
+import { enqueue, enqueueStatementInside, noteTransaction, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
 import { glance } from "#stint/sql/glance.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
@@ -58,6 +58,16 @@ const ranges = [
   { first: "tenant-", until: null },
 ];
 
+function inside(db: Run, more: { again?: true }): Promise<unknown> {
+  const row = { id, kind: "k", queue: "a", ...more };
+  const { statement, values } = enqueueStatementInside(
+    [{ row, payload: "{}", meta: undefined }],
+    undefined,
+    "1",
+  );
+  return db.run(statement, values);
+}
+
 /** Every function of `sql/`, called once with plausible values. */
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
@@ -81,6 +91,9 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
     enqueue(db, [{ row: { id, kind: "k", queue: "a" }, payload: "{}", meta: undefined }], false),
   enqueueAgain: (db) =>
     enqueue(db, [{ row: { id, kind: "k", queue: "a", again: true }, payload: "{}", meta: undefined }], false),
+  noteTransaction: (db) => db.run(noteTransaction, []),
+  enqueueInside: (db) => inside(db, {}),
+  enqueueAgainInside: (db) => inside(db, { again: true }),
   wake: (db) => wake(db, ["ready:a"]),
   get: (db) => get(db, id),
   list: (db) => list(db, { limit: 10 }),
