@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { InvalidOptionError } from "../errors.ts";
 import { closest } from "../model/names.ts";
+import { QueueMap } from "../model/queue-pattern.ts";
 import type { WorkerOptions } from "../worker/options.ts";
 import type { ConfigFile } from "./config-file.ts";
 
@@ -25,8 +26,8 @@ export function selectPools(worker: WorkerOptions, names: readonly string[] | un
   if (names === undefined) return worker;
   for (const name of names) refuseUnknownPool(worker, name);
   const pools = Object.fromEntries(Object.entries(worker.pools).filter(([name]) => names.includes(name)));
-  const queues = new Set(served({ ...worker, pools }).flatMap((pool) => pool.queues));
-  const handlers = worker.handlers.filter((handler) => queues.has(handler.definition.queue));
+  const poolOf = poolsByQueue(pools);
+  const handlers = worker.handlers.filter((handler) => poolOf.has(handler.definition.queue));
   if (handlers.length === 0) {
     throw new InvalidOptionError(
       "--pool",
@@ -50,11 +51,30 @@ function refuseUnknownPool({ pools }: WorkerOptions, name: string): void {
 
 /** What a worker will process. Its options must have been checked. */
 export function served({ pools, handlers }: WorkerOptions): ServedPool[] {
+  const poolOf = poolsByQueue(pools);
   return Object.entries(pools).map(([pool, value]) => {
-    const { queues, slots } = typeof value === "number" ? { queues: [pool], slots: value } : value;
-    const here = handlers.filter((handler) => queues.includes(handler.definition.queue));
-    return { pool, queues, slots, kinds: here.map((handler) => handler.definition.kind) };
+    const here = handlers.filter((handler) => poolOf.get(handler.definition.queue) === pool);
+    const slots = typeof value === "number" ? value : value.slots;
+    return {
+      pool,
+      queues: queuesOf(pool, value),
+      slots,
+      kinds: here.map(({ definition }) => definition.kind),
+    };
   });
+}
+
+/** The pool that serves each queue. */
+function poolsByQueue(pools: WorkerOptions["pools"]): QueueMap<string> {
+  return new QueueMap(
+    Object.entries(pools).flatMap(([pool, value]) =>
+      queuesOf(pool, value).map((queue) => [queue, pool] as const),
+    ),
+  );
+}
+
+function queuesOf(pool: string, value: WorkerOptions["pools"][string]): readonly string[] {
+  return typeof value === "number" ? [pool] : value.queues;
 }
 
 /** The same in one line for people. */

@@ -52,8 +52,11 @@ function versionText({ version, behind }: WorkerView): Painted | string {
   return behind ? paint("yellow", `${version} (old)`) : version;
 }
 
+/** A pool may have thousands of queues. */
+const mostPools = 12;
+
 function slotsText(pools: WorkerView["pools"]): string {
-  return Object.entries(pools)
-    .map(([queue, slots]) => `${queue} ${slots}`)
-    .join(", ");
+  const all = Object.entries(pools);
+  const shown = all.slice(0, mostPools).map(([queue, slots]) => `${queue} ${slots}`);
+  return [...shown, ...(all.length > mostPools ? [`${all.length - mostPools} more`] : [])].join(", ");
 }

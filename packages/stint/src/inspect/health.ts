@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { breachInMs, type Flow } from "../model/breach.ts";
+import { QueueMap } from "../model/queue-pattern.ts";
 import { percentiles } from "../signals/histogram.ts";
 import { crew, type Crew } from "../sql/crew.ts";
 import { standing, type Standing } from "../sql/depth.ts";
@@ -24,7 +25,11 @@ export async function health(db: Run, targets: Targets): Promise<Health> {
   const depth = new Map(
     depthBy(stands.depth, ({ queue }) => ({ queue })).map(({ queue, depth: own }) => [queue, own]),
   );
-  const served = crewed.workers.flatMap(({ pools }) => Object.keys(pools));
+  const workers = crewed.workers.map(({ pools, draining }) => ({
+    slots: new QueueMap(Object.entries(pools)),
+    draining,
+  }));
+  const served = workers.flatMap(({ slots }) => slots.names);
   const names = new Set([...depth.keys(), ...steps.map(({ queue }) => queue), ...served]);
   const none = sumDepth([]);
   const queues = [...names].map((queue) =>
@@ -34,7 +39,7 @@ export async function health(db: Run, targets: Targets): Promise<Health> {
       depth: depth.get(queue) ?? none,
       ages: stands.ages.find((ages) => ages.queue === queue),
       steps: steps.filter((step) => step.queue === queue),
-      workers: crewed.workers,
+      workers,
       unserved: crewed.unserved.filter((kind) => kind.queue === queue),
       targetMs: targets.byQueue.get(queue) ?? targets.targetMs,
     }),
@@ -55,13 +60,15 @@ async function present(db: Run): Promise<{ stands: Standing; crewed: Crew }> {
   return { stands, crewed: await crew(db, unservedAfterMs) };
 }
 
+type ServingWorker = { readonly slots: QueueMap<number>; readonly draining: boolean };
+
 function toQueueHealth(input: {
   queue: string;
   at: Date;
   depth: Depth;
   ages: Standing["ages"][number] | undefined;
   steps: readonly QueueStep[];
-  workers: Crew["workers"];
+  workers: readonly ServingWorker[];
   unserved: Health["unserved"];
   targetMs: number;
 }): QueueHealth {
@@ -72,7 +79,7 @@ function toQueueHealth(input: {
   const seconds = 60 + (at.getTime() % 10_000) / 1_000;
   const rates = toRates(sumSeries(steps.filter(({ step }) => step === 10)), seconds);
   const attempts = attemptsOf(lastMinutes);
-  const held = workers.filter(({ pools }) => Object.hasOwn(pools, queue));
+  const held = workers.filter(({ slots }) => slots.has(queue));
   const serving = held.filter(({ draining }) => !draining);
   const total = slotsOf(serving, queue);
   const oldestReadyMs = ages?.oldestReadyMs == null ? null : Math.max(0, ages.oldestReadyMs);
@@ -121,8 +128,8 @@ function steadyFlow(at: Date, minutes: readonly QueueStep[]): Flow {
   return { arrived: sums.arrived / seconds, ended: endedOf(sums) / seconds, seconds };
 }
 
-function slotsOf(workers: Crew["workers"], queue: string): number {
-  return workers.reduce((sum, { pools }) => sum + (pools[queue] ?? 0), 0);
+function slotsOf(workers: readonly ServingWorker[], queue: string): number {
+  return workers.reduce((sum, { slots }) => sum + (slots.get(queue) ?? 0), 0);
 }
 
 function soonest(times: readonly (number | null)[]): number | null {

@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { leaseAdvice } from "../model/lease-advice.ts";
+import { QueueMap } from "../model/queue-pattern.ts";
 import { isSilent } from "../model/silence.ts";
 import { enoughEnded } from "../model/slow.ts";
 import { percentiles } from "../signals/histogram.ts";
@@ -26,7 +27,9 @@ export async function kinds(db: Run): Promise<KindView[]> {
   ]);
   const byPlace = depthBy(depth, ({ kind, queue }) => ({ kind, queue }));
   const leases = new Map(known.map(({ name, leaseMs }) => [name, leaseMs]));
-  const alive = workers.filter((worker) => !isSilent(worker));
+  const alive = workers
+    .filter((worker) => !isSilent(worker))
+    .map((worker) => ({ kinds: worker.kinds, slots: new QueueMap(Object.entries(worker.pools)) }));
   const places = new Map<string, Place>();
   for (const { kind, queue } of [
     ...byPlace,
@@ -47,8 +50,7 @@ export async function kinds(db: Run): Promise<KindView[]> {
       wait: percentiles(today.wait),
       run,
       attemptsPerSuccess: today.succeeded === 0 ? null : today.attempts_of_succeeded / today.succeeded,
-      workers: alive.filter((worker) => worker.kinds.includes(kind) && Object.hasOwn(worker.pools, queue))
-        .length,
+      workers: alive.filter((worker) => worker.kinds.includes(kind) && worker.slots.has(queue)).length,
       leaseAdvice: leaseAdvice(leases.get(kind) ?? null, ended < enoughEnded ? null : run.p99),
     };
   });

@@ -53,7 +53,7 @@ export type NearWorker = {
   readonly id: string;
   /** Slots for the job's queue; null when it does not serve that queue. */
   readonly slots: number | null;
-  /** Jobs of the queue that it holds, whether they run or wait for a slot. */
+  /** Jobs of the queue, and of others that its pattern matches, that it holds, whether they run or wait for a slot. */
   readonly held: number;
   readonly servesKind: boolean;
   readonly draining: boolean;
@@ -84,13 +84,19 @@ const lookAround = statement(
       from (
         select
           w.id,
-          (w.pools ->> $2::text)::integer as slots,
-          (select count(*) from running r where r.worker = w.id and r.queue = $2::text) as held,
+          (w.pools ->> served."as")::integer as slots,
+          -- Those of the same pattern are in the same slots.
+          (
+            select count(*) from running r
+            where r.worker = w.id
+              and (r.queue = $2::text or served."as" <> $2::text and stint.served_as(w.pools, r.queue) = served."as")
+          ) as held,
           $3::text = any (w.kinds) as "servesKind",
           w.draining, w.asleep,
           extract(epoch from clock_timestamp() - w.seen_at) * 1000 as "silentMs"
         from stint.worker w
-        where w.pools ? $2::text or $3::text = any (w.kinds) or w.id = $4::text
+        cross join lateral stint.served_as(w.pools, $2::text) as served ("as")
+        where served."as" is not null or $3::text = any (w.kinds) or w.id = $4::text
         order by w.seen_at desc
         limit 500
       ) near

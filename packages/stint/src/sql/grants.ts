@@ -38,6 +38,7 @@ grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, 
   to :role;
 grant execute on function
   stint.by_index(anyelement), stint.step_of(timestamptz, integer), stint.workers_needed(jsonb, interval),
+  stint.served_as(jsonb, text),
   stint.newest_between(uuid, uuid, boolean, boolean, boolean, integer)
   to :role;
 `,

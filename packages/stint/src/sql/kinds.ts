@@ -42,27 +42,36 @@ export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promis
   await db.run(putKinds, [JSON.stringify(rows)]);
 }
 
-/** Of what stands at the head of a queue. */
+/** Of what stands at the head of a queue. Pools are read once for all queues: those of one worker may name thousands. */
 export const unservedKinds = (waitedMs: string): string => `
-  with recursive ${readyQueues("queues")}
-  select head.kind, q.queue, min(head.run_at) as oldest
-  from queues q
-  -- The head is enough: what nobody takes comes to stand there. Counting the whole queue would cost what it holds.
-  cross join lateral (
-    select j.kind, j.run_at
-    from stint.job j
-    where j.state = 'ready' and j.queue = q.queue
-    order by j.priority, j.run_at, j.id
-    limit 200
-  ) head
-  where head.run_at < statement_timestamp() - ${waitedMs}::bigint * interval '1 millisecond'
+  with recursive ${readyQueues("queues")},
+  waiting as materialized (
+    select head.kind, q.queue, min(head.run_at) as oldest
+    from queues q
+    -- The head is enough: what nobody takes comes to stand there. Counting the whole queue would cost what it holds.
+    cross join lateral (
+      select j.kind, j.run_at
+      from stint.job j
+      where j.state = 'ready' and j.queue = q.queue
+      order by j.priority, j.run_at, j.id
+      limit 200
+    ) head
+    where head.run_at < statement_timestamp() - ${waitedMs}::bigint * interval '1 millisecond'
+    group by head.kind, q.queue
+  ), served as materialized (
+    select w.kinds, pool.queue
+    from stint.worker w
+    cross join lateral jsonb_object_keys(w.pools) as pool (queue)
+    where not w.draining and ${isHeard} and exists (select from waiting)
+  ), patterns as materialized (
+    select s.kinds, jsonb_build_object(s.queue, 0) as pools from served s where strpos(s.queue, '*') > 0
+  )
+  select u.kind, u.queue, u.oldest
+  from waiting u
+  where not exists (select from served s where s.queue = u.queue and u.kind = any (s.kinds))
     and not exists (
-      select from stint.worker w
-      where head.kind = any (w.kinds) and w.pools ? q.queue and not w.draining
-        and ${isHeard}
-    )
-  group by head.kind, q.queue
-  order by oldest
+      select from patterns p where u.kind = any (p.kinds) and stint.served_as(p.pools, u.queue) is not null)
+  order by u.oldest
   limit 20`;
 
 const selectUnserved = statement("unserved", unservedKinds("$1"));

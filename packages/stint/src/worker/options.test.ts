@@ -40,3 +40,32 @@ test.each([undefined, "slow down", {}, { retryAfter: undefined }])(
     expect(() => new RateLimitedError(init as { retryAfter: string })).toThrow("takes { retryAfter }");
   },
 );
+
+test.each<[unknown, string]>([
+  [{ "": 1 }, "worker.pools.: must be 1 to 128 characters from A-Z, a-z, 0-9 and . _ : / -"],
+  [{ "a b-*": 1 }, "worker.pools.a b-*: must be a pattern of 1 to 128 characters"],
+  [{ "a-**": 1 }, "worker.pools.a-**: must not contain **"],
+  [{ a: { queues: ["x-*", "x-*"], slots: 1 } }, 'worker.pools.a: serves pattern "x-*", which another pool'],
+  [{ a: { queues: [], slots: 1 } }, "worker.pools.a.queues: must be an array of at least one queue"],
+  [{ a: { queues: "x", slots: 1 } }, "worker.pools.a.queues: must be an array of at least one queue"],
+  [{ a: { queue: ["x"], slots: 1 } }, 'did you mean "queues"?'],
+  [{ "other-*": 1 }, 'worker.pools: must serve queue "default"'],
+  [
+    { a: { queues: Array.from({ length: 20_001 }, (_, n) => `q${n}`), slots: 1 } },
+    'worker.pools: must list at most 20,000 queues, got 20001; use a pattern such as "tenant-*"',
+  ],
+  [
+    { a: { queues: Array.from({ length: 101 }, (_, n) => `q${n}-*`), slots: 1 } },
+    "worker.pools: must have at most 100 patterns, got 101",
+  ],
+])("pools %# are refused", (pools, message) => {
+  const options = { pools, handlers: [handle(job, () => undefined)] } as WorkerOptions;
+  expect(() => resolveWorkerOptions(options)).toThrow(InvalidOptionError);
+  expect(() => resolveWorkerOptions(options)).toThrow(message);
+});
+
+test("a pattern serves the queue of a kind that it matches", () => {
+  const options = { pools: { "def*": 2 }, handlers: [handle(job, () => undefined)] };
+
+  expect(resolveWorkerOptions(options).pools).toEqual([{ name: "def*", queues: ["def*"], slots: 2 }]);
+});

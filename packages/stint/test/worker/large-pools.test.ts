@@ -189,3 +189,70 @@ test("behind a forgotten transaction a large pool is drained all the same", asyn
 
   expect(new Set(large.ran.map(({ id }) => id)).size).toBe(5_001);
 });
+
+test("a pool with a pattern serves the queues it matches, also those made later; exact names go first", async () => {
+  const fresh = await freshSchema();
+  const { seen, worker } = await startPattern(fresh);
+  const stint = fresh.client();
+  for (const queue of ["tenant-1", "tenant-vip", "tenant-2"]) await stint.enqueue(inQueue(queue), {});
+  const elsewhere = await stint.enqueue(inQueue("tenants"), {});
+  await until(() => seen.length === 3, { message: "those of tenants run" });
+
+  expect(seen.sort()).toEqual([
+    "tenant-1 beside 1 of tenants",
+    "tenant-2 beside 2 of tenants",
+    "tenant-vip beside 1 of vip",
+  ]);
+  expect(await stint.get(elsewhere.id)).toMatchObject({ state: "ready" });
+  expect(worker.pools.map(({ pool, slots }) => [pool, slots])).toEqual([
+    ["tenants", 3],
+    ["vip", 1],
+  ]);
+});
+
+/** A worker of tenants and of one tenant by its name, whose handlers stay until the test is over and say in whose slots they are. */
+async function startPattern(
+  fresh: Fresh,
+): Promise<{ seen: string[]; worker: Awaited<ReturnType<typeof startWorker>>["worker"] }> {
+  const seen: string[] = [];
+  const { worker } = await startWorker(fresh.client(), {
+    pools: {
+      tenants: { queues: ["tenant-*", "q00000"], slots: 3 },
+      vip: { queues: ["tenant-vip"], slots: 1 },
+    },
+    handlers: [
+      handle(work, async ({ queue, signal }) => {
+        const pool = queue === "tenant-vip" ? "vip" : "tenants";
+        const busy = worker.pools.find((one) => one.pool === pool)?.busy;
+        seen.push(`${queue} beside ${busy} of ${pool}`);
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      }),
+    ],
+  });
+  return { seen, worker };
+}
+
+test("a suspect in a queue that only a pattern matches is run alone", async () => {
+  const fresh = await freshSchema();
+  await fill(fresh, ["tenant-1"], 1);
+  await fresh.sql(`update stint.job set state = 'parked', reason = 'quarantine', crashes = 1`);
+  await fill(fresh, ["tenants"], 1);
+  await fresh.sql(
+    `update stint.job set state = 'parked', reason = 'quarantine', crashes = 1 where state = 'ready'`,
+  );
+  const { ran } = await startLarge(fresh, { queues: ["tenant-*", "q00000"], slots: 2 });
+  await until(() => ran.length === 1, { message: "the suspect runs" });
+
+  expect(ran.map(({ queue }) => queue)).toEqual(["tenant-1"]);
+});
+
+test("where other queues have more ready jobs than one search names, one's own are found", async () => {
+  const fresh = await freshSchema();
+  const queues = queuesOf(3_000);
+  const own = queues.filter((_, n) => n % 30 === 29);
+  await fill(fresh, queues, 1);
+  const { ran } = await startLarge(fresh, { queues: [...own, "q00000"], slots: 5 });
+  await until(() => ran.length === own.length + 1, { message: "its own jobs run" });
+
+  expect(ran.map(({ queue }) => queue).sort()).toEqual(["q00000", ...own].sort());
+});

@@ -11,6 +11,7 @@ type Worker = Wire<WorkerView>;
 /** An event loop this late cannot renew leases in time for long. */
 const lagging = 200;
 const mostKinds = 3;
+const mostPools = 12;
 
 const columns: readonly Column<Worker>[] = [
   {
@@ -47,18 +48,22 @@ const columns: readonly Column<Worker>[] = [
   {
     title: "Pools",
     wide: true,
-    cell: ({ pools }) => (
-      <div className="worker-pools tabular">
-        {Object.entries(pools).map(([queue, slots]) => (
-          <span key={queue}>
-            <span className="name" title={queue}>
-              {queue}
-            </span>{" "}
-            <span className="muted">{number(slots)}</span>
-          </span>
-        ))}
-      </div>
-    ),
+    cell: ({ pools }) => {
+      const all = Object.entries(pools);
+      return (
+        <div className="worker-pools tabular">
+          {all.slice(0, mostPools).map(([queue, slots]) => (
+            <span key={queue}>
+              <span className="name" title={queue}>
+                {queue}
+              </span>{" "}
+              <span className="muted">{number(slots)}</span>
+            </span>
+          ))}
+          {all.length > mostPools && <span className="muted">and {number(all.length - mostPools)} more</span>}
+        </div>
+      );
+    },
   },
   {
     title: "Kinds",
