@@ -209,6 +209,23 @@ export class LeaseLostError extends StintError {
   }
 }
 
+/** A worker died while it ran the job, or could not renew its lease: the lease ran out, and the job was taken back. */
+export class CrashedError extends StintError {
+  readonly code = "CRASHED";
+  constructor(
+    readonly jobId: string,
+    /** The id of the worker whose lease ran out. */
+    readonly worker: string,
+    /** How often that has happened to the job. */
+    readonly crashes: number,
+  ) {
+    super(
+      `Job ${jobId}: its lease ran out while worker ${worker} ran it (crash ${crashes} of this job). ` +
+        `The worker died, or could not reach the database.`,
+    );
+  }
+}
+
 /** The attempt ran longer than its `timeout`. */
 export class TimedOutError extends StintError {
   readonly code = "TIMED_OUT";

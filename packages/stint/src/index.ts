@@ -25,7 +25,14 @@ export {
 } from "./worker/handler.ts";
 export type { Worker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/options.ts";
-export type { AttemptEvent, StopReport, WorkerEvents } from "./worker/events.ts";
+export type {
+  AttemptEvent,
+  DeadEvent,
+  FailedEvent,
+  FailedJob,
+  StopReport,
+  WorkerEvents,
+} from "./worker/events.ts";
 export { serveHealth, type HealthOptions, type HealthServer } from "./health/server.ts";
 export { renderMetrics } from "./signals/database-metrics.ts";
 export { renderProcessMetrics, type Metered, type PoolView } from "./signals/process-metrics.ts";
@@ -83,6 +90,7 @@ export type { LiveWorker } from "./sql/workers.ts";
 export { jsonLogger, silentLogger, type Logger } from "./runtime/logger.ts";
 export {
   CancelledError,
+  CrashedError,
   DatabaseUnavailableError,
   InvalidOptionError,
   InvalidPayloadError,

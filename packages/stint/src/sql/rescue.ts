@@ -9,6 +9,11 @@ export type Rescued = {
   queue: string;
   /** The worker whose lease ran out. */
   worker: string;
+  key: string | null;
+  tenant: string | null;
+  tags: readonly string[];
+  /** Which attempt it was. A crash does not spend it. */
+  attempt: number;
   crashes: number;
   /** Where the job went: ready, parked (to be run alone next), dead or cancelled. */
   state: JobState;
@@ -61,7 +66,9 @@ const rescueJobs = statement(
     where j.id = judged.id and j.epoch = judged.epoch and j.lease_id = judged.lease_id
       and j.lease_until < transaction_timestamp()
       and not judged.ends
-    returning j.id, j.kind, j.queue, j.priority, j.crashes, j.state, j.log -> -1 ->> 'worker' as worker
+    returning
+      j.id, j.kind, j.queue, j.priority, j.key, j.tenant, j.tags, j.attempts + 1 as attempt, j.crashes, j.state,
+      j.log -> -1 ->> 'worker' as worker
   ), gone as (
     delete from stint.job j
     using judged
@@ -89,7 +96,7 @@ const rescueJobs = statement(
         'epoch', epoch, 'worker', worker, 'startedAt', claimed_at, 'endedAt', clock_timestamp(),
         'lease', lease_id, 'outcome', 'crashed'))
     from gone
-    returning id, kind, queue, priority, crashes, state, worker
+    returning id, kind, queue, priority, key, tenant, tags, attempts + 1 as attempt, crashes, state, worker
   ), tallied as (
     ${toTallies("live, parked, dead")}
     select
@@ -103,9 +110,9 @@ const rescueJobs = statement(
     where state <> 'ready'
     group by queue, kind, priority
   )
-  select id, kind, queue, crashes, state, worker from back
+  select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from back
   union all
-  select id, kind, queue, crashes, state, worker from ended`,
+  select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from ended`,
 );
 
 /**
@@ -122,6 +129,10 @@ export async function rescue(
     kind: row["kind"] as string,
     queue: row["queue"] as string,
     worker: row["worker"] as string,
+    key: row["key"] as string | null,
+    tenant: row["tenant"] as string | null,
+    tags: (row["tags"] as string[] | null) ?? [],
+    attempt: row["attempt"] as number,
     crashes: row["crashes"] as number,
     state: row["state"] as JobState,
   }));

@@ -1,5 +1,6 @@
 import type { Failure } from "../model/failure.ts";
 import type { AttemptOutcome } from "../model/job.ts";
+import type { JobState } from "../model/state.ts";
 import type { Slowness } from "../model/slow.ts";
 import type { Unserved } from "../sql/kinds.ts";
 import type { Rescued } from "../sql/rescue.ts";
@@ -12,6 +13,35 @@ export type AttemptEvent = {
   readonly attempt: number;
   /** Of the trace it belongs to, if there is one. */
   readonly traceId?: string;
+};
+
+/** A job as the events `failed` and `dead` describe it. Its payload is not part of it: payloads may hold secrets. */
+export type FailedJob = AttemptEvent & {
+  readonly queue: string;
+  readonly tenant: string | null;
+  readonly tags: readonly string[];
+};
+
+export type FailedEvent = {
+  /**
+   * What the handler threw. `TimedOutError` after a timeout, `LeaseLostError` if the job was no longer this worker's,
+   * `CrashedError` if its worker died. A thrown value that is no error comes as an `Error` that describes it.
+   */
+  readonly error: Error;
+  readonly job: FailedJob;
+  readonly outcome: "failed" | "timed-out" | "lease-lost" | "crashed";
+  /** What became of the job; null if another worker decides that. */
+  readonly state: JobState | null;
+  /** How long the attempt ran; null if its worker died. */
+  readonly ms: number | null;
+};
+
+export type DeadEvent = {
+  /** Of the last attempt. */
+  readonly error: Error;
+  readonly job: FailedJob;
+  readonly outcome: FailedEvent["outcome"];
+  readonly reason: string;
 };
 
 /** Everything a worker tells its listeners. A listener that throws is logged and harms nothing. */
@@ -30,6 +60,10 @@ export type WorkerEvents = {
     /** What went wrong, if something did. */
     error?: Failure;
   };
+  /** An attempt failed, in whatever way. Crashes are reported by the worker that took the job back. */
+  failed: FailedEvent;
+  /** A job is dead. Comes after `failed` of its last attempt. */
+  dead: DeadEvent;
   /** An attempt ended, but the job was no longer this worker's: nothing was recorded. */
   leaseLost: AttemptEvent & { epoch: number };
   /** A job whose worker was silent was taken back. */
@@ -60,6 +94,8 @@ const names: Record<keyof WorkerEvents, true> = {
   claimed: true,
   began: true,
   settled: true,
+  failed: true,
+  dead: true,
   leaseLost: true,
   rescued: true,
   unserved: true,

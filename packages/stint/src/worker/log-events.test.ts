@@ -20,9 +20,11 @@ test.each([
   };
   const events = new Emitter<WorkerEvents>(() => undefined);
   logEvents(events, logger);
-  const error = { class: "TypeError", message: "no such thing", stack: "TypeError: no such thing\n    at x" };
-  events.emit("settled", { id: "1", kind: "note", key: null, attempt: 2, outcome, state, ms: 5, error });
+  const error = new TypeError("no such thing");
+  const job = { id: "1", kind: "note", queue: "default", key: null, tenant: null, tags: [], attempt: 2 };
+  events.emit("failed", { error, job, outcome, state, ms: 5 });
+  if (state === "dead") events.emit("dead", { error, job, outcome, reason: "no such thing" });
 
-  const fields = expect.objectContaining({ err: { class: "TypeError", message: "no such thing" } }) as object;
+  const fields = expect.objectContaining({ job: "1", attempt: 2, state, err: error }) as object;
   expect(lines).toEqual([{ level, fields }]);
 });

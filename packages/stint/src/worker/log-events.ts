@@ -3,8 +3,12 @@ import type { Logger } from "../runtime/logger.ts";
 import { formatMs } from "../model/duration.ts";
 import type { AttemptEvent, WorkerEvents } from "./events.ts";
 
-/** What a worker says in its log, in one place. */
-export function logEvents(events: Emitter<WorkerEvents>, logger: Logger): void {
+/** What a worker says in its log, in one place. With `attempts`, the start and the end of each at level `info`. */
+export function logEvents(
+  events: Emitter<WorkerEvents>,
+  logger: Logger,
+  { attempts = false }: { attempts?: boolean } = {},
+): void {
   events.on("started", () => logger.info({}, "worker started"));
   events.on("stopping", ({ running }) => logger.info({ running }, "worker stopping: nothing new is taken"));
   events.on("stopped", ({ drained, released, ms }) => {
@@ -13,18 +17,20 @@ export function logEvents(events: Emitter<WorkerEvents>, logger: Logger): void {
       `worker stopped in ${formatMs(ms)}: ${drained} ended, ${released} handed back`,
     );
   });
-  // Thousands a second, of which most say nothing that is logged.
-  const tellsAll = logger.isLevelEnabled?.("debug") ?? true;
-  if (tellsAll) events.on("began", (began) => logger.debug(fieldsOf(began), `${began.kind} begins`));
-  events.on("settled", (settled) => {
-    const { kind, outcome, state, ms, error } = settled;
-    if (!tellsAll && outcome === "succeeded") return;
-    const err = error === undefined ? {} : { err: { class: error.class, message: error.message } };
-    const fields = { ...fieldsOf(settled), outcome, state, ms: Math.round(ms), ...err };
-    if (state === "dead") logger.error(fields, `${kind} is dead`);
-    else if (outcome === "failed" || outcome === "timed-out")
-      logger.warn(fields, `${kind} ${outcome}; it will be tried again`);
-    else logger.debug(fields, `${kind} ${outcome}`);
+  // Thousands a second: without a listener they cost nothing.
+  if (attempts || (logger.isLevelEnabled?.("debug") ?? true)) logAttempts(events, logger, attempts);
+  events.on("failed", ({ error, job, outcome, state, ms }) => {
+    // A death has a line of its own; so have a lease that was lost and a job that was taken back.
+    if (state === "dead" || outcome === "lease-lost" || outcome === "crashed") return;
+    const fields = { ...fieldsOf(job), outcome, state, ms: Math.round(ms ?? 0), err: error };
+    logger.warn(
+      fields,
+      `${job.kind} ${outcome}; ${state === "cancelled" ? "it was cancelled" : "it will be tried again"}`,
+    );
+  });
+  events.on("dead", ({ error, job, outcome, reason }) => {
+    const fields = { ...fieldsOf(job), outcome, state: "dead", reason, err: error };
+    logger.error(fields, `${job.kind} is dead`);
   });
   events.on("leaseLost", (lost) => {
     logger.warn(
@@ -63,6 +69,18 @@ export function logEvents(events: Emitter<WorkerEvents>, logger: Logger): void {
       { job: id, kind },
       `${kind} goes on although its signal aborted; its slot stays taken until it ends`,
     );
+  });
+}
+
+function logAttempts(events: Emitter<WorkerEvents>, logger: Logger, attempts: boolean): void {
+  const level = attempts ? "info" : "debug";
+  events.on("began", (began) => logger[level](fieldsOf(began), `${began.kind} begins`));
+  events.on("settled", (settled) => {
+    const { kind, outcome, state, ms } = settled;
+    // These have a line at level `warn` or `error`.
+    if (outcome === "failed" || outcome === "timed-out") return;
+    const fields = { ...fieldsOf(settled), outcome, state, ms: Math.round(ms) };
+    logger[level](fields, `${kind} ${outcome}`);
   });
 }
 

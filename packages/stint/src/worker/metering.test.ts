@@ -66,7 +66,17 @@ test("each queue of a kind is counted by itself, and only jobs with a tenant cou
 
 test("what was taken back from others is counted for its kind, and where it went if it ended", () => {
   const meter = new Meter();
-  const rescued = { job: "1", kind: "other", queue: "c", worker: "w", crashes: 1 };
+  const rescued = {
+    job: "1",
+    kind: "other",
+    queue: "c",
+    worker: "w",
+    key: null,
+    tenant: null,
+    tags: [],
+    attempt: 1,
+    crashes: 1,
+  };
   new Metering(meter).rescued([
     { ...rescued, state: "ready" },
     { ...rescued, state: "dead" },

@@ -18,8 +18,10 @@ export type WorkerOptions = KindOptions & {
   handlers: readonly Handler[];
   /** Wrap each attempt, the first outermost. */
   middlewares?: readonly Middleware[];
-  /** Shown in the database and in logs. Default: host, process id and a random end. */
+  /** What the worker's id begins with, in the database and in logs; a random end follows. Default: host and process id. */
   name?: string;
+  /** Log the start and the end of each attempt at level `info`. Default false: at level `debug`. */
+  logAttempts?: boolean;
   /** Look for work at least this often. Default 7.5 s while wakes arrive, 1 s while they do not. */
   poll?: Duration;
   /** Look for leases that run out at least this often. Default a third of the lease, 7.5 s at most. */
@@ -57,6 +59,7 @@ export type ResolvedWorkerOptions = {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly middlewares: readonly Middleware[];
   readonly name: string | undefined;
+  readonly logAttempts: boolean;
   readonly attempts: number;
   readonly backoff: ResolvedBackoff;
   readonly timeoutMs: number;
@@ -79,6 +82,7 @@ const keys = [
   "handlers",
   "middlewares",
   "name",
+  "logAttempts",
   "attempts",
   "backoff",
   "timeout",
@@ -108,6 +112,7 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
     pools,
     handlers: resolveHandlers(input.handlers, pools),
     middlewares: Object.freeze([...(input.middlewares ?? [])]),
+    logAttempts: requireBoolean("worker.logAttempts", input.logAttempts ?? false),
     name: input.name === undefined ? undefined : checkText(input.name, "worker.name", { max: 128 }),
     attempts: requireInteger("worker.attempts", input.attempts ?? 5, { min: 1, max: 1000 }),
     backoff: input.backoff === undefined ? defaultBackoff : resolveBackoff(input.backoff, "worker.backoff"),

@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import { CancelledError, LeaseLostError } from "../errors.ts";
 import type { Failure } from "../model/failure.ts";
 import type { AttemptOutcome, ClaimedJob, Fence } from "../model/job.ts";
+import type { JobState } from "../model/state.ts";
 import type { Telemetry } from "../model/telemetry.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -9,6 +10,7 @@ import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { Attempt, type AttemptHome } from "./attempt.ts";
 import type { WorkerEvents } from "./events.ts";
+import { reportFailed, reportLeaseLost } from "./failures.ts";
 import { handBackUnbegun } from "./hand-back.ts";
 import type { HeldJob } from "./held.ts";
 import { Leases } from "./leases.ts";
@@ -281,6 +283,7 @@ export class Running {
       return this.#closeAfter(attempt, () => {
         metering.leaseLost(job);
         events.emit("leaseLost", { ...attempt.described, epoch: job.fence.epoch });
+        reportLeaseLost(events, attempt);
       });
     }
     const state = settled === "cancelled" ? "cancelled" : verdict.state;
@@ -296,7 +299,7 @@ export class Running {
     this.#close(attempt);
   };
 
-  #recorded(attempt: Attempt, outcome: AttemptOutcome, state: string, error?: Failure): void {
+  #recorded(attempt: Attempt, outcome: AttemptOutcome, state: JobState, error?: Failure): void {
     if (outcome === "released") this.released += 1;
     else this.ended += 1;
     this.#closeAfter(attempt, () => {
@@ -312,6 +315,8 @@ export class Running {
           ? { id, kind, key, attempt: number, outcome, state, ms }
           : { id, kind, key, attempt: number, outcome, state, ms, traceId };
       events.emit("settled", error === undefined ? event : { ...event, error });
+      if (error !== undefined && (outcome === "failed" || outcome === "timed-out"))
+        reportFailed(events, attempt, { outcome, state, ms, failure: error });
     });
   }
 

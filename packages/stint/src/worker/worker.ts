@@ -1,5 +1,3 @@
-import { randomBytes } from "node:crypto";
-import { hostname } from "node:os";
 import type { Listener } from "../db/listener.ts";
 import { Turnstile } from "../db/turnstile.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
@@ -17,9 +15,11 @@ import { beat, forgetWorker, type WorkerState } from "../sql/workers.ts";
 import { Upkeep } from "../upkeep/upkeep.ts";
 import type { Attempt } from "./attempt.ts";
 import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
+import { reportRescued } from "./failures.ts";
 import type { WorkerHome } from "./home.ts";
 import { Leases } from "./leases.ts";
 import { logEvents } from "./log-events.ts";
+import { logTotals } from "./log-totals.ts";
 import { Claimer } from "./claimer.ts";
 import { Metering } from "./metering.ts";
 import { Pulse } from "./pulse.ts";
@@ -35,6 +35,7 @@ import { Slots } from "./slots.ts";
 import { Slumber } from "./slumber.ts";
 import { SlowWatch } from "./slow-watch.ts";
 import { released } from "./verdict.ts";
+import { newWorkerId } from "./worker-id.ts";
 import { vitalsOf } from "./vitals.ts";
 import { wakeListener } from "./wake-listener.ts";
 
@@ -82,12 +83,13 @@ export class Worker {
     const { db } = home;
     this.#home = home;
     this.#options = options;
-    this.id = options.name ?? `${hostname().slice(0, 60)}-${process.pid}-${randomBytes(3).toString("hex")}`;
+    this.id = newWorkerId(options.name);
     this.#logger = home.logger.child({ worker: this.id });
     this.#events = new Emitter((error, name) =>
       this.#logger.error({ err: error, event: name }, "a listener threw"),
     );
-    logEvents(this.#events, this.#logger);
+    logEvents(this.#events, this.#logger, { attempts: options.logAttempts });
+    logTotals(this.#events, this.meter, this.#logger);
 
     this.#slots = new Slots(options.pools, (job) => isFragile(options, job), options.prefetchMs > 0);
     const { telemetry } = home;
@@ -467,7 +469,7 @@ export class Worker {
       onPromoted: (queues) => this.#tell(queues),
       onRescued: (jobs) => {
         this.#metering.rescued(jobs);
-        for (const job of jobs) this.#events.emit("rescued", job);
+        for (const job of jobs) reportRescued(this.#events, job);
         if (jobs.some((job) => job.state === "parked")) this.#loop.hintSuspect();
         this.#tell(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
       },

@@ -36,7 +36,18 @@ test("only jobs whose lease ran out are taken back", async () => {
   const rescued = await rescue(fresh.db, limits);
 
   expect(rescued).toEqual([
-    { job: lost.job, kind: "work", queue: "main", worker: "w1", crashes: 1, state: "ready" },
+    {
+      job: lost.job,
+      kind: "work",
+      queue: "main",
+      worker: "w1",
+      key: null,
+      tenant: null,
+      tags: [],
+      attempt: 1,
+      crashes: 1,
+      state: "ready",
+    },
   ]);
   expect((await stored(fresh, alive.job)).state).toBe("running");
 });

@@ -10,6 +10,8 @@ const names = [
   "claimed",
   "began",
   "settled",
+  "failed",
+  "dead",
   "leaseLost",
   "rescued",
   "unserved",
