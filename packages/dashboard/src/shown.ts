@@ -11,6 +11,7 @@ import type {
 } from "stint";
 import type { Visitor } from "./access.ts";
 import { knownFilter } from "./filters.ts";
+import { preview } from "./preview.ts";
 import type { Redactor } from "./redact.ts";
 import type { Look } from "./route.ts";
 import { hiddenMark, Secrets } from "./secrets.ts";
@@ -21,9 +22,12 @@ const largestShown = 256 * 1024;
 export type ShownDetail = JobDetail & {
   /** The visitor may not see payload and result; both are null. */
   readonly hidden?: true;
-  /** Which of them were too large, and are a text with their beginning. */
-  readonly cut?: readonly ("payload" | "result")[];
+  /** Which of them were too large. In the job stands a note instead, in `preview` their beginning. */
+  readonly cut?: readonly DataName[];
+  readonly preview?: Readonly<Partial<Record<DataName, unknown>>>;
 };
+
+export type DataName = "payload" | "result";
 
 export function showDetail(detail: JobDetail, visitor: Visitor, redactor: Redactor): ShownDetail {
   const { job } = detail;
@@ -34,16 +38,24 @@ export function showDetail(detail: JobDetail, visitor: Visitor, redactor: Redact
   const words = { ...rest, job: { ...rest.job, meta: secrets.outOfData(meta) as Job["meta"] } };
   if (!visitor.can.payloads) return { ...words, hidden: true };
 
-  const cut: ("payload" | "result")[] = [];
-  const fit = (name: "payload" | "result", value: unknown): unknown => {
+  const cut: DataName[] = [];
+  const previews: Partial<Record<DataName, unknown>> = {};
+  const fit = (name: DataName, value: unknown): unknown => {
     const shown = secrets.outOfData(value);
-    const text = JSON.stringify(shown) ?? "null";
-    if (text.length <= largestShown) return shown;
+    const { length } = JSON.stringify(shown) ?? "null";
+    if (length <= largestShown) return shown;
     cut.push(name);
-    return `${text.slice(0, largestShown)}… (cut: ${text.length} characters in all; see \`stint jobs show ${job.id}\`)`;
+    previews[name] = preview(shown);
+    return `(cut: ${length} characters in all; GET jobs/${job.id}?download=${name} has all of it)`;
   };
   const shown = { ...words.job, payload: fit("payload", payload), result: fit("result", result) };
-  return { ...words, job: shown, ...(cut.length === 0 ? {} : { cut }) };
+  return { ...words, job: shown, ...(cut.length === 0 ? {} : { cut, preview: previews }) };
+}
+
+/** A payload or a result as a whole, however large, as JSON text. Redacted like what the screen shows. */
+export function showData(job: Job, name: DataName, redactor: Redactor): string {
+  const { secrets, ...data } = redact(job, redactor);
+  return JSON.stringify(secrets.outOfData(data[name]), null, 2) ?? "null";
 }
 
 /** Where tenants are named in what is looked at as a whole. */

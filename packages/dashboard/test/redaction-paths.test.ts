@@ -121,6 +121,48 @@ describe("redaction", () => {
     expect(answer.text.length).toBeLessThan(300_000);
   });
 
+  test("of a payload too large to read there is a preview of the same shape", async () => {
+    const payload = {
+      text: "x".repeat(400_000),
+      list: Array.from({ length: 5_000 }, (_, n) => ({ n })),
+      password: "hunter2",
+    };
+    const stint = fakeStint({ job: fakeDetail({ payload }) });
+    const dashboard = open({ role: "admin" }, { stint, redact: ["*.password"] });
+    const answer = await ask(dashboard, `/api/jobs/${jobId}`);
+    const { preview } = answer.body as { preview: { payload: typeof payload } };
+    expect(preview.payload.text).toMatch(/^x{1000}… 399,000 more characters$/);
+    expect(preview.payload.list.slice(0, 2)).toEqual([{ n: 0 }, { n: 1 }]);
+    expect(preview.payload.list.at(-1)).toBe("… 4,900 more items");
+    expect(preview.payload.password).toBe("[redacted]");
+    expect(answer.text.length).toBeLessThan(50_000);
+  });
+
+  test("the whole payload is a file: redacted, audited, and only for those who may see payloads", async () => {
+    const payload = { text: "x".repeat(400_000), password: "hunter2" };
+    const seen: string[] = [];
+    const stint = fakeStint({ job: fakeDetail({ payload, result: { ok: "hunter2" } }) });
+    const options = {
+      stint,
+      redact: ["*.password"],
+      onAudit: ({ job }: { job: string }) => void seen.push(job),
+    };
+    const path = `/api/jobs/${jobId}?download=payload`;
+    const refused = await ask(open({ role: "view" }, options), path);
+    expect([refused.status, refused.text.includes("xxx"), seen]).toEqual([403, false, []]);
+
+    const admin = open({ role: "admin" }, options);
+    const answer = await ask(admin, path);
+    expect(answer.body).toEqual({ ...payload, password: "[redacted]" });
+    expect(answer.headers.get("content-disposition")).toBe(`attachment; filename="${jobId}-payload.json"`);
+    expect(seen).toEqual([jobId]);
+    // What is hidden in one is hidden in the other.
+    expect((await ask(admin, `/api/jobs/${jobId}?download=result`)).body).toEqual({ ok: "[redacted]" });
+    const gone = open({ role: "admin" }, { stint: fakeStint({ job: undefined }) });
+    expect((await ask(gone, path)).status).toBe(404);
+    expect((await ask(admin, `/api/jobs/${jobId}?download=meta`)).status).toBe(400);
+  });
+
   test.each(["password", "", "payload..x", 3])("the path %j is refused", (path) => {
     expect(() => makeRedactor([path as string])).toThrow("createDashboard.redact");
   });

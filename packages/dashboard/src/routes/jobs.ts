@@ -1,9 +1,30 @@
 import { jobFilterKeys } from "stint";
+import type { Visitor } from "../access.ts";
+import { answer } from "../answer.ts";
+import { noStore } from "../headers.ts";
 import { requireSearchable } from "../filters.ts";
 import { afterOf, filterOf, idOf, limitOf, reasonOf } from "../input.ts";
-import { Problem } from "../problem.ts";
+import { badRequest, Problem } from "../problem.ts";
 import { route } from "../route.ts";
-import { showDetail, showPage } from "../shown.ts";
+import { showData, showDetail, showPage, type DataName } from "../shown.ts";
+
+/** What is too large for the screen. */
+const downloads = ["payload", "result"] as const satisfies readonly DataName[];
+
+function downloadOf(query: URLSearchParams): DataName | undefined {
+  const wanted = query.get("download");
+  const found = downloads.find((name) => name === wanted);
+  if (wanted !== null && found === undefined)
+    throw badRequest(`download must be one of ${downloads.join(", ")}.`);
+  return found;
+}
+
+function requirePayloads({ can }: Visitor): void {
+  if (can.payloads) return;
+  throw new Problem(403, "NOT_ALLOWED", "Your role may not see payloads.", {
+    hint: "Ask for the right to see payloads.",
+  });
+}
 
 export const jobRoutes = [
   route({
@@ -37,8 +58,10 @@ export const jobRoutes = [
     method: "GET",
     path: "jobs/:id",
     right: "view",
-    parse: idOf,
-    run: async (tools, id, visitor) => {
+    query: ["download"],
+    parse: (input) => ({ id: idOf(input), download: downloadOf(input.query) }),
+    run: async (tools, { id, download }, visitor) => {
+      if (download !== undefined) requirePayloads(visitor);
       const detail = await tools.inspector().job(id);
       if (detail === undefined) {
         throw new Problem(404, "JOB_NOT_FOUND", `No job ${id} exists.`, {
@@ -46,7 +69,12 @@ export const jobRoutes = [
         });
       }
       if (visitor.can.payloads) await tools.sightings.saw(visitor, detail.job);
-      return showDetail(detail, visitor, tools.redactor);
+      if (download === undefined) return showDetail(detail, visitor, tools.redactor);
+      return answer(showData(detail.job, download, tools.redactor), 200, {
+        ...noStore,
+        "content-type": "application/json; charset=utf-8",
+        "content-disposition": `attachment; filename="${id}-${download}.json"`,
+      });
     },
   }),
   route({

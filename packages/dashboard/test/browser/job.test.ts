@@ -41,6 +41,25 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
+  test("a payload too large to show has a preview, and is downloaded whole", async () => {
+    const payload = { chapters: Array.from({ length: 40_000 }, (_, n) => `chapter ${n}`) };
+    const detail = fakeDetail({ payload });
+    const stint = fakeStint({ job: detail, get: detail.job });
+    const { page, problems } = await visit(browser, `${await serve({ stint })}jobs/${jobId}`);
+
+    const region = page.getByRole("region", { name: "Payload" });
+    await region.getByText("chapters").first().waitFor();
+    expect(await region.innerText()).not.toContain('\\"');
+    const download = page.waitForEvent("download");
+    await region.getByRole("link", { name: "Download the payload" }).click();
+    const file = await download;
+    expect(file.suggestedFilename()).toBe(`${jobId}-payload.json`);
+    const chunks: Buffer[] = [];
+    for await (const chunk of await file.createReadStream()) chunks.push(chunk as Buffer);
+    expect(JSON.parse(Buffer.concat(chunks).toString())).toEqual(payload);
+    expect(problems).toEqual([]);
+  });
+
   test("is replayed only with a reason, and the audit says who and why", async () => {
     const { stint, serve } = await installation();
     const [id] = await dieOf(stint, () => new Error("refused"), 1);

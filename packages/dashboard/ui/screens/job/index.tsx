@@ -1,4 +1,4 @@
-import { ApiError, type JobAnswer } from "../../api.ts";
+import { address, ApiError, type JobAnswer } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { CopyButton } from "../../components/copy-button.tsx";
 import { EmptyState } from "../../components/empty-state.tsx";
@@ -43,11 +43,22 @@ function Job() {
   );
 }
 
-/** `cut`: what was too large for the server to send whole, and is the text of its beginning. */
-type Answer = JobAnswer & { readonly cut?: readonly ("payload" | "result")[] };
+type DataName = "payload" | "result";
+/** `cut`: what was too large for the server to send whole. `preview` has its beginning. */
+type Answer = JobAnswer & {
+  readonly cut?: readonly DataName[];
+  readonly preview?: Readonly<Partial<Record<DataName, unknown>>>;
+};
 
 function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
-  const { job, hidden = false, cut = [] } = answer;
+  const { job, hidden = false, cut = [], preview = {} } = answer;
+  const data = (name: DataName) =>
+    cut.includes(name)
+      ? {
+          value: preview[name] ?? job[name],
+          whole: address(`jobs/${encodeURIComponent(job.id)}`, { download: name }),
+        }
+      : { value: job[name] };
   return (
     <Page
       title={reveal(job.kind)}
@@ -86,9 +97,9 @@ function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
           </div>
         </Section>
         <div className="job-values">
-          <Value title="Payload" value={job.payload} hidden={hidden} cut={cut.includes("payload")} />
+          <Value title="Payload" {...data("payload")} hidden={hidden} />
           {job.state === "succeeded" || job.result !== null ? (
-            <Value title="Result" value={job.result} hidden={hidden} cut={cut.includes("result")} />
+            <Value title="Result" {...data("result")} hidden={hidden} />
           ) : null}
           {Object.keys(job.meta).length === 0 ? null : <Value title="Meta" value={job.meta} />}
           <Audit answer={answer} />
@@ -102,15 +113,28 @@ function Value({
   title,
   value,
   hidden = false,
-  cut = false,
+  whole,
 }: {
   title: string;
   value: unknown;
   hidden?: boolean;
-  cut?: boolean;
+  /** Where all of it is, if this is only its beginning. */
+  whole?: string;
 }) {
   return (
-    <Section title={title} aside={cut ? "too large to show whole" : undefined}>
+    <Section
+      title={title}
+      aside={
+        whole === undefined ? undefined : (
+          <>
+            Preview: too large to show whole.{" "}
+            <a href={whole} download>
+              Download the {title.toLowerCase()}
+            </a>
+          </>
+        )
+      }
+    >
       <div className="card card-padded">
         {hidden ? (
           <p className="muted">Hidden: your role may not see payloads.</p>
