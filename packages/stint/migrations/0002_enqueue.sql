@@ -35,6 +35,13 @@ as $$
   end
 $$;
 
+-- The reason given with the newest request to cancel a job; null if none was given.
+create function stint.cancel_reason(p_job uuid) returns text
+language sql stable
+as $$
+  select a.reason from stint.audit a where a.job_id = p_job and a.action = 'cancel' order by a.at desc, a.id desc limit 1
+$$;
+
 -- Gives back what it is given. Its price is what matters: the planner counts it once for a value that is looked up in
 -- an index, and once for every row otherwise. Without it, statistics from a moment when a queue was empty make a
 -- bitmap and a sort of the whole queue look as cheap as the index scan that stops after a few rows.

@@ -90,7 +90,10 @@ const rescueJobs = statement(
       priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
       epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
       key, tenant, tags,
-      case when cancel_requested then 'cancelled while it ran; its worker died' else 'worker died while running it' end,
+      case
+        when cancel_requested then coalesce(stint.cancel_reason(id), 'cancelled while it ran; its worker died')
+        else 'worker died while running it'
+      end,
       meta, payload,
       stint.append_attempt(log, jsonb_build_object(
         'epoch', epoch, 'worker', worker, 'startedAt', claimed_at, 'endedAt', clock_timestamp(),

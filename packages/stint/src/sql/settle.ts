@@ -54,7 +54,7 @@ const finishJobs = statement(
     returning
       j.id, j.kind, j.queue, m.state, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
       j.epoch, j.run, j.lease_id, j.worker, j.claimed_at, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms,
-      j.key, j.tenant, j.tags, m.reason, j.meta, j.payload, m.result,
+      j.key, j.tenant, j.tags, m.reason, j.meta, j.payload, m.result, j.cancel_requested,
       case when m.ending is null then j.log else ${ended} end as log
   ), tallied as (
     ${toTallies("live, dead")}
@@ -70,7 +70,8 @@ const finishJobs = statement(
   select
     id, kind, queue, state::stint.job_state, priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
     epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-    key, tenant, tags, reason, meta, payload, result::jsonb, log
+    key, tenant, tags, case when state = 'cancelled' and cancel_requested then coalesce(stint.cancel_reason(id), reason) else reason end,
+    meta, payload, result::jsonb, log
   from gone
   returning id, epoch, lease_id`,
 );

@@ -71,7 +71,7 @@ test("in one batch each job stands for itself, and every queue that has some bac
 test("a job whose end was asked for does not go back: it ends as cancelled", async () => {
   const fresh = await freshSchema();
   const [asked, other] = [await running(fresh.db), await running(fresh.db)];
-  await cancel(fresh.db, asked.job, deed());
+  await cancel(fresh.db, asked.job, { ...deed(), reason: null });
 
   expect(await handBack(fresh.db, [asked])).toEqual([{ fence: asked, queue: null, went: "cancelled" }]);
   expect((await stored(fresh, asked.job)).state).toBe("running");

@@ -33,9 +33,40 @@ test("cancelling a running job aborts its signal at once, from another client, a
   expect(await seen("settled")).toMatchObject({ id, outcome: "cancelled", state: "cancelled" });
   expect(await stint.get(id)).toMatchObject({
     state: "cancelled",
-    reason: "cancelled while it ran",
+    reason: "no longer wanted",
     epoch: 1,
   });
+});
+
+test("the reason of a cancel is kept, whether the job fails, goes back or its worker dies", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ wake: "none" });
+  const [running, goOn] = [gate(), gate()];
+  const { seen } = await startWorker(stint, {
+    handlers: [
+      handle(failing, async () => {
+        running.open();
+        await goOn.opened;
+        throw new Error("broken");
+      }),
+    ],
+  });
+  const failed = await stint.enqueue(failing, {});
+  await running.opened;
+  await stint.cancel(failed.id, { reason: "refunded" });
+  goOn.open();
+  await seen("settled");
+  expect(await stint.get(failed.id)).toMatchObject({ state: "cancelled", reason: "refunded" });
+
+  const orphan = await stint.enqueue(hang, {});
+  await fresh.sql(
+    `update stint.job set state = 'running', worker = 'killed', attempts = 1, epoch = 1, lease_id = gen_random_uuid(),
+       lease_until = now() - interval '1 minute', claimed_at = now() where id = $1`,
+    [orphan.id],
+  );
+  await stint.cancel(orphan.id, { reason: "customer left" });
+  await seen("rescued");
+  expect(await stint.get(orphan.id)).toMatchObject({ state: "cancelled", reason: "customer left" });
 });
 
 test("a running job that was cancelled and fails anyway is not tried again", async () => {
