@@ -8,6 +8,8 @@ export type TransactionClient = {
   queryAll?(queries: readonly Query[]): Promise<unknown>[];
   /** @throws {InvalidOptionError} The client knows that no transaction is open. */
   requireOpen?(): void;
+  /** Whether this error of the client says that the transaction has ended. */
+  isEnded?(error: unknown): boolean;
   /** True if a query sent now is certain to run in the transaction. Default: the database has to check it. */
   isCertain?(): boolean;
   /** The object that stands for one transaction and for no later one. */
@@ -17,7 +19,11 @@ export type TransactionClient = {
 export type Query = { readonly text: string; readonly values: unknown[] };
 
 /** Starts a lazy query at once. `await` and `Promise.resolve` would start it one microtask later. */
-export function started(query: unknown): Promise<unknown> {
-  if (!has(query, "then")) return Promise.resolve(query);
-  return new Promise((resolve, reject) => void (query as PromiseLike<unknown>).then(resolve, reject));
+export function started(query: PromiseLike<unknown>): Promise<unknown> {
+  return new Promise((resolve, reject) => void query.then(resolve, reject));
+}
+
+/** A client may return its rows at once. */
+export function isQuery(value: unknown): value is PromiseLike<unknown> {
+  return has(value, "then");
 }

@@ -23,7 +23,9 @@ export function kysely(tx: unknown): TransactionClient | undefined {
     requireOpen() {
       if (read(tx, "isCommitted") === true || read(tx, "isRolledBack") === true) throw ended("Kysely");
     },
-    query: async (text, values) => await inside.executeQuery(compiled({ text, values })).catch(explain),
+    isEnded: (error) =>
+      /^Transaction is already (?:committed|rolled back)/.test(String(read(error, "message"))),
+    query: async (text, values) => await inside.executeQuery(compiled({ text, values })),
     // Kysely lends its connection to one query at a time, and COMMIT does not wait for those that queue for it. All
     // queries therefore share one loan.
     queryAll(queries) {
@@ -33,7 +35,7 @@ export function kysely(tx: unknown): TransactionClient | undefined {
           .provideConnection((connection) =>
             Promise.allSettled(queries.map((query) => connection.executeQuery(compiled(query)))),
           );
-      const settled = send().catch(explain);
+      const settled = send();
       return queries.map(async (_, index) => {
         const one = (await settled)[index];
         if (one?.status === "fulfilled") return one.value;
@@ -50,10 +52,4 @@ function compiled({ text, values }: Query): Compiled {
     query: { kind: "RawNode", sqlFragments: [text], parameters: [] },
     queryId: { queryId: "stint" },
   };
-}
-
-function explain(error: unknown): never {
-  if (/^Transaction is already (?:committed|rolled back)/.test(String(read(error, "message"))))
-    throw ended("Kysely", { cause: error });
-  throw error;
 }

@@ -46,6 +46,6 @@ export class EndedTransactionError extends InvalidOptionError {
   }
 }
 
-export function ended(client: string, options?: ErrorOptions): EndedTransactionError {
-  return new EndedTransactionError(`this ${client} transaction has ended`, options);
+export function ended(client: string): EndedTransactionError {
+  return new EndedTransactionError(`this ${client} transaction has ended`);
 }

@@ -2,26 +2,61 @@ import { InvalidOptionError } from "../../errors.ts";
 import type { Row, Run } from "../db.ts";
 import { forSchema, type Statement } from "../statement.ts";
 import { adapter } from "./adapter.ts";
-import { started, type Query, type TransactionClient } from "./client.ts";
+import { isQuery, started, type Query, type TransactionClient } from "./client.ts";
 import { drizzle } from "./drizzle.ts";
+import { knex } from "./knex.ts";
 import { kysely } from "./kysely.ts";
+import { mikroOrm } from "./mikro-orm.ts";
 import { pg } from "./pg.ts";
 import { postgresJs } from "./postgres-js.ts";
-import { read } from "./shape.ts";
+import { prisma } from "./prisma.ts";
+import { sequelize } from "./sequelize.ts";
+import { EndedTransactionError, read } from "./shape.ts";
+import { slonik } from "./slonik.ts";
+import { typeOrm } from "./typeorm.ts";
 
 /**
- * A transaction of pg, postgres.js, Drizzle or Kysely; or the two lines it takes to bring any other client:
- * something that runs a text with `$1` values. The properties that must not be there are those of a client or
- * pool, which would enqueue outside the transaction.
+ * A transaction of pg, postgres.js, Drizzle, Kysely, Prisma, Knex, TypeORM, Sequelize, MikroORM or Slonik; or the two
+ * lines it takes to bring any other client: something that runs a text with `$1` values. The properties that must not
+ * be there are those of a client or pool, which would enqueue outside the transaction.
  */
 export type TransactionLike =
-  | { query(text: string, values: unknown[]): PromiseLike<unknown>; readonly totalCount?: never }
+  | {
+      query(text: string, values: unknown[]): PromiseLike<unknown>;
+      readonly totalCount?: never;
+      readonly createQueryRunner?: never;
+    }
   | { unsafe(text: string, values: never[]): PromiseLike<unknown>; readonly begin?: never }
   | { execute(query: never): PromiseLike<unknown>; readonly dialect?: unknown }
-  | { executeQuery(query: never): PromiseLike<unknown>; readonly isTransaction: true };
+  | { executeQuery(query: never): PromiseLike<unknown>; readonly isTransaction: true }
+  | { $queryRawUnsafe(text: string, ...values: never[]): PromiseLike<unknown>; readonly $connect?: never }
+  | { raw(text: never, values: never): unknown; isCompleted(): boolean }
+  | SequelizeTransaction
+  | { readonly transaction: SequelizeTransaction }
+  | { getTransactionContext(): unknown; isInTransaction(): boolean }
+  | { query(token: never): PromiseLike<unknown>; maybeOne: unknown; readonly connect?: never };
+
+type SequelizeTransaction = { commit(): unknown; rollback(): unknown; afterCommit(hook: never): unknown };
+
+type Recogniser = (
+  tx: unknown,
+  recognise: (inner: unknown) => TransactionClient,
+) => TransactionClient | undefined;
 
 /** From the most to the least telling shape: several clients have a `query`. */
-const recognisers = [postgresJs, kysely, drizzle, pg, adapter];
+const recognisers: readonly Recogniser[] = [
+  prisma,
+  knex,
+  sequelize,
+  mikroOrm,
+  slonik,
+  typeOrm,
+  postgresJs,
+  kysely,
+  drizzle,
+  pg,
+  adapter,
+];
 
 /** A statement with its values. */
 export type Prepared = { readonly statement: Statement; readonly values: readonly unknown[] };
@@ -55,14 +90,33 @@ export class UserTransaction implements Run {
   /** Sends the statement before it returns. */
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     const query = this.#query({ statement, values });
-    return rowsOf(await started(this.#client.query(query.text, query.values)));
+    try {
+      const sent = this.#client.query(query.text, query.values);
+      return rowsOf(isQuery(sent) ? await started(sent) : sent);
+    } catch (error) {
+      throw this.#explain(error);
+    }
   }
 
   /** Sends statements, with no other between them, before it returns. */
   runAll(statements: readonly Prepared[]): Promise<Row[]>[] {
     const sent = this.#client.queryAll?.(statements.map((one) => this.#query(one)));
     if (sent === undefined) return statements.map(({ statement, values }) => this.run(statement, values));
-    return sent.map(async (answer) => rowsOf(await answer));
+    return sent.map(async (answer) =>
+      rowsOf(
+        await answer.catch((error: unknown) => {
+          throw this.#explain(error);
+        }),
+      ),
+    );
+  }
+
+  #explain(error: unknown): unknown {
+    if (this.#client.isEnded?.(error) !== true) return error;
+    const reason = String(read(error, "message"));
+    return new EndedTransactionError(`this transaction has ended or cannot be used (${reason})`, {
+      cause: error,
+    });
   }
 
   #query({ statement, values }: Prepared): Query {
@@ -72,12 +126,13 @@ export class UserTransaction implements Run {
 
 function recognise(tx: unknown): TransactionClient {
   for (const recogniser of recognisers) {
-    const client = recogniser(tx);
+    const client = recogniser(tx, recognise);
     if (client !== undefined) return client;
   }
   throw new InvalidOptionError(
     "stint.in(tx)",
-    "this is no transaction of pg, postgres.js, Drizzle or Kysely. For another client pass " +
+    "this is no transaction of pg, postgres.js, Drizzle, Kysely, Prisma, Knex, TypeORM, Sequelize, MikroORM or Slonik. " +
+      "For another client pass " +
       "{ query: (text, values) => rows }, running the text with its $1 values in your transaction.",
   );
 }
