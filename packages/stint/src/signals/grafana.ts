@@ -19,19 +19,19 @@ const byQueue = ["queue"];
 const byKind = ["queue", "kind"];
 
 /** What the database tells of a queue. */
-function perQueue(metric: MetricDefinition, legend = "{{namespace}} {{queue}}"): Target {
+function perQueue(metric: MetricDefinition, legend = "{{queue}}"): Target {
   return { expr: maxBy(byQueue, select(metric, ofQueue)), legend };
 }
 
 /** What processes count, per second. */
 function perSecond(metric: MetricDefinition): Target {
-  return { expr: sumBy(byKind, rate(metric, ofKind)), legend: "{{namespace}} {{queue}} {{kind}}" };
+  return { expr: sumBy(byKind, rate(metric, ofKind)), legend: "{{queue}} {{kind}}" };
 }
 
 function percentiles(metric: MetricDefinition): Target[] {
   return [0.5, 0.95, 0.99].map((share) => ({
     expr: quantile(share, metric, byQueue, ofKind),
-    legend: `{{namespace}} {{queue}} p${share * 100}`,
+    legend: `{{queue}} p${share * 100}`,
   }));
 }
 
@@ -42,10 +42,7 @@ const rows: readonly Row[] = [
       {
         title: "Age of the oldest ready job",
         unit: "s",
-        targets: [
-          perQueue(database.oldestReady),
-          perQueue(database.target, "{{namespace}} {{queue}} target"),
-        ],
+        targets: [perQueue(database.oldestReady), perQueue(database.target, "{{queue}} target")],
       },
       { title: "Time to drain", unit: "s", targets: [perQueue(database.queueDrain)] },
       {
@@ -55,7 +52,7 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: sumBy(["state"], maxBy([...byKind, "state"], select(database.jobs, ofKind))),
-            legend: "{{namespace}} {{state}}",
+            legend: "{{state}}",
           },
         ],
       },
@@ -65,7 +62,7 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: maxBy(byKind, select(database.jobs, { ...ofKind, state: '="dead"' })),
-            legend: "{{namespace}} {{queue}} {{kind}}",
+            legend: "{{queue}} {{kind}}",
           },
         ],
       },
@@ -73,12 +70,7 @@ const rows: readonly Row[] = [
       {
         title: "Waiting for a worker that knows them",
         unit: "s",
-        targets: [
-          {
-            expr: maxBy(byKind, select(database.unserved, ofKind)),
-            legend: "{{namespace}} {{queue}} {{kind}}",
-          },
-        ],
+        targets: [{ expr: maxBy(byKind, select(database.unserved, ofKind)), legend: "{{queue}} {{kind}}" }],
       },
     ],
   },
@@ -88,12 +80,7 @@ const rows: readonly Row[] = [
       {
         title: "Enqueued",
         unit: "ops",
-        targets: [
-          {
-            expr: maxBy(byKind, rate(database.enqueued, ofKind)),
-            legend: "{{namespace}} {{queue}} {{kind}}",
-          },
-        ],
+        targets: [{ expr: maxBy(byKind, rate(database.enqueued, ofKind)), legend: "{{queue}} {{kind}}" }],
       },
       { title: "Claimed", unit: "ops", targets: [perSecond(own.claimed)] },
       { title: "Succeeded", unit: "ops", targets: [perSecond(own.completed)] },
@@ -106,12 +93,9 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: mean(own.attemptsPerSuccess, byKind, ofKind),
-            legend: "{{namespace}} {{queue}} {{kind}}",
+            legend: "{{queue}} {{kind}}",
           },
-          {
-            expr: quantile(0.99, own.attemptsPerSuccess, byKind, ofKind),
-            legend: "{{namespace}} {{queue}} {{kind}} p99",
-          },
+          { expr: quantile(0.99, own.attemptsPerSuccess, byKind, ofKind), legend: "{{queue}} {{kind}} p99" },
         ],
       },
       { title: "Share of retries", unit: "percentunit", targets: [perQueue(database.retries)] },
@@ -130,7 +114,7 @@ const rows: readonly Row[] = [
       {
         title: "Slow against their own normal",
         unit: "short",
-        targets: [{ expr: maxBy([], select(database.slow)), legend: "{{namespace}} running now" }],
+        targets: [{ expr: maxBy([], select(database.slow)), legend: "running now" }],
       },
       { title: "Became slow", unit: "ops", targets: [perSecond(own.slow)] },
     ],
@@ -142,9 +126,7 @@ const rows: readonly Row[] = [
         title: "Slots by pool",
         unit: "short",
         stacked: true,
-        targets: [
-          { expr: sumBy(["pool", "state"], select(own.slots)), legend: "{{namespace}} {{pool}} {{state}}" },
-        ],
+        targets: [{ expr: sumBy(["pool", "state"], select(own.slots)), legend: "{{pool}} {{state}}" }],
       },
       {
         title: "Slots by queue",
@@ -152,22 +134,22 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: maxBy(["queue", "state"], select(database.queueSlots, ofQueue)),
-            legend: "{{namespace}} {{queue}} {{state}}",
+            legend: "{{queue}} {{state}}",
           },
         ],
       },
       {
         title: "Claimed, waiting for a slot",
         unit: "short",
-        targets: [{ expr: sumBy(["pool"], select(own.waiting)), legend: "{{namespace}} {{pool}}" }],
+        targets: [{ expr: sumBy(["pool"], select(own.waiting)), legend: "{{pool}}" }],
       },
       {
         title: "Workers",
         unit: "short",
         targets: [
-          { expr: maxBy([], select(database.workers)), legend: "{{namespace}} all" },
+          { expr: maxBy([], select(database.workers)), legend: "all" },
           perQueue(database.queueWorkers),
-          { expr: sumBy([], select(own.draining)), legend: "{{namespace}} draining" },
+          { expr: sumBy([], select(own.draining)), legend: "draining" },
         ],
       },
       {

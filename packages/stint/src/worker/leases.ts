@@ -1,9 +1,9 @@
-import { performance } from "node:perf_hooks";
 import { Worker as Thread } from "node:worker_threads";
 import type { Connection } from "../db/connection.ts";
 import { LeasesUnavailableError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { monotonicMs } from "../runtime/monotonic.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { Held, type HeldJob } from "./held.ts";
 import { code } from "./lease-thread-code.js";
@@ -56,7 +56,7 @@ export class Leases {
 
   /** Process-wide monotonic milliseconds, the same on both threads. */
   static now(): number {
-    return performance.timeOrigin + performance.now();
+    return monotonicMs();
   }
 
   /** Whether the last renewal succeeded. A job claimed while this is false may lose its lease. */

@@ -68,3 +68,41 @@ test("a loop whose slots are all taken rests, though it owes a sweep", async () 
   expect(seen.onward).toBeGreaterThan(0);
   expect(seen.turns - before).toBeLessThan(10);
 });
+
+test("a hint at one queue of a large pool is followed by a claim of that queue, without a search", async () => {
+  const slots = new Slots([{ name: "many", queues: ["tenant-*"], slots: 2 }]);
+  const sent: string[] = [];
+  const stopping = new AbortController();
+  const claimer = {
+    async ready(takes: readonly { queue: string }[]) {
+      sent.push(`claim ${takes.map(({ queue }) => queue).join(" ")}`);
+      return await Promise.resolve([]);
+    },
+    async readyQueues() {
+      sent.push("search");
+      return await Promise.resolve({ queues: [], after: null });
+    },
+    suspect: async () => await Promise.resolve(undefined),
+    suspectWaits: async () => await Promise.resolve(false),
+  };
+  const loop = new ClaimLoop({
+    slots,
+    claimer: claimer as unknown as Claimer,
+    logger: silentLogger,
+    pollMs: () => 60_000,
+    accept: () => undefined,
+    runAlone: async () => await Promise.resolve(),
+    behind: () => false,
+    stuck: () => false,
+    listen: async () => await Promise.resolve(false),
+  });
+  const ended = loop.run(stopping.signal);
+  await vi.waitUntil(() => sent.length === 1);
+  loop.hint("tenant-7");
+  loop.hint("elsewhere");
+  await vi.waitUntil(() => sent.length === 2);
+  stopping.abort();
+  await ended;
+
+  expect(sent.slice(0, 2)).toEqual(["search", "claim tenant-7"]);
+});

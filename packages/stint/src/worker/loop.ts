@@ -1,11 +1,11 @@
 import type { ClaimedJob } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { monotonicMs } from "../runtime/monotonic.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { about, pauseAfter, sleep, Wakeable, within } from "../runtime/sleep.ts";
 import type { Take } from "../sql/claim.ts";
 import type { Claimer } from "./claimer.ts";
 import { Floors } from "./floors.ts";
-import { Leases } from "./leases.ts";
 import type { Slots } from "./slots.ts";
 
 export type LoopOptions = {
@@ -66,12 +66,12 @@ export class ClaimLoop {
    * sake. The loop's sign of health; 0 before the first.
    */
   get lastClaimAt(): number {
-    return this.#investigating ? Leases.now() : this.#lastClaimAt;
+    return this.#investigating ? monotonicMs() : this.#lastClaimAt;
   }
 
   /** How long it has been at one turn, a claim and what belongs to it; 0 while it waits, or runs a suspect. */
   get turnMs(): number {
-    return this.#turnedAt === undefined || this.#investigating ? 0 : Leases.now() - this.#turnedAt;
+    return this.#turnedAt === undefined || this.#investigating ? 0 : monotonicMs() - this.#turnedAt;
   }
 
   /** Whether it sends nothing until it is told of something. */
@@ -105,14 +105,14 @@ export class ClaimLoop {
   freed(queue: string): void {
     const { slots, behind } = this.#options;
     if (behind()) return;
-    if (this.#makingRoom || slots.wants(queue, Leases.now()) || slots.busy === 0) this.#wake.wake();
+    if (this.#makingRoom || slots.wants(queue, monotonicMs()) || slots.busy === 0) this.#wake.wake();
   }
 
   /** Claims until `stopping`; then returns once nothing more will be claimed. Survives any outage. */
   async run(stopping: AbortSignal): Promise<void> {
     const { slots, logger, listen, pollMs } = this.#options;
     while (!stopping.aborted) {
-      this.#turnedAt = Leases.now();
+      this.#turnedAt = monotonicMs();
       try {
         await this.#pause(stopping);
         if ((await this.#fill(stopping)) || (await this.#investigate(stopping))) continue;
@@ -130,7 +130,7 @@ export class ClaimLoop {
         const sweepMs = this.#sweepInMs();
         const woken = await this.#wake.wait(Math.min(restMs, sweepMs), stopping);
         if (!woken && restMs <= sweepMs) slots.wet();
-        else if (!woken) for (const queue of this.#floors.owed(Leases.now())) slots.wet(queue);
+        else if (!woken) for (const queue of this.#floors.owed(monotonicMs())) slots.wet(queue);
         this.#recovery.reset();
       } catch (error) {
         logger.warn({ err: error }, "could not claim; trying again");
@@ -145,7 +145,7 @@ export class ClaimLoop {
    * of, and a worker with time to spare would keep the database busy; the jobs of a moment share a claim instead.
    */
   async #pause(stopping: AbortSignal): Promise<void> {
-    const restMs = this.#pauseUntil - Leases.now();
+    const restMs = this.#pauseUntil - monotonicMs();
     if (restMs > 0) await sleep(restMs, stopping);
   }
 
@@ -153,7 +153,7 @@ export class ClaimLoop {
   #sweepInMs(): number {
     const { slots, behind } = this.#options;
     if (slots.saturated || behind()) return Infinity;
-    const at = Leases.now();
+    const at = monotonicMs();
     return Math.min(this.#floors.owedInMs(at) ?? Infinity, slots.searchInMs(at));
   }
 
@@ -163,7 +163,7 @@ export class ClaimLoop {
     await this.#search();
     const takes = this.#takes();
     if (takes.length === 0) {
-      if (slots.saturated) this.#lastClaimAt = Leases.now();
+      if (slots.saturated) this.#lastClaimAt = monotonicMs();
       return this.#isToSearch();
     }
     await this.#claim(takes, stopping);
@@ -173,7 +173,7 @@ export class ClaimLoop {
 
   #isToSearch(): boolean {
     const { slots, behind } = this.#options;
-    return !behind() && slots.searchInMs(Leases.now()) === 0;
+    return !behind() && slots.searchInMs(monotonicMs()) === 0;
   }
 
   /** Have queues with ready jobs named, for pools with more queues than a claim asks. */
@@ -181,28 +181,28 @@ export class ClaimLoop {
     const { slots, claimer } = this.#options;
     const { search } = slots;
     if (search === undefined || !this.#isToSearch()) return;
-    const sentAt = Leases.now();
+    const sentAt = monotonicMs();
     const found = await claimer.readyQueues(search.start());
-    search.done(found, { sentAt, at: Leases.now() });
+    search.done(found, { sentAt, at: monotonicMs() });
     this.#lastClaimAt = sentAt;
     for (const queue of found.queues) slots.wet(queue);
   }
 
   #takes(): Take[] {
     const { slots, behind } = this.#options;
-    return behind() ? [] : slots.takes(Leases.now());
+    return behind() ? [] : slots.takes(monotonicMs());
   }
 
   async #claim(takes: readonly Take[], stopping: AbortSignal): Promise<void> {
     const { slots, claimer, accept } = this.#options;
-    const sentAt = Leases.now();
+    const sentAt = monotonicMs();
     const queues = takes.map((take) => take.queue);
     const floors = this.#floors.from(queues, sentAt);
     const jobs = await claimer.ready(takes, floors, stopping);
-    const at = Leases.now();
+    const at = monotonicMs();
     this.#lastClaimAt = sentAt;
     const full = slots.claimed(takes, jobs, { sentAt, at });
-    this.#pauseUntil = full.size > 0 ? 0 : at + pauseAfter(at - sentAt);
+    this.#pauseUntil = full.size > 0 || slots.isUnasked ? 0 : at + pauseAfter(at - sentAt);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
     if (jobs.length > 0) {
       this.#waits = 0;
@@ -222,7 +222,7 @@ export class ClaimLoop {
   async #investigate(stopping: AbortSignal): Promise<boolean> {
     const { slots, behind } = this.#options;
     const idle = slots.busy === 0;
-    if (behind() || Leases.now() < (idle ? this.#lookIdleAt : this.#lookBusyAt)) return false;
+    if (behind() || monotonicMs() < (idle ? this.#lookIdleAt : this.#lookBusyAt)) return false;
     try {
       return idle ? await this.#runAlone(stopping) : await this.#makeRoomAndRunAlone(stopping);
     } finally {
@@ -232,7 +232,7 @@ export class ClaimLoop {
 
   async #runAlone(stopping: AbortSignal): Promise<boolean> {
     const { slots, claimer, runAlone } = this.#options;
-    const sentAt = Leases.now();
+    const sentAt = monotonicMs();
     const job = await claimer.suspect(stopping);
     if (job === undefined) {
       this.#lookIdleAt = sentAt + lookIdleMs;
@@ -243,13 +243,13 @@ export class ClaimLoop {
     // The attempt's own timeout ends this wait.
     await within(Infinity, runAlone(job, sentAt), stopping);
     this.#lookIdleAt = 0;
-    this.#spentAlone = Leases.now() - sentAt;
+    this.#spentAlone = monotonicMs() - sentAt;
     return true;
   }
 
   async #makeRoomAndRunAlone(stopping: AbortSignal): Promise<boolean> {
     const { claimer, stuck } = this.#options;
-    const startedAt = Leases.now();
+    const startedAt = monotonicMs();
     this.#lookBusyAt = startedAt + lookBusyMs;
     // A handler that ignores its signal would never make room.
     if (stuck() || !(await claimer.suspectWaits(suspectPatienceMs))) return false;
@@ -257,19 +257,19 @@ export class ClaimLoop {
     const emptied = await this.#emptied(stopping);
     this.#roomNotMade = emptied ? 0 : this.#roomNotMade + 1;
     if (emptied) await this.#runAlone(stopping);
-    const spentMs = Leases.now() - startedAt;
+    const spentMs = monotonicMs() - startedAt;
     // Twice as long each time in vain: where jobs are long, somebody else has the better chance.
-    this.#lookBusyAt = Leases.now() + partsAmongOthers * spentMs * 2 ** Math.min(this.#roomNotMade, 6);
+    this.#lookBusyAt = monotonicMs() + partsAmongOthers * spentMs * 2 ** Math.min(this.#roomNotMade, 6);
     return true;
   }
 
   /** Take nothing until nothing runs. False if that takes too long: somebody else may have the time. */
   async #emptied(stopping: AbortSignal): Promise<boolean> {
     const { slots } = this.#options;
-    const until = Leases.now() + makeRoomMs;
+    const until = monotonicMs() + makeRoomMs;
     this.#makingRoom = true;
     try {
-      while (slots.busy > 0 && Leases.now() < until && !stopping.aborted)
+      while (slots.busy > 0 && monotonicMs() < until && !stopping.aborted)
         await this.#wake.wait(1_000, stopping);
     } finally {
       this.#makingRoom = false;

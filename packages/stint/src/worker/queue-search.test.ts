@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { QueueSearch } from "./queue-search.ts";
-import { askAgainMs } from "./turns.ts";
+import { askAgainMs, mostAsked } from "./turns.ts";
 
 const at = (ms: number): { sentAt: number; at: number } => ({ sentAt: ms, at: ms });
 const none = { queues: [], after: null };
@@ -25,7 +25,7 @@ test.each([
 test("a search that was not over goes on behind the last queue it looked at, and then begins anew", () => {
   const search = new QueueSearch(["a-*", "m-*"]);
   search.done({ queues: [], after: "a-7" }, at(0));
-  expect(search.inMs(0, false)).toBe(0);
+  expect(search.inMs(0, 0)).toBe(0);
   expect(search.start()).toEqual([
     { first: "a-7\u0001", until: "a." },
     { first: "m-", until: "m." },
@@ -41,14 +41,14 @@ test("when it came to the end it waits for a hint, unless one came meanwhile", (
   const search = new QueueSearch(["*"]);
   search.start();
   search.done(none, at(0));
-  expect(search.inMs(0, false)).toBe(Infinity);
+  expect(search.inMs(0, 0)).toBe(Infinity);
   search.hint();
-  expect(search.inMs(0, false)).toBe(0);
+  expect(search.inMs(0, 0)).toBe(0);
   search.start();
   search.hint();
   search.done(none, at(0));
 
-  expect(search.inMs(0, false)).toBe(0);
+  expect(search.inMs(0, 0)).toBe(0);
 });
 
 test("while queues with work are known it looks for others now and then", () => {
@@ -56,7 +56,9 @@ test("while queues with work are known it looks for others now and then", () => 
   search.start();
   search.done(none, at(1_000));
 
-  expect([search.inMs(1_000, true), search.inMs(1_000 + askAgainMs, true)]).toEqual([askAgainMs, 0]);
+  expect([search.inMs(1_000, 1), search.inMs(1_000 + askAgainMs, 1)]).toEqual([askAgainMs, 0]);
+  // Those would only wait behind the ones that are in line.
+  expect(search.inMs(1_000, mostAsked)).toBeGreaterThan(askAgainMs);
 });
 
 test("long searches that come to the end take a twentieth of the time", () => {
@@ -65,5 +67,5 @@ test("long searches that come to the end take a twentieth of the time", () => {
   search.done(none, { sentAt: 0, at: 1_000 });
   search.hint();
 
-  expect(search.inMs(1_000, false)).toBeGreaterThan(10_000);
+  expect(search.inMs(1_000, 0)).toBeGreaterThan(10_000);
 });

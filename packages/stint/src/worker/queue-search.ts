@@ -1,7 +1,10 @@
 import { isPattern } from "../model/queue-pattern.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import type { QueueRange, ReadyQueues } from "../sql/ready-queues.ts";
-import { askAgainMs } from "./turns.ts";
+import { askAgainMs, mostAsked } from "./turns.ts";
+
+/** The same while more queues are in line than the next claim asks: a new one would only wait behind them. */
+const searchBusyMs = 5_000;
 
 /**
  * The search for queues with ready jobs, for pools with more queues than a claim can ask. It walks the ready index through the
@@ -31,11 +34,13 @@ export class QueueSearch {
   /**
    * How long until the next search is worth while.
    *
-   * @param known Whether queues with ready jobs are known. While they are, others may get some, and a busy worker hears no wakes.
+   * @param known How many queues with ready jobs are in line. While there are some, others may get jobs, and a busy worker hears no
+   * wakes.
    */
-  inMs(at: number, known: boolean): number {
-    const restMs = known ? Math.max(this.#doneAt + askAgainMs - at, 0) : this.#open ? 0 : Infinity;
-    return Math.max(restMs, this.#sweeps.inMs(at));
+  inMs(at: number, known: number): number {
+    if (known === 0 && !this.#open) return Infinity;
+    const everyMs = known === 0 ? 0 : known < mostAsked ? askAgainMs : searchBusyMs;
+    return Math.max(this.#doneAt + everyMs - at, this.#sweeps.inMs(at), 0);
   }
 
   /** What the next search looks at. */

@@ -116,7 +116,7 @@ export class Slots {
   takes(at: number): Take[] {
     return this.#pools.flatMap((state) => {
       if (!isCalm(state, at)) state.calmUntil = 0;
-      if (!state.turns.any || !this.#wants(state, at)) return [];
+      if (state.turns.size === 0 || !this.#wants(state, at)) return [];
       const room = isCalm(state, at) ? calmRoomIn(state) : roomIn(state);
       return state.turns.takes(Math.min(room + this.#aheadOf(state, at), Math.max(room, largestClaim)), at);
     });
@@ -153,11 +153,16 @@ export class Slots {
     return full;
   }
 
+  /** Whether queues are in line that the last claim did not come to. */
+  get isUnasked(): boolean {
+    return this.#pools.some(({ turns }) => turns.isUnasked);
+  }
+
   /** Whether a claim is worth while for this queue's pool now, or a search. */
   wants(queue: string, at: number): boolean {
     const state = this.#poolOf.get(queue);
     if (state === undefined || !this.#wants(state, at)) return false;
-    return state.turns.any || (state.isSearched && this.searchInMs(at) === 0);
+    return state.turns.size > 0 || (state.isSearched && this.searchInMs(at) === 0);
   }
 
   /** How long until a search for queues with ready jobs is worth while. */
@@ -165,7 +170,7 @@ export class Slots {
     const { search } = this;
     if (search === undefined) return Infinity;
     const roomy = this.#pools.filter((state) => state.isSearched && this.#wants(state, at));
-    return Math.min(...roomy.map(({ turns }) => search.inMs(at, turns.any)));
+    return Math.min(...roomy.map(({ turns }) => search.inMs(at, turns.size)));
   }
 
   /** Let these jobs wait for a slot. */

@@ -36,13 +36,17 @@ test("every queue that always has jobs gets its turn, however many there are and
   expect(served).toEqual(all);
 });
 
-test("a claim asks no more than fifty queues, and together for no more than the pool has room for", () => {
+test("a claim asks no more than a hundred queues, and together for no more than the pool has room for", () => {
   const turns = new Turns(undefined);
-  for (const queue of names(200)) turns.hint(queue);
-  const takes = turns.takes(100, 0);
+  for (const queue of names(2 * mostAsked)) turns.hint(queue);
+  const takes = turns.takes(2 * mostAsked, 0);
 
   expect(takes).toHaveLength(mostAsked);
-  expect(takes[0]).toEqual({ queue: "q0", limit: 2, pool: { limit: 100 } });
+  expect(takes[0]).toEqual({ queue: "q0", limit: 2, pool: { limit: 2 * mostAsked } });
+  turns.claimed(takes, got({}), 0);
+  expect([turns.size, turns.isUnasked]).toEqual([mostAsked, true]);
+  turns.claimed(turns.takes(2 * mostAsked, 0), got({}), 0);
+  expect([turns.size, turns.isUnasked]).toEqual([0, false]);
 });
 
 test("a queue that was hinted at while the claim was under way stays in line", () => {
@@ -68,7 +72,7 @@ test("while a queue is busy the ones that had nothing are asked again now and th
 test("when no queue is busy the ones that had nothing wait for a hint", () => {
   const turns = new Turns(["a", "b"]);
   turns.claimed(turns.takes(2, 0), got({}), 0);
-  expect([turns.any, asked(turns, 2, 10 * askAgainMs)]).toEqual([false, []]);
+  expect([turns.size, asked(turns, 2, 10 * askAgainMs)]).toEqual([0, []]);
   turns.hintAll();
 
   expect(asked(turns, 2)).toEqual(["a", "b"]);

@@ -1,7 +1,7 @@
 import type { Take } from "../sql/claim.ts";
 
 /** How many queues of one pool a claim may ask. A pool of more, or with a pattern, is searched for those that have ready jobs. */
-export const mostAsked = 50;
+export const mostAsked = 100;
 /** While others of its pool have work, a queue that had none is asked again after this: a busy worker hears no wakes. */
 export const askAgainMs = 500;
 
@@ -18,15 +18,22 @@ export class Turns {
   /** Queues that were hinted at since the last claim was sent: its answer may be older than the hint. */
   readonly #hinted = new Set<string>();
 
+  #isUnasked = false;
+
   /** @param all Every queue of the pool, in the order listed; undefined if it is searched. */
   constructor(all: readonly string[] | undefined) {
     this.#all = all;
     this.hintAll();
   }
 
-  /** Whether some queue may have ready jobs. */
-  get any(): boolean {
-    return this.#line.size > 0;
+  /** How many queues may have ready jobs. */
+  get size(): number {
+    return this.#line.size;
+  }
+
+  /** Whether some were in line already when the last claim was sent, and it did not come to them. */
+  get isUnasked(): boolean {
+    return this.#isUnasked;
   }
 
   /** This queue may have ready jobs. */
@@ -72,6 +79,8 @@ export class Turns {
       if (mayHaveMore || this.#hinted.has(queue)) this.#line.add(queue);
       else if (this.#all !== undefined) this.#emptyAt.set(queue, at);
     }
+    const [next] = this.#line;
+    this.#isUnasked = next !== undefined && !left.includes(next) && !this.#hinted.has(next);
     return left;
   }
 

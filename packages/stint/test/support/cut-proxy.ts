@@ -72,6 +72,8 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     const pair: Pair = { client, server: connect(Number(target.port), target.hostname) };
     pairs.add(pair);
     for (const socket of [pair.client, pair.server]) {
+      // A message in several parts would otherwise wait for the other side's delayed acknowledgement.
+      socket.setNoDelay(true);
       socket.on("error", () => leave(pair, socket));
       socket.on("close", () => leave(pair, socket));
     }
