@@ -1,5 +1,12 @@
 /** Reading what was sent: strictly, with words that say what is wrong. */
-import { jobFilterKeys, jobStates, type BulkAction, type JobFilter, type JobState } from "stint";
+import {
+  jobFilterKeys,
+  jobStates,
+  type BulkAction,
+  type JobFilter,
+  type JobState,
+  type PreviewedSet,
+} from "stint";
 import { badRequest } from "./problem.ts";
 import type { Input } from "./route.ts";
 
@@ -55,6 +62,18 @@ export function bulkFilterOf(body: Input["body"]): JobFilter {
       "An empty filter would touch every job.",
     );
   return filter;
+}
+
+/** What was looked at before: what it matched, and when. */
+export function previewOf(body: Input["body"]): PreviewedSet | undefined {
+  const { preview } = body;
+  if (preview === undefined || preview === null) return undefined;
+  const { asOf, matched } = preview as { asOf?: unknown; matched?: { count?: unknown; capped?: unknown } };
+  const count = matched?.count;
+  if (typeof count !== "number" || !Number.isSafeInteger(count) || count < 0 || count >= 2 ** 31)
+    throw badRequest("preview must be what operations/preview returned: { asOf, matched }.");
+  dateOf(asOf, "preview.asOf");
+  return { asOf: asOf as string, matched: { count, capped: matched?.capped === true } };
 }
 
 function readFilter(given: Readonly<Record<string, unknown>>): JobFilter {

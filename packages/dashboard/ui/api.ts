@@ -11,6 +11,7 @@ import type {
   KindView,
   Operation,
   OperationPreview,
+  PreviewedSet,
   Series,
   SeriesRange,
   SlowJob,
@@ -165,7 +166,8 @@ export const api = {
     const { after, limit, ...rest } = filter;
     return get<Wire<JobPage>>("jobs", { ...filterQuery(rest), after, limit }, signal);
   },
-  count: (filter: JobsFilter, signal?: AbortSignal) => get<Count>("jobs/count", filterQuery(filter), signal),
+  count: ({ after, ...filter }: JobsFilter & { after?: string | undefined }, signal?: AbortSignal) =>
+    get<Count>("jobs/count", { ...filterQuery(filter), after }, signal),
   job: (id: string, signal?: AbortSignal) => get<JobAnswer>(`jobs/${part(id)}`, {}, signal),
   cancel: (id: string, reason?: string) =>
     post<{ was: "cancelled" | "asked" }>(`jobs/${part(id)}/cancel`, { reason }),
@@ -176,7 +178,10 @@ export const api = {
   operation: (id: string, signal?: AbortSignal) => get<Wire<Operation>>(`operations/${part(id)}`, {}, signal),
   preview: (action: BulkAction, filter: JobsFilter) =>
     post<Wire<OperationPreview>>("operations/preview", { action, filter }),
-  begin: (action: BulkAction, filter: JobsFilter, reason: string, confirm?: string) =>
-    post<Wire<Operation>>("operations", { action, filter, reason, confirm }),
+  begin: (
+    action: BulkAction,
+    filter: JobsFilter,
+    by: { reason: string; confirm?: string | undefined; preview: PreviewedSet },
+  ) => post<Wire<Operation>>("operations", { action, filter, ...by }),
   abort: (id: string) => post<Wire<Operation>>(`operations/${part(id)}/abort`, {}),
 };

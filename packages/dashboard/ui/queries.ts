@@ -1,6 +1,6 @@
 /** One hook for each question to the server. `everyMs` is how fresh an answer should be while it is on the screen. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { BulkAction, SeriesRange } from "stint";
+import type { BulkAction, PreviewedSet, SeriesRange } from "stint";
 import { api, ApiError, type JobsFilter } from "./api.ts";
 import { isRecent, searchJobs, type JobsQuestion, type SearchedPage } from "./screens/jobs/search-jobs.ts";
 
@@ -140,8 +140,8 @@ type Bulk = { action: BulkAction; filter: JobsFilter };
 export const usePreview = () =>
   useMutation({ mutationFn: ({ action, filter }: Bulk) => api.preview(action, filter) });
 export const useBegin = () =>
-  useAct(({ action, filter, reason, confirm }: Bulk & { reason: string; confirm?: string }) =>
-    api.begin(action, filter, reason, confirm),
+  useAct(({ action, filter, ...by }: Bulk & { reason: string; confirm?: string; preview: PreviewedSet }) =>
+    api.begin(action, filter, by),
   );
 export const useAbort = () => useAct((id: string) => api.abort(id));
 

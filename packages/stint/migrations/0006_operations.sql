@@ -260,6 +260,8 @@ create table stint.operation (
   done            integer not null default 0,
   skipped         integer not null default 0,      -- no longer in a state for it when their turn came
   cursor          uuid,                            -- the walk goes on below this id
+  -- What matched at this moment is acted on: that of the preview, where there was one. Jobs that came later are left alone.
+  as_of           timestamptz not null default clock_timestamp(),
   abort_requested boolean not null default false,
   error           text,                            -- why it was abandoned, where that is known
   created_at      timestamptz not null default clock_timestamp(),

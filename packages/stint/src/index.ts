@@ -67,6 +67,7 @@ export type {
   KindView,
   Operation,
   OperationPreview,
+  PreviewedSet,
   Percentiles,
   QueueHealth,
   Rates,

@@ -1,6 +1,6 @@
 /** Bulk work: looked at before, begun with a reason, watched, aborted. */
 import { requireSearchable } from "../filters.ts";
-import { actionOf, bulkFilterOf, idOf, nothing, reasonOf } from "../input.ts";
+import { actionOf, bulkFilterOf, idOf, nothing, previewOf, reasonOf } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route, type Environment, type Input } from "../route.ts";
 import { showOperation, showPreview } from "../shown.ts";
@@ -38,20 +38,22 @@ export const operationRoutes = [
     method: "POST",
     path: "operations",
     right: "operate",
-    body: ["action", "filter", "reason", "confirm"],
+    body: ["action", "filter", "reason", "confirm", "preview"],
     status: 201,
     parse: ({ body }, { environment }) => {
       const begin = {
         action: actionOf(body),
         filter: bulkFilterOf(body),
         reason: reasonOf(body, true) ?? "",
+        preview: previewOf(body),
       };
       requireConfirmation(body, environment);
       return begin;
     },
-    run: async (tools, { action, filter, reason }, visitor) => {
+    run: async (tools, { action, filter, reason, preview }, visitor) => {
       requireSearchable(filter, visitor, tools.redactor);
-      return await tools.inspector().begin(action, filter, { reason, actor: visitor.actor });
+      const frozen = preview === undefined ? {} : { preview };
+      return await tools.inspector().begin(action, filter, { reason, actor: visitor.actor, ...frozen });
     },
   }),
   route({

@@ -20,7 +20,10 @@ const running: Operation = {
   matched: { count: 10_000, capped: true },
   done: 2_500,
   skipped: 3,
+  changed: null,
 };
+
+const asOf = "2026-01-01T08:00:00.123456Z";
 
 describe.skipIf(browserPath === undefined)("bulk", () => {
   let browser: Browser;
@@ -31,7 +34,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     let now = running;
     const stint = fakeStint({
       ...busyNight,
-      preview: { matched: running.matched, sample: jobRows().slice(0, 3) },
+      preview: { matched: running.matched, sample: jobRows().slice(0, 3), asOf },
       begin: running,
       operation: () => now,
       operations: () => [now],
@@ -59,6 +62,38 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
       "cancel",
       { state: ["ready"] },
     ]);
+    expect(problems).toEqual([]);
+  });
+
+  test("the preview counts to its end, and what it showed is what is acted on", async () => {
+    const matched = { count: 343, capped: true, next: jobId };
+    const stint = fakeStint({
+      ...busyNight,
+      preview: { matched, sample: jobRows().slice(0, 1), asOf },
+      count: ({ after }: { after?: string }) =>
+        after === undefined ? matched : { count: 2_990, capped: false },
+      begin: { ...running, matched: { count: 3_333, capped: false }, done: 0 },
+      operation: {
+        ...running,
+        state: "finished",
+        matched: { count: 3_333, capped: false },
+        done: 3_300,
+        changed: 33,
+      },
+    });
+    const { page, problems } = await visit(browser, `${await serve({ stint })}jobs?state=ready&tag=x`);
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("3,333 jobs", { exact: true }).waitFor();
+    await dialog.getByLabel("Reason").fill("wrong digest");
+    await dialog.getByRole("button", { name: "Cancel 3,333 jobs" }).click();
+    await dialog.getByText("33 had changed meanwhile").waitFor();
+    expect(stint.calls.find(({ name }) => name === "begin")?.args[2]).toMatchObject({
+      preview: { asOf, matched: { count: 3_333, capped: false } },
+    });
+    expect(
+      stint.calls.findLast(({ name, args }) => name === "count" && "after" in (args[0] as object))?.args,
+    ).toEqual([{ state: ["ready"], tag: "x", after: jobId }]);
     expect(problems).toEqual([]);
   });
 

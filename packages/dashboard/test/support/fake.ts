@@ -84,7 +84,7 @@ export function fakeStint(
     waitingTenants: { tenants: [], of: matched },
     workers: [],
     slow: [],
-    preview: { matched, sample: [] },
+    preview: { matched, sample: [], asOf: "2026-01-01T00:00:00.000000Z" },
     begin: { id: jobId },
     operations: [],
     operation: { id: jobId, filter: {} },

@@ -1,5 +1,6 @@
 import type { BulkAction, Count, Inspector, JobFilter, Operation } from "../inspect/types.ts";
 import { InvalidOptionError } from "../errors.ts";
+import { toActionSearch } from "../inspect/filter.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { confirmByTyping } from "./confirm.ts";
 import { actor, type Context } from "./context.ts";
@@ -28,8 +29,8 @@ export async function actInBulk(
     throw new InvalidOptionError("--reason", "is needed: say why, for the people who will ask later");
   }
   return await inspecting(context, async (inspector) => {
-    const preview = await inspector.preview(action, filter);
-    const { matched, sample } = preview;
+    const { sample, asOf, ...preview } = await inspector.preview(action, filter);
+    const matched = await countOn(context, inspector, preview.matched, { action, filter });
     if (dryRun) {
       if (out.json) out.document({ action, matched, sample });
       else {
@@ -49,10 +50,38 @@ export async function actInBulk(
       out.note(say`Nothing was changed.`);
       return exitCodes.failed;
     }
-    const begun = await inspector.begin(action, filter, { reason: reason ?? "", actor: actor() });
+    const begun = await inspector.begin(action, filter, {
+      reason: reason ?? "",
+      actor: actor(),
+      preview: { matched, asOf },
+    });
     const ended = await follow(context, inspector, begun);
     return report(context, ended);
   });
+}
+
+/** Continue a count that was capped, with its progress, to its end. A stop signal leaves it at what was counted. */
+async function countOn(
+  { out }: Context,
+  inspector: Inspector,
+  begun: Count,
+  { action, filter }: { action: BulkAction; filter: JobFilter },
+): Promise<Count> {
+  const stop = new AbortController();
+  const stopListening = onStopSignals(() => stop.abort());
+  const { states } = toActionSearch(action, filter);
+  try {
+    let { count, capped, next } = begun;
+    while (capped && next !== undefined && !stop.signal.aborted) {
+      out.note(say`Counted ${count} jobs so far …`);
+      const further = await inspector.count({ ...filter, state: states, after: next });
+      count += further.count;
+      ({ capped, next } = further);
+    }
+    return { count, capped };
+  } finally {
+    stopListening();
+  }
 }
 
 /** Until it is over. A stop signal aborts it, between two batches. */
@@ -80,12 +109,12 @@ async function follow({ out }: Context, inspector: Inspector, begun: Operation):
 }
 
 function report({ out }: Context, operation: Operation): number {
-  const { action, state, done, skipped, error } = operation;
+  const { action, state, done, changed, error } = operation;
   if (out.json) out.document(operation);
   else {
     out.line(say`${did[action]} ${countText({ count: done, capped: false })}.`);
-    if (skipped > 0)
-      out.note(say`${skipped} were skipped: they had gone on meanwhile, or somebody held them.`);
+    if (changed !== null && changed > 0)
+      out.note(say`${changed} of those that matched had changed meanwhile, or another session held them.`);
     if (state !== "finished") {
       out.note(
         say`It was ${state}${error === undefined ? "" : `: ${error}`}. To go on with what is left, run it again.`,
@@ -96,6 +125,6 @@ function report({ out }: Context, operation: Operation): number {
 }
 
 function countText({ count, capped }: Count): string {
-  if (capped) return `more than ${count} jobs`;
+  if (capped) return `at least ${count} jobs`;
   return count === 1 ? "1 job" : `${count} jobs`;
 }

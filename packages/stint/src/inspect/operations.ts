@@ -1,13 +1,15 @@
 import { ask } from "../client/ask.ts";
 import type { Db } from "../db/db.ts";
 import { InvalidOptionError, TooManyOperationsError } from "../errors.ts";
+import { describe } from "../model/describe.ts";
 import { checkText } from "../model/names.ts";
-import { refuseUnknownKeys } from "../model/options.ts";
+import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import { newId } from "../runtime/new-id.ts";
 import { isUuid } from "../runtime/uuid.ts";
 import {
   abortOperation,
   beginOperation,
+  databaseNow,
   findOperation,
   latestOperations,
   mostOperations,
@@ -15,8 +17,9 @@ import {
 } from "../sql/operations.ts";
 import { toActionSearch } from "./filter.ts";
 import { runOperation } from "./run-operation.ts";
-import type { Inspector, JobFilter, Operation } from "./types.ts";
-import { countUpTo, findPage } from "./walk.ts";
+import type { Inspector, JobFilter, Operation, PreviewedSet } from "./types.ts";
+import { countMatches } from "./tallied.ts";
+import { findPage } from "./walk.ts";
 
 export type OperationsInspector = Pick<
   Inspector,
@@ -41,21 +44,24 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
   return {
     async preview(action, filter) {
       const search = toActionSearch(action, filter);
-      const matched = await ask(db, (run) => countUpTo(run, search));
+      // Taken first: nothing is acted on later that was not counted here.
+      const asOf = await ask(db, databaseNow);
+      const matched = await ask(db, (run) => countMatches(run, search));
       const { jobs } = await ask(db, (run) => findPage(run, search, samples));
-      return { matched, sample: jobs };
+      return { matched, sample: jobs, asOf };
     },
 
     async begin(action, filter, options) {
       const search = toActionSearch(action, filter);
-      refuseUnknownKeys("begin", options, ["reason", "actor"]);
+      refuseUnknownKeys("begin", options, ["reason", "actor", "preview"]);
       const { reason, actor } = options as { reason?: unknown; actor?: unknown };
       if (reason === undefined)
         throw new InvalidOptionError("begin.reason", "is needed: say why, for the people who will ask later");
       const deed = { reason: checkText(reason, "begin.reason"), actor: checkText(actor, "begin.actor") };
-      // Jobs that come from here on are not touched: the walk goes down from the newest, and by the clock of the database it leaves
-      // out those that came later, whatever their ids.
-      const matched = await ask(db, (run) => countUpTo(run, search));
+      // Jobs that come from the preview on, or from here on, are not touched: the walk goes down from the newest, and by the clock of the
+      // database it leaves out those that came later, whatever their ids.
+      const preview = options.preview === undefined ? undefined : checkPreview(options.preview);
+      const matched = preview?.matched ?? (await ask(db, (run) => countMatches(run, search)));
       const noted = {
         id: newId(),
         action,
@@ -64,6 +70,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
         matched: matched.count,
         matchedCapped: matched.capped,
         cursor: search.before,
+        asOf: preview?.asOf ?? null,
       };
       const operation = await ask(db, (run) => beginOperation(run, noted));
       if (operation === undefined) throw new TooManyOperationsError(mostOperations);
@@ -93,8 +100,24 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
   };
 }
 
+/** As a preview says it: in UTC, with all the digits of the database. */
+const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/;
+
+function checkPreview(preview: PreviewedSet): PreviewedSet {
+  refuseUnknownKeys("begin.preview", preview, ["matched", "asOf"]);
+  const { asOf, matched } = preview as {
+    asOf?: unknown;
+    matched?: { count?: unknown; capped?: unknown };
+  };
+  if (typeof asOf !== "string" || !moment.test(asOf) || Number.isNaN(Date.parse(asOf)))
+    throw new InvalidOptionError("begin.preview.asOf", `must be that of a preview, got ${describe(asOf)}`);
+  const count = requireInteger("begin.preview.matched.count", matched?.count, { min: 0, max: 2 ** 31 - 1 });
+  return { asOf, matched: { count, capped: matched?.capped === true } };
+}
+
 function toOperation(stored: StoredOperation): Operation {
   const { id, action, filter, reason, actor, state, createdAt, endedAt, done, skipped, error } = stored;
+  const isCounted = state === "finished" && !stored.matchedCapped;
   return {
     id,
     action,
@@ -107,6 +130,7 @@ function toOperation(stored: StoredOperation): Operation {
     matched: { count: stored.matched, capped: stored.matchedCapped },
     done,
     skipped,
+    changed: isCounted ? Math.max(0, stored.matched - done) : null,
     ...(error === null ? {} : { error }),
   };
 }

@@ -72,14 +72,14 @@ async function walkThrough(running: Running): Promise<"finished" | "aborted" | "
 /** Answers to how many it happened. Those that somebody held for a moment are tried again. */
 async function actOn(running: Running, ids: readonly string[]): Promise<number> {
   const { db, operation, search, signal } = running;
-  const { action, actor, reason, until } = operation;
+  const { action, actor, reason, asOf } = operation;
   // One for each job, however often it is tried: what was done and not answered must not be done again.
   const auditIds = new Map(ids.map((id) => [id, newId()]));
   let left = ids;
   for (let round = 1; left.length > 0 && round <= tries; round++) {
     if (round > 1) await sleep(pauseMs, signal);
     const audits = left.map((id) => auditIds.get(id) ?? newId());
-    const batch = { ids: left, auditIds: audits, states: search.states, until, actor, reason };
+    const batch = { ids: left, auditIds: audits, states: search.states, until: asOf, actor, reason };
     const acted = await steadily(signal, () => actOnMany(db, action, batch));
     tellOf(running, acted);
     const done = new Set(acted.map((one) => one.id));

@@ -11,7 +11,7 @@ export async function searchPage(db: Run, search: Search, limit: number, budget?
   const { searched = 0, ...page } = await findPage(db, search, limit, budget);
   if (!page.partial) return page;
   const most = await mostFound(db, search);
-  if (most === 0 || (most === page.jobs.length && isNewest(search)))
+  if (most === page.jobs.length && (most === 0 || isNewest(search)))
     return { jobs: page.jobs, next: null, partial: false };
   const has = (...states: Search["states"][number][]): boolean =>
     states.some((state) => search.states.includes(state));

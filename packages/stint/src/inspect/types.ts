@@ -273,13 +273,23 @@ export type Operation = {
   /** How many matched when it was made. */
   readonly matched: Count;
   readonly done: number;
-  /** Those that were no longer in a state for it. */
+  /** Those that were found and left alone: they came or changed after the preview, or another session held them. */
   readonly skipped: number;
+  /** Of those that matched, how many had changed before their turn came. Null while it runs, and where they were not all counted. */
+  readonly changed: number | null;
   /** Why it was abandoned, where that is known. */
   readonly error?: string;
 };
 
-export type OperationPreview = { readonly matched: Count; readonly sample: readonly JobRow[] };
+export type OperationPreview = {
+  readonly matched: Count;
+  readonly sample: readonly JobRow[];
+  /** The moment of the preview, by the database's clock. Hand it to `begin`: jobs that match only later are left alone. */
+  readonly asOf: string;
+};
+
+/** What a person looked at before they began. */
+export type PreviewedSet = Pick<OperationPreview, "matched" | "asOf">;
 
 export type Stats = {
   readonly at: Date;
@@ -341,7 +351,7 @@ export type Inspector = {
   begin(
     action: BulkAction,
     filter: JobFilter,
-    options: { reason: string; actor: string },
+    options: { reason: string; actor: string; preview?: PreviewedSet },
   ): Promise<Operation>;
   operations(): Promise<readonly Operation[]>;
   operation(id: string): Promise<Operation | undefined>;

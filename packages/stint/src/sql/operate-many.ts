@@ -11,7 +11,7 @@ export type Batch = {
   readonly auditIds: readonly string[];
   /** Acted on only in these states: what was searched for, of those that allow it. */
   readonly states: readonly JobState[];
-  /** Enqueued, or for a replay ended, no later than this, by the database's clock. */
+  /** Acted on only if they were in these states at this moment, by the database's clock, as far as their rows tell. */
   readonly until: string;
   readonly actor: string;
   readonly reason: string;
@@ -45,13 +45,36 @@ const noted = (action: string, acted: string): string => `
     on conflict (id) do nothing`;
 
 /**
+ * Whether a live job was in one of the states at the moment `$3`. If every live state is meant, it was unless it was replayed since. Else it
+ * must have come into its state before: by the end of its last attempt, and by its claim or the time from which it was ready. A job that
+ * runs now and was ready then is in order where both states are meant.
+ */
+const wasSo = `
+      and j.created_at <= $3::timestamptz
+      and case
+        when $2::stint.job_state[] @> '{scheduled,ready,running,retrying,parked}' then
+          j.run = 1 or not exists (
+            select from stint.audit a where a.job_id = j.id and a.action = 'replay' and a.at > $3::timestamptz
+          )
+        else
+          coalesce((j.log -> -1 ->> 'endedAt')::timestamptz, j.created_at) <= $3::timestamptz
+          and case j.state
+            when 'ready' then j.run_at <= $3::timestamptz
+            when 'running' then
+              j.claimed_at <= $3::timestamptz
+              or ('ready' = any ($2::stint.job_state[]) and j.run_at <= $3::timestamptz)
+            else true
+          end
+      end`;
+
+/**
  * Locked in one order and without waiting: a job that somebody claims, renews or settles at this moment is left for another
  * try, rather than holding up its worker or being held up by a transaction that stays open.
  */
 const picked = `${before}, picked as materialized (
     select j.id, j.state
     from stint.job j
-    where j.id = any ($1::uuid[]) and j.state = any ($2::stint.job_state[]) and j.created_at <= $3::timestamptz
+    where j.id = any ($1::uuid[]) and j.state = any ($2::stint.job_state[])${wasSo}
       and j.id not in (select id from before)
     order by j.id
     for update skip locked

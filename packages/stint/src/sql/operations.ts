@@ -18,15 +18,15 @@ export type StoredOperation = {
   readonly error: string | null;
   readonly createdAt: Date;
   readonly endedAt: Date | null;
-  /** With all its digits, to compare by. */
-  readonly until: string;
+  /** What matched at this moment is acted on. With all its digits, to compare by. */
+  readonly asOf: string;
 };
 
 // A process that died cannot say so. By the database's clock, as everything.
 const columns = `
   id, action, filter, reason, actor,
   case when state = 'running' and progressed_at < clock_timestamp() - interval '60 seconds' then 'abandoned' else state end as state,
-  matched, matched_capped, done, skipped, error, created_at, ended_at, created_at::text as until`;
+  matched, matched_capped, done, skipped, error, created_at, ended_at, as_of::text as as_of`;
 
 /** How many may run at once in an installation. */
 export const mostOperations = 4;
@@ -37,8 +37,9 @@ const putOperation = statement(
   with old as (
     delete from stint.operation where created_at < clock_timestamp() - interval '90 days'
   )
-  insert into stint.operation (id, action, filter, reason, actor, matched, matched_capped, cursor)
-  select $1::uuid, $2::text, $3::text::jsonb, $4::text, $5::text, $6::integer, $7::boolean, $8::uuid
+  insert into stint.operation (id, action, filter, reason, actor, matched, matched_capped, cursor, as_of)
+  select $1::uuid, $2::text, $3::text::jsonb, $4::text, $5::text, $6::integer, $7::boolean, $8::uuid,
+    least(clock_timestamp(), $9::timestamptz)
   -- Each is a walk through the jobs that writes as it goes. Two that begin in the same instant may both be let in.
   where (
     select count(*)
@@ -54,13 +55,17 @@ const putOperation = statement(
 export type NewOperation = Pick<
   StoredOperation,
   "id" | "action" | "filter" | "reason" | "actor" | "matched" | "matchedCapped"
-> & { cursor: string };
+> & {
+  cursor: string;
+  /** Null: now. */
+  asOf: string | null;
+};
 
 /**
  * Note a new operation; undefined: too many run. Those of a quarter ago are forgotten; what they did is in the audit.
  */
 export async function beginOperation(db: Run, operation: NewOperation): Promise<StoredOperation | undefined> {
-  const { id, action, filter, reason, actor, matched, matchedCapped, cursor } = operation;
+  const { id, action, filter, reason, actor, matched, matchedCapped, cursor, asOf } = operation;
   const rows = await db.run(putOperation, [
     id,
     action,
@@ -70,6 +75,7 @@ export async function beginOperation(db: Run, operation: NewOperation): Promise<
     matched,
     matchedCapped,
     cursor,
+    asOf,
   ]);
   return rows.map(toOperation)[0];
 }
@@ -125,6 +131,17 @@ export async function abortOperation(db: Run, id: string): Promise<void> {
   await db.run(askForEnd, [id]);
 }
 
+const selectNow = statement(
+  "now",
+  `select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`,
+);
+
+/** The database's time, with all its digits. */
+export async function databaseNow(db: Run): Promise<string> {
+  const [row] = await db.run(selectNow, []);
+  return row?.["now"] as string;
+}
+
 const selectOperation = statement("operation", `select ${columns} from stint.operation where id = $1`);
 
 export async function findOperation(db: Run, id: string): Promise<StoredOperation | undefined> {
@@ -156,6 +173,6 @@ function toOperation(row: Row): StoredOperation {
     error: row["error"] as string | null,
     createdAt: row["created_at"] as Date,
     endedAt: row["ended_at"] as Date | null,
-    until: row["until"] as string,
+    asOf: row["as_of"] as string,
   };
 }

@@ -7,6 +7,7 @@ import { actOnMany } from "#stint/sql/operate-many.js";
 import {
   abortOperation,
   beginOperation,
+  databaseNow,
   endOperation,
   findOperation,
   latestOperations,
@@ -40,6 +41,7 @@ const batch = {
 export const inspectCalls: Record<string, (db: Run) => Promise<unknown>> = {
   walk: (db) => walk(db, search, { rows: 1_000, limit: 50 }),
   countWalk: (db) => countWalk(db, search, { rows: 1_000 }),
+  databaseNow,
   size: (db) => size(db, { live: true, done: true, dead: true }),
   gather: (db) => gather(db, search, few, { most: 10_000, limit: 50 }),
   countGather: (db) => countGather(db, search, few, { most: 10_000 }),
@@ -60,6 +62,7 @@ export const inspectCalls: Record<string, (db: Run) => Promise<unknown>> = {
       matched: 1,
       matchedCapped: false,
       cursor: id,
+      asOf: null,
     }),
   progressOperation: (db) => progressOperation(db, id, { done: 1, skipped: 0, cursor: id }),
   endOperation: (db) => endOperation(db, id, "finished"),

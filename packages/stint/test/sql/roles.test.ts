@@ -166,6 +166,7 @@ test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do no
   expect(await fresh.sql(`select from stint.job where kind = 'chore'`)).toHaveLength(3);
   expect(refused).toEqual(Array.from({ length: 10 }, () => "42501"));
   expect(allowed).toEqual([
+    "databaseNow",
     "enqueue",
     "enqueueAgain",
     "noteTransaction",
@@ -193,6 +194,7 @@ test("a read-only role looks at everything and changes nothing", async () => {
   expect(allowed).toEqual([
     "walk",
     "countWalk",
+    "databaseNow",
     "size",
     "gather",
     "countGather",

@@ -2,6 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import type { Operation } from "stint";
 import type { JobsFilter, Wire } from "../../api.ts";
+import { Age } from "../../components/age.tsx";
 import { Button } from "../../components/button.tsx";
 import { Dialog, Field, TypedConfirmation } from "../../components/dialog.tsx";
 import { GoTo } from "../../components/link.tsx";
@@ -11,6 +12,7 @@ import { StateMark } from "../../components/state-mark.tsx";
 import { useAbort, useBegin, useMe, useOperation, usePreview } from "../../queries.ts";
 import type { Action } from "./actions.ts";
 import { countedJobs } from "./count.ts";
+import { useCountOn } from "./use-count-on.ts";
 import { FilterWords } from "./filter-words.tsx";
 import { Progress } from "./progress.tsx";
 
@@ -54,11 +56,11 @@ function Ask({
   useEffect(() => ask({ action: action.name, filter }), [ask, action, filter]);
 
   const production = me?.environment?.production === true ? me.environment.name : undefined;
-  const matched = preview.data?.matched;
+  const matched = useCountOn(preview.data?.matched, action, filter);
   const because =
     matched === undefined
       ? "Wait for the preview."
-      : matched.count === 0
+      : matched.count === 0 && !matched.capped
         ? "No job matches."
         : reason.trim() === ""
           ? "Say why: the reason stands in the audit of every job it touches."
@@ -67,12 +69,14 @@ function Ask({
             : null;
 
   const submit = (): void => {
-    if (because !== null || begin.isPending) return;
+    if (because !== null || begin.isPending || matched === undefined || preview.data === undefined) return;
+    const { count, capped } = matched;
     begin.mutate(
       {
         action: action.name,
         filter,
         reason: reason.trim(),
+        preview: { matched: { count, capped }, asOf: preview.data.asOf },
         ...(production === undefined ? {} : { confirm: typed }),
       },
       { onSuccess: onBegun },
@@ -109,7 +113,13 @@ function Ask({
         )
       ) : (
         <div>
-          <p className="bulk-count">{countedJobs(preview.data.matched)}</p>
+          <p className="bulk-count" role="status">
+            {countedJobs(matched ?? preview.data.matched)}
+            {matched?.next === undefined ? null : <span className="muted"> so far, still counting …</span>}
+          </p>
+          <p className="muted">
+            As of <Age at={preview.data.asOf} />. Jobs that match only later are left alone.
+          </p>
           {preview.data.sample.length > 0 ? (
             <>
               <p className="muted">Among them:</p>

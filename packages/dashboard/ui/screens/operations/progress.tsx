@@ -7,7 +7,7 @@ import "./operations.css";
 
 /** How far it is: a bar, and the same in words. */
 export function Progress({ operation }: { operation: Wire<Operation> }) {
-  const { matched, done, skipped, state, action } = operation;
+  const { matched, done, skipped, changed, state, action } = operation;
   const seen = done + skipped;
   const whole = Math.max(matched.count, seen, 1);
   const share = state === "finished" ? 1 : seen / whole;
@@ -25,9 +25,9 @@ export function Progress({ operation }: { operation: Wire<Operation> }) {
       </div>
       <p className="progress-words">
         <strong>{number(done)}</strong> {actions[action].done}
-        {skipped > 0 ? (
+        {changed !== null && changed > 0 ? (
           <>
-            , <strong>{number(skipped)}</strong> no longer in a state for it
+            , <strong>{number(changed)}</strong> had changed meanwhile
           </>
         ) : null}{" "}
         <span className="muted">of {counted(matched)} that matched</span>
