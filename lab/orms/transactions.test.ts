@@ -1,4 +1,5 @@
 import { defineJob, entry, InvalidOptionError, typed, type TransactionLike } from "stint";
+import { DataSource } from "typeorm";
 import { expect, onTestFinished, test } from "vitest";
 import { freshSchema, type Fresh } from "../../packages/stint/test/support/fresh.ts";
 import { orms, type OrmClient } from "./clients.ts";
@@ -103,6 +104,12 @@ test.each(orms)("with %s a transaction that has ended is refused", async (_, ope
     });
   }
   expect(await jobCount(fresh)).toBe(3);
+});
+
+test("the compiler refuses a data source", async () => {
+  const stint = (await freshSchema()).client();
+  // @ts-expect-error Not a transaction.
+  expect(() => stint.in(new DataSource({ type: "postgres" }))).toThrow(/the TypeORM DataSource/);
 });
 
 test.each(orms)("with %s what is not a transaction is refused", async (_, open) => {

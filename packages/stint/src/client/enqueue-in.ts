@@ -41,7 +41,12 @@ export function enqueueIn(
   let later: Promise<string> | undefined;
   const send: Send = async (all) => {
     sent = true;
-    return later === undefined ? await sendNow(tx, all, notify) : await sendLate(tx, all, notify, later);
+    try {
+      return later === undefined ? await sendNow(tx, all, notify) : await sendLate(tx, all, notify, later);
+    } catch (error) {
+      if (error instanceof Error && !isFromDatabase(error)) undelivered.add(error);
+      throw error;
+    }
   };
   const work = async (): Promise<EnqueuedRow[]> => {
     try {
@@ -57,6 +62,9 @@ export function enqueueIn(
   if (!sent) later = idOf(tx);
   return answers;
 }
+
+/** Errors of clients that could not send. Their transaction has ended, or its connection is gone and it cannot commit. */
+const undelivered = new WeakSet<Error>();
 
 /** Ids by the objects that stand for one transaction each. */
 const known = new WeakMap<object, string>();
@@ -152,7 +160,7 @@ const failedTransaction = "25P02";
 export function refusedQuietly<T>(work: Promise<T>, onRefused: (error: Error) => void): Promise<T> {
   const result = new Promise<T>((resolve, reject) => {
     work.then(resolve, (error: unknown) => {
-      const isOver = error instanceof EndedTransactionError;
+      const isOver = error instanceof Error && undelivered.has(error);
       // A failed transaction was reported by the statement that failed it.
       if (isOver || codeOf(driverError(error)) === failedTransaction) result.catch(() => undefined);
       if (isOver) onRefused(error);

@@ -199,6 +199,40 @@ test("a refused enqueue says which job was not written and is logged", async () 
   expect(await jobCount(fresh)).toBe(0);
 });
 
+test("an enqueue left behind by a rollback cannot end the process when its client is closed", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const pool = new Pool({ connectionString: fresh.url, max: 1 });
+  const db = new Kysely({ dialect: new PostgresDialect({ pool }) });
+  const done = db.transaction().execute(async (tx) => {
+    // The second waits for the connection, and gets it when the client is closed.
+    void stint.in(tx).enqueue(note, { text: "one" });
+    void stint.in(tx).enqueue(note, { text: "two" });
+    throw refusal;
+  });
+  await expect(done).rejects.toBe(refusal);
+  await db.destroy();
+  expect(await jobCount(fresh)).toBe(0);
+});
+
+test("in a handler's transaction one statement is enough, and it is rolled back with it", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const sent: string[] = [];
+  await expect(
+    fresh.db.transaction(async (tx) => {
+      const seen = {
+        client: tx.client,
+        query: (text: string, values: unknown[]) => (sent.push(text), tx.query(text, values)),
+      };
+      void stint.in(seen).enqueue(note, { text: "never" });
+      throw refusal;
+    }),
+  ).rejects.toBe(refusal);
+  expect(sent).toHaveLength(1);
+  expect(await jobCount(fresh)).toBe(0);
+});
+
 test("telemetry that waits before it sends cannot carry an enqueue out of its transaction", async () => {
   const fresh = await freshSchema();
   const open = gate();

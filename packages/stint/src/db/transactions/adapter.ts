@@ -1,10 +1,10 @@
 import type { TransactionClient } from "./client.ts";
-import { isPgPool } from "./pg.ts";
-import { has, notTransaction } from "./shape.ts";
+import { isInTransaction, isPgPool, requireBegun } from "./pg.ts";
+import { has, notTransaction, read } from "./shape.ts";
 
 type Adapter = { query(text: string, values: unknown[]): unknown };
 
-/** `{ query(text, values) }`: any other client, in two lines. */
+/** `{ query(text, values) }`: any other client, in two lines; with the pg client it runs on as `client`, a handler's `tx`. */
 export function adapter(tx: unknown): TransactionClient | undefined {
   if (!has(tx, "query")) return undefined;
   if (isPgPool(tx))
@@ -12,5 +12,10 @@ export function adapter(tx: unknown): TransactionClient | undefined {
       "a pg Pool, whose every query may run on another connection",
       "a client of pool.connect() after BEGIN",
     );
-  return { query: (text, values) => (tx as Adapter).query(text, values) };
+  const client = read(tx, "client");
+  return {
+    query: (text, values) => (tx as Adapter).query(text, values),
+    requireOpen: () => requireBegun(client),
+    isCertain: () => isInTransaction(client),
+  };
 }
