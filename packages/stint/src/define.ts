@@ -54,6 +54,12 @@ export type JobDefinition<Types extends JobTypes = JobTypes> = {
   readonly types?: Types;
 };
 
+/** What is enqueued for a kind: `PayloadOf<typeof sendReceipt>`. Takes the definition, or what `enqueue` resolved with. */
+export type PayloadOf<Job extends { readonly types?: JobTypes }> = NonNullable<Job["types"]>["in"];
+
+/** What the handler of a kind returns: `ResultOf<typeof sendReceipt>`. */
+export type ResultOf<Job extends { readonly types?: JobTypes }> = NonNullable<Job["types"]>["result"];
+
 /** `KindOptions`, checked. What is undefined was left out. */
 export type KindPolicy = {
   readonly attempts: number | undefined;

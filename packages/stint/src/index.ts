@@ -15,6 +15,8 @@ export {
   type JobDefinition,
   type JobTypes,
   type KindOptions,
+  type PayloadOf,
+  type ResultOf,
 } from "./define.ts";
 export {
   handle,

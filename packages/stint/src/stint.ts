@@ -204,9 +204,11 @@ export class Stint implements Enqueues {
   }
 
   /** A job as it stands, live or finished; undefined if there is none. */
-  async get(id: string): Promise<Job | undefined> {
+  async get<Types extends JobTypes>(
+    job: Enqueued<Types> | string,
+  ): Promise<Job<Types["in"], Types["result"]> | undefined> {
     this.#requireOpen();
-    return await this.#jobs.get(id);
+    return await this.#jobs.get(idOf(job, "get(job).id"));
   }
 
   /** Who cancelled, replayed or ran a job now, when and why; oldest first. */
@@ -255,7 +257,7 @@ export class Stint implements Enqueues {
   ): Promise<Types["result"]> {
     refuseUnknownKeys("waitFor", options, ["timeout", "signal"]);
     this.#requireOpen();
-    const id = requireId(typeof job === "string" ? job : (job as Enqueued | undefined)?.id, "waitFor(job)");
+    const id = idOf(job, "waitFor(job)");
     if (options.signal !== undefined && !(options.signal instanceof AbortSignal))
       throw new InvalidOptionError(
         "waitFor.signal",
@@ -414,6 +416,10 @@ export class Stint implements Enqueues {
     });
     await this.#checked;
   }
+}
+
+function idOf(job: Enqueued | string, option: string): string {
+  return requireId(typeof job === "string" ? job : (job as Enqueued | undefined)?.id, option);
 }
 
 function requireEntries(entries: readonly ManyEntry[]): readonly ManyEntry[] {

@@ -13,13 +13,20 @@ import { requireId } from "./ids.ts";
 /** Until the job that holds the key has started, has finished, or for a `Duration` from its enqueue. */
 export type DedupeUntil = "started" | "finished" | (string & {}) | number;
 
-export type EnqueueOptions = {
+export type EnqueueOptions = (
+  | {
+      /** The earliest moment it may run. */
+      runAt?: Date;
+      delay?: undefined;
+    }
+  | {
+      runAt?: undefined;
+      /** Run this much later, by the database's clock. */
+      delay?: Duration;
+    }
+) & {
   /** Repeat an enqueue whose outcome is unknown with the same id: it is then the same job. */
   id?: string;
-  /** The earliest moment it may run. */
-  runAt?: Date;
-  /** Run this much later, by the database's clock. */
-  delay?: Duration;
   /** Smaller runs first. */
   priority?: number;
   attempts?: number;

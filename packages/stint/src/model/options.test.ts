@@ -25,6 +25,20 @@ test("a key like no option is refused with the list of options", () => {
   );
 });
 
+test.each([
+  ["startAfter", "`delay`"],
+  ["singletonKey", "`dedupe`"],
+  ["jobId", "`id`"],
+  ["concurrency", "`pools`"],
+  ["retries", "`attempts`"],
+])("the word %s of another queue is refused with what Stint calls it", (word, ours) => {
+  const options = { [word]: 1 };
+  expect(() => refuseUnknownKeys("enqueue", options, ["id", "delay", "attempts"])).toThrow(
+    new RegExp(`^enqueue\\.${word}: is not an option\\. Stint calls this .*${ours}`),
+  );
+  expect(() => refuseUnknownKeys("enqueue", options, [word])).not.toThrow();
+});
+
 test("a hostile key is shown harmlessly", () => {
   expect(() => refuseUnknownKeys("worker", { "\u001b[2J\n": 1 }, ["slots"])).toThrow(
     String.raw`worker["\u001b[2J\n"]`,

@@ -1,6 +1,7 @@
 import { types } from "node:util";
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "./describe.ts";
+import { foreignWords } from "./foreign-words.ts";
 import { closest } from "./names.ts";
 
 /**
@@ -16,6 +17,9 @@ export function refuseUnknownKeys(what: string, input: object, allowed: readonly
   for (const key of Object.keys(given)) {
     if (allowed.includes(key)) continue;
     const shown = /^[\w-]{1,64}$/.test(key) ? `${what}.${key}` : `${what}[${describe(key)}]`;
+    const known = foreignWords.get(key);
+    if (known !== undefined)
+      throw new InvalidOptionError(shown, `is not an option. Stint calls this ${known}`);
     const suggestion = closest(key, allowed);
     throw new InvalidOptionError(
       shown,

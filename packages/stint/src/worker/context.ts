@@ -14,88 +14,71 @@ export type AttemptOfContext = {
   complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed>;
 };
 
-/** What a handler gets. Nothing of it is made before it is asked for: a plain job pays for its payload only. */
+/**
+ * What a handler gets. Everything is a property of its own, so that `{ ...context }` has it too. What is expensive to make is an
+ * accessor, and made when it is read: an AbortController alone costs more than the rest of a short attempt.
+ */
 export class Context implements HandlerContext {
   readonly payload: unknown;
+  readonly id: string;
+  readonly kind: string;
+  readonly queue: string;
+  readonly key: string;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly run: number;
+  readonly tenant: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, unknown>>;
+  readonly fence: Fence;
+  readonly complete: HandlerContext["complete"];
+  declare readonly createdAt: Date;
+  declare readonly signal: AbortSignal;
+  declare readonly logger: Logger;
   readonly #attempt: AttemptOfContext;
-  readonly #tx: Tx | undefined;
 
   constructor(attempt: AttemptOfContext, payload: unknown, tx: Tx | undefined) {
+    const { job } = attempt;
     this.payload = payload;
-    this.#attempt = attempt;
-    this.#tx = tx;
-  }
-
-  get #job(): ClaimedJob {
-    return this.#attempt.job;
-  }
-
-  get id(): string {
-    return this.#job.fence.job;
-  }
-
-  get kind(): string {
-    return this.#job.kind;
-  }
-
-  get queue(): string {
-    return this.#job.queue;
-  }
-
-  get key(): string {
-    return this.#job.key ?? this.#job.fence.job;
-  }
-
-  get attempt(): number {
-    return this.#job.attempt;
-  }
-
-  get maxAttempts(): number {
-    return this.#attempt.maxAttempts;
-  }
-
-  get run(): number {
-    return this.#job.run;
-  }
-
-  get createdAt(): Date {
-    return new Date(this.#job.createdAt);
-  }
-
-  get tenant(): string | null {
-    return this.#job.tenant;
-  }
-
-  get tags(): readonly string[] {
-    return this.#job.tags;
-  }
-
-  get meta(): Readonly<Record<string, unknown>> {
-    return this.#job.meta;
-  }
-
-  get fence(): Fence {
-    return this.#job.fence;
-  }
-
-  get signal(): AbortSignal {
-    return this.#attempt.signal;
-  }
-
-  get logger(): Logger {
-    return this.#attempt.logger;
-  }
-
-  get complete(): HandlerContext["complete"] {
+    this.id = job.fence.job;
+    this.kind = job.kind;
+    this.queue = job.queue;
+    this.key = job.key ?? job.fence.job;
+    this.attempt = job.attempt;
+    this.maxAttempts = attempt.maxAttempts;
+    this.run = job.run;
+    this.tenant = job.tenant;
+    this.tags = job.tags;
+    this.meta = job.meta;
+    this.fence = job.fence;
     // The very promise, which knows whether it is awaited.
-    return (work) => this.#attempt.complete(work, this.#tx);
+    this.complete = (work) => attempt.complete(work, tx);
+    this.#attempt = attempt;
+    // One by one, with descriptors that all contexts share: a tenth of a microsecond each.
+    Object.defineProperty(this, "createdAt", Context.#createdAt);
+    Object.defineProperty(this, "signal", Context.#signal);
+    Object.defineProperty(this, "logger", Context.#logger);
+    if (tx !== undefined) Object.defineProperty(this, "tx", { value: tx, enumerable: true });
   }
 
+  static readonly #createdAt = own((context) => new Date(context.#attempt.job.createdAt));
+  static readonly #signal = own((context) => context.#attempt.signal);
+  static readonly #logger = own((context) => context.#attempt.logger);
+
+  /** Of a kind that is not atomic. Not a property of its own: reading it throws, and a spread reads everything. */
   get tx(): Tx {
-    if (this.#tx !== undefined) return this.#tx;
     throw new InvalidOptionError(
       "tx",
       `is only there for a kind defined with atomic: true; ${this.kind} is not. Use complete(…)`,
     );
   }
+}
+
+function own(read: (context: Context) => unknown): PropertyDescriptor & ThisType<Context> {
+  return {
+    enumerable: true,
+    get() {
+      return read(this);
+    },
+  };
 }

@@ -22,6 +22,8 @@ import {
   type Job,
   type JobDefinition,
   type ManyEntry,
+  type PayloadOf,
+  type ResultOf,
   type Stint,
   type StintOptions,
 } from "#stint/index.js";
@@ -74,6 +76,8 @@ test("options are typed, and unknown ones do not compile", () => {
     await stint.enqueue(resize, { width: 1 }, { prioritty: 1 });
     // @ts-expect-error a date as text
     await stint.enqueue(resize, { width: 1 }, { runAt: "2030-01-01" });
+    // @ts-expect-error runAt and delay exclude one another
+    await stint.enqueue(resize, { width: 1 }, { runAt: new Date(), delay: "5m" });
     // @ts-expect-error a misspelt option by name
     await stint.enqueue("resize", { width: 1 }, { delai: 1 });
     // @ts-expect-error a misspelt option of a definition
@@ -173,6 +177,26 @@ test("the result's type reaches waitFor", () => {
       await stint.waitFor(await stint.enqueue(remind, { at: "", times: 1 }), { timeout: "5s" }),
     ).toEqualTypeOf<unknown>();
   });
+});
+
+test("what was enqueued types the job that get finds", () => {
+  neverRun(async () => {
+    const job = await stint.get(await stint.enqueue(sendReceipt, { paymentId: "1" }));
+    expectTypeOf(job!.payload).toEqualTypeOf<{ paymentId: string; copies?: number | undefined }>();
+    expectTypeOf(job!.result).toEqualTypeOf<{ messageId: string } | null>();
+    expectTypeOf((await stint.get("id"))!.payload).toEqualTypeOf<unknown>();
+    // @ts-expect-error neither a job nor an id
+    await stint.get({ kind: "send-receipt" });
+  });
+});
+
+test("PayloadOf and ResultOf name the types of a kind, or of what was enqueued", () => {
+  expectTypeOf<PayloadOf<typeof resize>>().toEqualTypeOf<{ width: number }>();
+  expectTypeOf<PayloadOf<typeof remind>>().toEqualTypeOf<{ at: string; times: unknown }>();
+  expectTypeOf<ResultOf<typeof sendReceipt>>().toEqualTypeOf<{ messageId: string }>();
+  expectTypeOf<ResultOf<Enqueued<NonNullable<(typeof resize)["types"]>>>>().toEqualTypeOf<
+    "done" | "skipped"
+  >();
 });
 
 test("entries of enqueueMany are checked by their own kinds", () => {

@@ -58,9 +58,11 @@ function toOptions(flags: Flags): EnqueueOptions {
     ...(dedupeKey === undefined ? {} : { key: dedupeKey }),
     ...(dedupeUntil === undefined ? {} : { until: dedupeUntil }),
   };
+  if (delay !== undefined && at !== undefined)
+    throw new InvalidOptionError("--at", "takes --at or --delay, not both");
+  const later = delay === undefined ? {} : { delay };
   return {
-    ...(delay === undefined ? {} : { delay }),
-    ...(at === undefined ? {} : { runAt: toDate(at) }),
+    ...(at === undefined ? later : { runAt: toDate(at) }),
     ...(key === undefined ? {} : { key }),
     ...(priority === undefined ? {} : { priority }),
     ...(tags === undefined ? {} : { tags }),

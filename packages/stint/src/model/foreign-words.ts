@@ -1,0 +1,101 @@
+const attempts =
+  "`attempts`, an option of defineJob, handle, worker and enqueue; it counts the first attempt, too";
+const backoff = "`backoff`, an option of defineJob, handle and worker, as in { backoff: exponential() }";
+const timeout = '`timeout`, an option of defineJob, handle, worker and enqueue, as in { timeout: "10m" }';
+const lease = '`lease`, an option of defineJob, handle, worker and enqueue, as in { lease: "30s" }';
+const later = '`delay`, as in { delay: "10m" }, or `runAt`, which takes a Date';
+const dedupe = "`dedupe`, an option of enqueue, as in { dedupe: { key } }";
+const dedupeFor = '`dedupe`, an option of enqueue, as in { dedupe: { key, until: "1h" } }';
+const slots = "slots, given by `pools`, an option of worker, as in { pools: { default: 10 } }";
+const poll = '`poll`, an option of worker, as in { poll: "1s" }';
+const handlers = "`handlers`, an option of worker, as in { handlers: [handle(job, fn)] }";
+const retention = '`retention`, an option of worker, as in { retention: { done: "1d", dead: "90d" } }';
+const queue = "`queue`, an option of defineJob";
+const database = "`database`, an option of createStint";
+
+/** Options of pg-boss, BullMQ, graphile-worker, Agenda, Bee-Queue and others, and what Stint calls the same. */
+export const foreignWords: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    retries: attempts,
+    maxAttempts: attempts,
+    max_attempts: attempts,
+    maxRetries: attempts,
+    retryLimit: attempts,
+    attemptsMade: attempts,
+    tries: attempts,
+    retryDelay: backoff,
+    retryBackoff: backoff,
+    retryDelayMax: backoff,
+    backoffStrategy: backoff,
+    expireIn: timeout,
+    expireInSeconds: timeout,
+    expireInMinutes: timeout,
+    expireInHours: timeout,
+    jobTimeout: timeout,
+    ttl: timeout,
+    lockDuration: lease,
+    lockLifetime: lease,
+    defaultLockLifetime: lease,
+    heartbeatSeconds: lease,
+    visibilityTimeout: lease,
+    startAfter: later,
+    delayUntil: later,
+    scheduledAt: later,
+    nextRunAt: later,
+    run_at: later,
+    runIn: later,
+    jobId: "`id`, or `dedupe: { key }` where one job is wanted for one piece of work",
+    customId: "`id`, or `dedupe: { key }` where one job is wanted for one piece of work",
+    jobKey: dedupe,
+    job_key: dedupe,
+    jobKeyMode: dedupe,
+    singletonKey: dedupe,
+    uniqueKey: dedupe,
+    unique: dedupe,
+    deduplication: dedupe,
+    singletonSeconds: dedupeFor,
+    singletonMinutes: dedupeFor,
+    singletonHours: dedupeFor,
+    debounce: dedupeFor,
+    throttle: dedupeFor,
+    concurrency: slots,
+    maxConcurrency: slots,
+    defaultConcurrency: slots,
+    localConcurrency: slots,
+    concurrentJobs: slots,
+    teamSize: slots,
+    teamConcurrency: slots,
+    batchSize: slots,
+    slots,
+    pollInterval: poll,
+    pollingInterval: poll,
+    pollingIntervalSeconds: poll,
+    newJobCheckInterval: poll,
+    processEvery: poll,
+    stalledInterval: '`rescueEvery`, an option of worker, as in { rescueEvery: "5s" }',
+    stallInterval: '`rescueEvery`, an option of worker, as in { rescueEvery: "5s" }',
+    maxStalledCount: "`maxCrashes`, an option of defineJob, handle, worker and enqueue",
+    taskList: handlers,
+    tasks: handlers,
+    processor: handlers,
+    processors: handlers,
+    removeOnComplete: retention,
+    removeOnFail: retention,
+    removeOnSuccess: retention,
+    removeOnFailure: retention,
+    retentionSeconds: retention,
+    retentionDays: retention,
+    deleteAfterSeconds: retention,
+    deleteAfterDays: retention,
+    keepUntil: retention,
+    queueName: queue,
+    queue_name: queue,
+    data: "the payload, the second argument of enqueue",
+    connectionString: database,
+    databaseUrl: database,
+    pgPool: database,
+    url: database,
+    gracefulShutdownTimeout: '`drain`, an option of worker, as in { drain: "20s" }',
+    shutdownTimeout: '`drain`, an option of worker, as in { drain: "20s" }',
+  }),
+);
