@@ -32,7 +32,12 @@ export type KindMeter = {
   readonly run: Histogram;
 };
 
-/** Counts in memory: the hot path pays a look-up and an addition. Bounded by the kinds a process serves. */
+/** Pairs of queue and kind that are told apart. The queues that a pool's pattern matches are without number. */
+const mostPairs = 10_000;
+/** The queue under which the others are counted, which is the name of none: names do not begin like this. */
+const otherQueues = "*";
+
+/** Counts in memory: the hot path pays a look-up and an addition. */
 export class Meter {
   readonly tenants = new Tenants();
   readonly #kinds = new Map<string, KindMeter>();
@@ -41,6 +46,7 @@ export class Meter {
     const name = `${queue}\n${kind}`;
     let found = this.#kinds.get(name);
     if (found === undefined) {
+      if (this.#kinds.size >= mostPairs && queue !== otherQueues) return this.of(otherQueues, kind);
       found = {
         queue,
         kind,
