@@ -23,6 +23,7 @@ import { toMs, type Duration } from "./model/duration.ts";
 import type { Job } from "./model/job.ts";
 import { isThenable } from "./model/standard-schema.ts";
 import { refuseUnknownKeys, requireBoolean, requireInteger, requireOneOf } from "./model/options.ts";
+import { InFlight } from "./runtime/in-flight.ts";
 import type { AuditEntry } from "./sql/audit.ts";
 import { queues, type QueueCounts } from "./sql/queues.ts";
 import type { EncodedRow, EnqueuedRow } from "./sql/enqueue.ts";
@@ -103,6 +104,7 @@ export class Stint implements Enqueues {
   /** Those that may run, and how each comes to its end. */
   readonly #workers = new Map<Worker, () => Promise<unknown>>();
   readonly #inspectors = new Set<Inspector>();
+  readonly #calls = new InFlight();
   #checked: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   #closed = false;
@@ -176,12 +178,13 @@ export class Stint implements Enqueues {
   ): Promise<Enqueued<Types>>;
   async enqueue(kind: string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued>;
   async enqueue(job: JobDefinition | string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued> {
-    this.#requireOpen();
-    const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, true);
-    const { telemetry } = this.#options;
-    if (telemetry === undefined) return toEnqueued(row, await this.#enqueuer.one(row));
-    const send = ([one = row]: readonly EncodedRow[]): Promise<EnqueuedRow> => this.#enqueuer.one(one);
-    return toEnqueued(row, await traced(telemetry, [row], send));
+    return await this.#whileOpen(async () => {
+      const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, true);
+      const { telemetry } = this.#options;
+      if (telemetry === undefined) return toEnqueued(row, await this.#enqueuer.one(row));
+      const send = ([one = row]: readonly EncodedRow[]): Promise<EnqueuedRow> => this.#enqueuer.one(one);
+      return toEnqueued(row, await traced(telemetry, [row], send));
+    });
   }
 
   async enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
@@ -196,31 +199,29 @@ export class Stint implements Enqueues {
   ): Promise<(Enqueued | Error)[]> {
     refuseUnknownKeys("enqueueMany", options, ["onError"]);
     const onError = requireOneOf("enqueueMany.onError", options.onError ?? "throw", ["throw", "report"]);
-    this.#requireOpen();
-    if (onError === "report") return await this.#report(entries);
-    const rows = await this.#prepareAll(entries, true);
-    if (rows.length === 0) return [];
-    return toAllEnqueued(rows, await this.#traced(rows, (all) => this.#enqueuer.send(all)));
+    return await this.#whileOpen(async () => {
+      if (onError === "report") return await this.#report(entries);
+      const rows = await this.#prepareAll(entries, true);
+      if (rows.length === 0) return [];
+      return toAllEnqueued(rows, await this.#traced(rows, (all) => this.#enqueuer.send(all)));
+    });
   }
 
   /** A job as it stands, live or finished; undefined if there is none. */
   async get<Types extends JobTypes>(
     job: Enqueued<Types> | string,
   ): Promise<Job<Types["in"], Types["result"]> | undefined> {
-    this.#requireOpen();
-    return await this.#jobs.get(idOf(job, "get(job).id"));
+    return await this.#whileOpen(() => this.#jobs.get(idOf(job, "get(job).id")));
   }
 
   /** Who cancelled, replayed or ran a job now, when and why; oldest first. */
   async audit(id: string): Promise<AuditEntry[]> {
-    this.#requireOpen();
-    return await this.#jobs.audit(id);
+    return await this.#whileOpen(() => this.#jobs.audit(id));
   }
 
   /** Jobs, newest first, a page at a time. */
   async list(options: ListOptions = {}): Promise<Page> {
-    this.#requireOpen();
-    return await this.#jobs.list(options);
+    return await this.#whileOpen(() => this.#jobs.list(options));
   }
 
   /**
@@ -229,20 +230,17 @@ export class Stint implements Enqueues {
    * @throws {WrongStateError} It has ended already.
    */
   async cancel(id: string, options: ActOptions = {}): Promise<"cancelled" | "asked"> {
-    this.#requireOpen();
-    return await this.#jobs.cancel(id, options);
+    return await this.#whileOpen(() => this.#jobs.cancel(id, options));
   }
 
   /** Make a job that waits for its time, its retry or a person ready at once. */
   async runNow(id: string, options: ActOptions = {}): Promise<void> {
-    this.#requireOpen();
-    await this.#jobs.runNow(id, options);
+    await this.#whileOpen(() => this.#jobs.runNow(id, options));
   }
 
   /** Send a dead or cancelled job round again, with fresh attempts and its history kept. Says who did it and why. */
   async replay(id: string, options: ActOptions & { reason: string }): Promise<void> {
-    this.#requireOpen();
-    await this.#jobs.replay(id, options);
+    await this.#whileOpen(() => this.#jobs.replay(id, options));
   }
 
   /**
@@ -269,14 +267,12 @@ export class Stint implements Enqueues {
 
   /** How many jobs each queue holds, by state. */
   async queues(): Promise<QueueCounts[]> {
-    this.#requireOpen();
-    return await ask(this.#db, queues);
+    return await this.#whileOpen(() => ask(this.#db, queues));
   }
 
   /** The workers that live. */
   async workers(): Promise<LiveWorker[]> {
-    this.#requireOpen();
-    return await ask(this.#db, listWorkers);
+    return await this.#whileOpen(() => ask(this.#db, listWorkers));
   }
 
   /**
@@ -343,7 +339,7 @@ export class Stint implements Enqueues {
     // With what they have under way: a bulk operation would otherwise keep the process alive.
     await Promise.allSettled([...this.#inspectors].map((inspector) => inspector.close()));
     this.#waiting.close();
-    await this.#enqueuer.idle();
+    await this.#calls.idle();
     await this.#waker.idle();
     await Promise.all([this.#db.close(), this.#patientDb.close()]);
   }
@@ -358,6 +354,12 @@ export class Stint implements Enqueues {
     this.#workers.set(worker, () => worker.stop());
     // A second stop would cut short the draining that somebody else began.
     worker.on("stopping", () => this.#workers.set(worker, () => stopped));
+  }
+
+  /** Closing waits for the call. */
+  async #whileOpen<T>(call: () => Promise<T>): Promise<T> {
+    this.#requireOpen();
+    return await this.#calls.run(call);
   }
 
   #requireOpen(): void {

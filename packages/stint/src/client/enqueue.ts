@@ -38,7 +38,6 @@ export type EnqueuerOptions = {
 export class Enqueuer {
   readonly #options: EnqueuerOptions;
   readonly #plain: Coalescer<EncodedRow, EnqueuedRow>;
-  readonly #out = new Set<Promise<unknown>>();
 
   constructor(options: EnqueuerOptions) {
     this.#options = options;
@@ -61,19 +60,13 @@ export class Enqueuer {
   /** Many jobs: all of them, or none. */
   async send(rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
     const wakes = this.#options.wakes();
-    const sending = this.#persistently(rows, wakes);
-    this.#out.add(sending);
+    const answers = await this.#persistently(rows, wakes);
     try {
-      const answers = await sending;
-      try {
-        this.#options.onEnqueued(rows, answers, wakes);
-      } catch {
-        // A wake is a hint. The jobs are committed, and failing to say so must not look as if they were not.
-      }
-      return answers;
-    } finally {
-      this.#out.delete(sending);
+      this.#options.onEnqueued(rows, answers, wakes);
+    } catch {
+      // A wake is a hint. The jobs are committed, and failing to say so must not look as if they were not.
     }
+    return answers;
   }
 
   /** Many jobs, of which each may fail by itself. */
@@ -87,12 +80,6 @@ export class Enqueuer {
       const first = await this.sendApart(rows.slice(0, middle));
       return [...first, ...(await this.sendApart(rows.slice(middle)))];
     }
-  }
-
-  /** Resolves when everything that was begun has ended. */
-  async idle(): Promise<void> {
-    await this.#plain.idle();
-    while (this.#out.size > 0) await Promise.allSettled(this.#out);
   }
 
   /**

@@ -2,7 +2,8 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { defineJob, handle, typed, type Enqueued } from "#stint/index.js";
+import { defineJob, entry, handle, typed, type Enqueued } from "#stint/index.js";
+import type { StandardSchema } from "#stint/model/standard-schema.js";
 import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
@@ -103,6 +104,59 @@ test("a process whose client was closed ends by itself", async () => {
     { cwd: fileURLToPath(new URL("../../", import.meta.url)), timeout: 60_000 },
   );
   expect(child.stdout).toBe("ran\nclosed\n");
+});
+
+/** Checked asynchronously, as a schema that looks something up would be. */
+function looksUp(until: Promise<unknown>): StandardSchema<number> {
+  const validate = async (value: unknown): Promise<{ value: number }> => {
+    await until;
+    return { value: value as number };
+  };
+  return { "~standard": { version: 1, vendor: "test", validate } };
+}
+
+test("closing waits for every call under way, and refuses those that come later", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const looked = gate();
+  const checked = defineJob("checked", { payload: looksUp(looked.opened) });
+  const calls = [
+    stint.enqueue(checked, 1),
+    stint.enqueue(checked, 2, { dedupe: { key: "two" } }),
+    stint.enqueueMany([entry(slow, 3), entry(checked, 4)]),
+    stint.enqueueMany([entry(checked, 5)], { onError: "report" }),
+    stint.queues(),
+    stint.list(),
+  ];
+  const closing = stint.close();
+  await expect(stint.enqueue(slow, 7)).rejects.toThrow("stint: was closed");
+  // Turns in which everything else would be closed.
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  looked.open();
+  await Promise.all(calls);
+  await closing;
+
+  expect(await fresh.sql("select from stint.job")).toHaveLength(5);
+  await expect(stint.enqueueMany([entry(slow, 8)])).rejects.toThrow("stint: was closed");
+});
+
+test("a process that closes right after an enqueue it did not await stores the job", async () => {
+  const fresh = await freshSchema();
+  const script = `
+    import { createStint, defineJob, silentLogger } from "stint";
+    const stint = createStint({ database: process.argv[1], schema: process.argv[2], logger: silentLogger });
+    const validate = (value) => new Promise((resolve) => setTimeout(resolve, 50, { value }));
+    const payload = { "~standard": { version: 1, vendor: "test", validate } };
+    const pending = stint.enqueue(defineJob("slow", { payload }), 1);
+    await stint.close();
+    console.log((await pending).created);`;
+  const child = await promisify(execFile)(
+    process.execPath,
+    ["--input-type=module", "--eval", script, fresh.url, fresh.schema],
+    { cwd: fileURLToPath(new URL("../../", import.meta.url)), timeout: 60_000 },
+  );
+  expect(child.stdout).toBe("true\n");
+  expect(await fresh.sql("select from stint.job")).toHaveLength(1);
 });
 
 test("a password that is asked for is refused where a worker is made", async () => {
