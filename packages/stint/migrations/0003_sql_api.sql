@@ -91,7 +91,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_text text := p_options ->> p_name;
-  v_rule constant text := p_name || ' must be a time with its zone, such as "2030-01-31T12:00:00Z"';
+  v_at   timestamptz;
+  v_rule constant text := p_name || ' must be a time with its zone from 1970 to 9999, such as "2030-01-31T12:00:00Z"';
 begin
   if v_text is null then
     return null;
@@ -99,22 +100,61 @@ begin
   if v_text !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)? ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' then
     perform stint.refuse(p_kind, v_rule, p_options -> p_name);
   end if;
-  return v_text::timestamptz;
-exception
-  when datetime_field_overflow or invalid_datetime_format then
+  begin
+    v_at := v_text::timestamptz;
+  exception
+    -- Every way for it to be no time: 30 February, a zone of +99:00, a year that Postgres does not know.
+    when data_exception then
+      v_at := null;
+  end;
+  if v_at is null or v_at not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999Z' then
     perform stint.refuse(p_kind, v_rule, p_options -> p_name);
+  end if;
+  return v_at;
 end
 $$;
 
--- The payload, and meta: small enough, and with no more than 64 objects and arrays inside one another.
+-- The first number in it that JavaScript reads as another one. Its numbers are doubles: a number is kept if it has at most 15 digits
+-- that count, or if the double nearest to it is written the same way.
+create function stint.inexact_number(p_value jsonb) returns numeric
+language sql stable
+set search_path = pg_catalog, pg_temp
+set extra_float_digits = 1
+as $$
+  select n.number
+  from (
+    select (found.value #>> '{}')::numeric as number
+    from jsonb_path_query(p_value, 'strict $.** ? (@.type() == "number")') found (value)
+  ) n
+  where n.number <> 0
+    and case
+      when abs(n.number) between 2.2250738585072014e-308 and 1.7976931348623157e308
+        then length(trim('0' from translate(n.number::text, '.-', ''))) > 15 and n.number::float8::text::numeric <> n.number
+      else true
+    end
+  limit 1
+$$;
+
+-- The payload, and meta: small enough, with no more than 64 objects and arrays inside one another, and with numbers that stay what they are.
 create function stint.check_json(p_kind text, p_what text, p_value jsonb, p_bytes integer) returns void
-language plpgsql immutable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_text   constant text := p_value::text;
+  v_number numeric;
 begin
-  if octet_length(p_value::text) > p_bytes then
-    raise exception 'stint: kind "%": the % has % bytes of JSON, the limit is %', p_kind, p_what, octet_length(p_value::text), p_bytes
+  if octet_length(v_text) > p_bytes then
+    raise exception 'stint: kind "%": the % has % bytes of JSON, the limit is %', p_kind, p_what, octet_length(v_text), p_bytes
       using errcode = '22023', hint = 'Store the data elsewhere and enqueue its address.';
+  end if;
+  -- Up to 15 digits every number is kept, so nearly every payload is done with one look at its text.
+  if v_text ~ '[0-9][0-9.]{15}' then
+    v_number := stint.inexact_number(p_value);
+    if v_number is not null then
+      raise exception 'stint: kind "%": the % has the number %, which JavaScript cannot hold exactly', p_kind, p_what, left(v_number::text, 60)
+        using errcode = '22023', hint = 'Write it as a text, or round it.';
+    end if;
   end if;
   if jsonb_path_exists(p_value, 'strict $.**{64 to last} ? (@.type() == "array" || @.type() == "object")') then
     raise exception 'stint: kind "%": the % is nested deeper than 64 levels', p_kind, p_what

@@ -3,6 +3,7 @@ import { newId } from "#stint/runtime/new-id.js";
 import { toMs } from "#stint/model/duration.js";
 import { encodeJson } from "#stint/model/json.js";
 import { checkName } from "#stint/model/names.js";
+import { forSchema } from "#stint/db/statement.js";
 import { registerKinds } from "#stint/sql/kinds.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
@@ -162,6 +163,14 @@ const refusals: [options: unknown, rule: RegExp][] = [
   [{ runAt: "2030-13-01T00:00:00Z" }, /runAt must be a time/],
   [{ runAt: "2030-01-01T00:00:00" }, /runAt must be a time with its zone/],
   [{ runAt: "infinity" }, /runAt must be a time/],
+  [{ runAt: "2030-01-01T00:00:00+99:00" }, /runAt must be a time/],
+  [{ runAt: "2030-01-01T00:00:00-16:00" }, /runAt must be a time/],
+  [{ runAt: "2030-01-01T00:00:00+9960" }, /runAt must be a time/],
+  [{ runAt: "2030-02-30T00:00:00Z" }, /runAt must be a time/],
+  [{ runAt: "2030-01-01T25:00:00Z" }, /runAt must be a time/],
+  [{ runAt: "0000-01-01T00:00:00Z" }, /runAt must be a time/],
+  [{ runAt: "1969-12-31T23:59:59Z" }, /runAt must be a time .* from 1970 to 9999/],
+  [{ runAt: "9999-12-31T23:59:59-15:59" }, /runAt must be a time .* from 1970 to 9999/],
   [{ runAt: 5 }, /runAt must be a time/],
   [{ runAt: "2030-01-01T00:00:00Z", delay: "5s" }, /give runAt or delay, not both/],
   [{ delay: "soon" }, /delay must be a length of time/],
@@ -268,6 +277,72 @@ test("payloads may nest exactly as deep as in TypeScript", async () => {
   );
   expect(bySql).toEqual(byTypeScript);
   expect(new Set(bySql)).toEqual(new Set([true, false]));
+});
+
+const kept = [
+  "0",
+  "-7.25",
+  "1e308",
+  "0.1",
+  "0.30000000000000004",
+  "9007199254740991",
+  "1e23",
+  "1234567890123456000",
+  "5e-300",
+];
+const changed = [
+  "12345678901234567890",
+  "9007199254740993",
+  "-9007199254740993",
+  "1e400",
+  "-1e400",
+  "1e-400",
+  "0.12345678901234567890",
+  "12345678901234.5678",
+];
+
+test("a number that JavaScript would change is refused, wherever it stands", async () => {
+  const stint = await installed();
+  const one = async (payload: string): Promise<unknown> =>
+    await stint.sql(`select stint.enqueue('work', $1)`, [payload]);
+  const many = async (payload: string): Promise<unknown> =>
+    await stint.sql(`select stint.enqueue_many($1)`, [`[{"kind": "work", "payload": ${payload}}]`]);
+  const meta = async (value: string): Promise<unknown> =>
+    await stint.sql(`select stint.enqueue('work', '{}', $1)`, [`{"meta": {"n": ${value}}}`]);
+  for (const number of changed) {
+    for (const payload of [number, `{"a": [1, {"b": ${number}}]}`, `["1234567890123456789", ${number}]`]) {
+      for (const enqueue of [one, many]) {
+        expect(await refusal(enqueue(payload))).toMatchObject({
+          code: "22023",
+          message: expect.stringMatching(
+            /kind "work": the payload has the number .* cannot hold exactly/,
+          ) as string,
+          hint: "Write it as a text, or round it.",
+        });
+      }
+    }
+    expect((await refusal(meta(number))).message).toMatch(/the meta has the number/);
+  }
+  expect(await stint.sql("select from stint.job")).toEqual([]);
+});
+
+test("a number that JavaScript keeps is accepted, and so are digits in a text", async () => {
+  const stint = await installed();
+  for (const number of kept) {
+    // As a session with fewer digits has them written.
+    const client = await adminClient(stint.url);
+    await client.query("set extra_float_digits = -15");
+    await client.query(forSchema(`select stint.enqueue('work', $1)`, stint.schema), [`{"n": ${number}}`]);
+    await client.end();
+  }
+  const texts = { id: "12345678901234567890", "98765432109876543210": "1.23456789012345678901" };
+  await stint.enqueue({}, texts);
+
+  const rows = await stint.sql<{ payload: { n?: number } }>("select payload from stint.job order by id");
+  expect(rows.map(({ payload }) => payload)).toEqual([
+    ...kept.map((number) => ({ n: Number(number) })),
+    texts,
+  ]);
 });
 
 test("a payload over one mebibyte is refused, with its size", async () => {
