@@ -5,7 +5,7 @@ import type { StintOptions } from "../client/options.ts";
 import { troubleOf } from "../db/sqlstate.ts";
 import { InvalidOptionError, SchemaVersionError, StintError } from "../errors.ts";
 import { checkSchemaName } from "../model/names.ts";
-import { maskUrl } from "../runtime/mask.ts";
+import { shownConnection } from "../db/connection.ts";
 import { jsonLogger, silentLogger, type Logger } from "../runtime/logger.ts";
 import { migrateHint, schemaVersion } from "../sql/schema-version.ts";
 import type { Stint } from "../stint.ts";
@@ -148,7 +148,7 @@ export class Context {
   }
 
   #remember(database: Database): Database {
-    if (typeof database === "string") this.#where = maskUrl(database);
+    if (typeof database === "string") this.#where = shownConnection(database);
     return database;
   }
 }

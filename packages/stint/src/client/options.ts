@@ -1,4 +1,4 @@
-import { requireConnection, type Connection } from "../db/connection.ts";
+import { requireConnection, shownConnection, type Connection } from "../db/connection.ts";
 import { serverAddress } from "../db/server-address.ts";
 import type { JobDefinition } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
@@ -74,7 +74,10 @@ export const stintOptionKeys = [
 /** Fill in defaults, refuse what cannot work, freeze the rest. The only place client options are checked. */
 export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
   if (typeof input === "string")
-    throw new InvalidOptionError("createStint", `takes options: pass { database: ${describe(input)} }`);
+    throw new InvalidOptionError(
+      "createStint",
+      `takes options: pass { database: "${shownConnection(input)}" }`,
+    );
   refuseUnknownKeys("createStint", input, stintOptionKeys);
   const connection = requireConnection("createStint.database", input.database ?? process.env["DATABASE_URL"]);
   const logger = input.logger === undefined ? jsonLogger() : safeLogger(requireLogger(input.logger));

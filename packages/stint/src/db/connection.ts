@@ -2,6 +2,7 @@ import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { refuseUnknownKeys } from "../model/options.ts";
 import { maskUrl } from "../runtime/mask.ts";
+import { clip } from "../runtime/text.ts";
 import { codeOf, connectAdvice } from "./sqlstate.ts";
 
 /**
@@ -35,6 +36,22 @@ export const connectionKeys = [
   "options",
 ] as const satisfies (keyof ConnectionParts)[];
 
+/**
+ * A connection string for messages, without its password. Not at all where the password cannot be told from the rest: a character that
+ * should be escaped makes the string fall apart elsewhere than it was meant to.
+ */
+export function shownConnection(text: string): string {
+  const hidden = "(not shown: it may hold a password)";
+  const parts = /^(?:[a-z]{1,16}:\/\/)?([^/?#]*)(.*)$/is.exec(text);
+  const [authority = "", rest = ""] = parts?.slice(1) ?? [];
+  const host = authority.slice(authority.lastIndexOf("@") + 1);
+  const isPlain = /^(?:\[[\da-f:.]+\]|[\w.%,-]*)(?::\d*)?(?:,[\w.%:,-]*)?$/i.test(host);
+  if (!isPlain || rest.includes("@") || /\s/.test(text)) return hidden;
+  // Without a scheme nothing says what is what.
+  if (!/^[a-z]+:\/\//i.test(text) && !/^[\w./-]*$/.test(text)) return hidden;
+  return maskUrl(text);
+}
+
 /** The driver's configuration for it. */
 export function toClientConfig(connection: Connection): ConnectionParts {
   return typeof connection === "string" ? { connectionString: connection } : connection;
@@ -46,16 +63,19 @@ export function toClientConfig(connection: Connection): ConnectionParts {
  * @throws {InvalidOptionError} It is neither a connection string nor its parts.
  */
 export function requireConnection(option: string, given: unknown): Connection {
-  if (typeof given === "string" && /^(?:postgres(?:ql)?:\/\/|socket:|\/)/i.test(given)) return given;
+  if (typeof given === "string" && /^(?:postgres(?:ql)?:\/\/|socket:|\/(?!\/)[^@]*$)/i.test(given))
+    return requireOneHost(option, given, hostsOf(given));
   // Of a class (a pool, a URL) it would be taken for parts of which none is set, and connect to whatever the defaults say.
   if (isPlainObject(given)) {
     refuseUnknownKeys(option, given, connectionKeys);
-    return given;
+    const { connectionString, host } = given as ConnectionParts;
+    return requireOneHost(option, given, `${host ?? ""}${hostsOf(connectionString ?? "")}`);
   }
+  const got = typeof given === "string" ? `"${clip(shownConnection(given), 200)}"` : describe(given);
   throw new InvalidOptionError(
     option,
     "must be a connection string such as postgres://user@host/name, or its parts as in { host, database, user }, " +
-      `got ${describe(given)}. ${connectionHint(given)}`,
+      `got ${got}. ${connectionHint(given)}`,
   );
 }
 
@@ -66,6 +86,21 @@ export function couldNotConnect(error: unknown): DatabaseUnavailableError {
     cause: error,
     advice: connectAdvice(error),
   });
+}
+
+/** The driver knows no lists of hosts, and takes one for a name that no server has. */
+function requireOneHost<T>(option: string, connection: T, hosts: string): T {
+  if (!hosts.includes(",")) return connection;
+  throw new InvalidOptionError(
+    option,
+    "names several hosts, and Stint connects to one host. Name the one that always leads to the primary: a virtual address, a DNS name that follows it, or a pooler",
+  );
+}
+
+function hostsOf(connectionString: string): string {
+  const [, authority = "", query = ""] =
+    /^[a-z]+:\/\/([^/?#]*)[^?]*(?:\?(.*))?$/is.exec(connectionString) ?? [];
+  return authority.slice(authority.lastIndexOf("@") + 1) + (new URLSearchParams(query).get("host") ?? "");
 }
 
 function isPlainObject(value: unknown): value is object {

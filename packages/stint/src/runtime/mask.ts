@@ -1,6 +1,6 @@
-const scheme = /[a-z][a-z0-9+.-]{0,31}:\/\//i;
-// A user without a scheme before it, at the start of a word or behind what opens a value.
-const bareUser = /(?:^|["'`([{=,<])[\w.%+~-]{1,63}:(?!\/\/)/;
+const scheme = /[a-z0-9+.-]{0,32}:\/\//i;
+// A user without a scheme before it, or with a misspelt one, at the start of a word or behind what opens a value.
+const bareUser = /(?:^|["'`([{=,<])[\w.%+~/\\-]{1,63}:(?!\/\/)/;
 
 const namedPassword =
   /(\w{0,32}(?:password|passwd|pwd)["']?\s{0,8}[=:]\s{0,8})('(?:[^'\\]|\\.){0,4096}'|"(?:[^"\\]|\\.){0,4096}"|[^\s&]+)/gi;
@@ -20,8 +20,14 @@ function maskWord(word: string): string {
   const url = scheme.exec(word);
   const bare = url === null ? bareUser.exec(word) : null;
   const colon =
-    url === null ? bare && bare.index + bare[0].length - 1 : word.indexOf(":", url.index + url[0].length);
-  if (colon === null || colon === -1 || colon >= end) return word;
+    url !== null
+      ? word.indexOf(":", url.index + url[0].length)
+      : bare !== null
+        ? bare.index + bare[0].length - 1
+        : word.indexOf(":");
+  if (colon === -1 || colon >= end) return word;
+  // What looks like no user at all, such as a field of JSON.
+  if (url === null && bare === null && /["']/.test(word.slice(colon, end))) return word;
   return `${word.slice(0, colon)}:***${word.slice(end)}`;
 }
 

@@ -1,7 +1,7 @@
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { startEmbedded } from "../../db/embedded/embedded.ts";
-import { maskUrl } from "../../runtime/mask.ts";
+import { shownConnection } from "../../db/connection.ts";
 import { devUrlFile, explicitUrl, type GlobalOptions } from "../context.ts";
 import { say, type Output } from "../output.ts";
 
@@ -24,7 +24,7 @@ export async function openDevDatabase(
   out: Output,
 ): Promise<DevDatabase> {
   const url = explicitUrl(globals);
-  if (url !== undefined) return { url, where: maskUrl(url), stop: async () => undefined };
+  if (url !== undefined) return { url, where: shownConnection(url), stop: async () => undefined };
 
   const note = devUrlFile(folder);
   const home = join(dirname(note), "postgres");

@@ -13,10 +13,26 @@ export function urlOf(cluster: Cluster, port: number, database = owner): string 
  */
 export async function ensureDatabase(cluster: Cluster, port: number): Promise<void> {
   try {
-    await connectAnd(urlOf(cluster, port), async () => undefined);
+    await connectAnd(urlOf(cluster, port), putPublicFirst);
   } catch (error) {
     if ((error as DatabaseError).code !== noSuchDatabase) throw error;
     await connectAnd(urlOf(cluster, port, "postgres"), createDatabase);
+    await connectAnd(urlOf(cluster, port), putPublicFirst);
+  }
+}
+
+/**
+ * The user has the name of Stint's schema, so the default search_path ("$user", public) would put the tables of applications into it.
+ * "$user" stays behind public: tables that an older release let in there are still found.
+ */
+async function putPublicFirst(client: Client): Promise<void> {
+  const { rows } = await client.query<{ search_path: string }>("show search_path");
+  if (rows[0]?.search_path !== '"$user", public') return;
+  try {
+    await client.query(`alter database ${owner} set search_path = public, "$user"`);
+  } catch (error) {
+    // Another start on the same cluster, at the same moment, which sets the same.
+    if (!/tuple concurrently updated/.test((error as Error).message)) throw error;
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readMigrations, type Migration } from "../../db/migrate.ts";
 import { troubleOf } from "../../db/sqlstate.ts";
-import { appliedSteps, type AppliedStep } from "../../sql/doctor/schema.ts";
+import { appliedSteps, hasNamesake, type AppliedStep } from "../../sql/doctor/schema.ts";
 import { migrateHint, schemaVersion } from "../../sql/schema-version.ts";
 import type { Check } from "../check.ts";
 import { error, note, warning, type Finding, type Seen } from "../finding.ts";
@@ -15,7 +15,9 @@ export const schema: Check = {
       if (troubleOf(caught) === "schema") return [];
       throw caught;
     });
-    return schemaRule({ schema: name, applied, steps: readMigrations() });
+    const seen = schemaRule({ schema: name, applied, steps: readMigrations() });
+    if (!(await hasNamesake(session, name))) return seen;
+    return { ...seen, findings: [...seen.findings, namesake(name)] };
   },
 };
 
@@ -67,6 +69,14 @@ export function schemaRule({ schema: name, applied, steps }: SchemaFacts): Seen 
       );
   }
   return { seen: `schema ${name} at version ${version}, ${have.size} migrations`, findings };
+}
+
+function namesake(name: string): Finding {
+  return warning(
+    "A role has the name of Stint's schema",
+    `the search_path of role ${name} begins with "$user", so tables it creates without naming a schema land in schema ${name}`,
+    `As its owner: alter role "${name}" set search_path = public, "$user";`,
+  );
 }
 
 function ahead(name: string, version: number, applied: readonly AppliedStep[]): Finding {

@@ -12,6 +12,31 @@ export async function appliedSteps(db: Run): Promise<AppliedStep[]> {
   return (await db.run(selectSteps, [])) as AppliedStep[];
 }
 
+const selectNamesake = statement(
+  "doctor-namesake",
+  `
+  select r.rolname as role
+  from pg_roles r
+  where r.rolname = $1 and r.rolcanlogin
+    and coalesce(
+      (
+        select substr(c.setting, length('search_path=') + 1)
+        from pg_db_role_setting s, unnest(s.setconfig) c (setting)
+        where starts_with(c.setting, 'search_path=')
+          and s.setrole in (0, r.oid)
+          and s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+        order by s.setrole <> 0 desc, s.setdatabase <> 0 desc
+        limit 1
+      ),
+      (select reset_val from pg_settings where name = 'search_path')
+    ) ~ '^ *"?[$]user'`,
+);
+
+/** Whether a role has the name of the schema, and creates its tables in there unless it says otherwise. */
+export async function hasNamesake(db: Run, schema: string): Promise<boolean> {
+  return (await db.run(selectNamesake, [schema])).length > 0;
+}
+
 /** One thing that a schema holds: what it is, in words that do not name the schema, and how it is defined. */
 export type Thing = { what: string; definition: string };
 
