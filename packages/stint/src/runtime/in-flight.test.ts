@@ -4,8 +4,8 @@ import { InFlight } from "./in-flight.ts";
 test("idle waits for every call, also for those that fail", async () => {
   const calls = new InFlight();
   await calls.idle();
-  let fail = (_: Error): void => undefined;
-  let end = (_: number): void => undefined;
+  let fail: (error: Error) => void = () => undefined;
+  let end: (value: number) => void = () => undefined;
   const failing = calls.run(async () => await new Promise<never>((_, reject) => (fail = reject)));
   const ending = calls.run(async () => await new Promise<number>((resolve) => (end = resolve)));
   let idle = false;
