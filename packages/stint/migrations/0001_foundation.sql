@@ -25,10 +25,11 @@ create table stint.job (
   run_at           timestamptz not null,
   created_at       timestamptz not null,
 
-  -- Five counters that never stand for one another.
+  -- Six counters that never stand for one another.
   attempts         integer not null default 0,     -- counted at claim; given back when it was not the job's fault
   crashes          integer not null default 0,     -- its worker died while running it
   interruptions    integer not null default 0,     -- drained, snoozed, parked
+  faults           integer not null default 0,     -- the database failed the transaction that its handler was given
   epoch            bigint  not null default 0,     -- one more at every claim, never reset: the order of the fence
   run              integer not null default 1,     -- one more at every replay
 
@@ -124,6 +125,7 @@ create table stint.history (
   attempts      integer not null,
   crashes       integer not null,
   interruptions integer not null,
+  faults        integer not null default 0,
   epoch         bigint not null,
   run           integer not null,
   lease_id      uuid,
@@ -197,14 +199,14 @@ create index audit_job on stint.audit (job_id);
 create view stint.jobs as
   select
     id, kind, queue, state, priority, run_at, created_at, null::timestamptz as finished_at,
-    attempts, crashes, interruptions, epoch, run, lease_id, lease_until, worker, claimed_at, cancel_requested,
+    attempts, crashes, interruptions, faults, epoch, run, lease_id, lease_until, worker, claimed_at, cancel_requested,
     max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload,
     null::jsonb as result, log
   from stint.job
   union all
   select
     id, kind, queue, state, priority, run_at, created_at, finished_at,
-    attempts, crashes, interruptions, epoch, run, lease_id, null, worker, claimed_at, false,
+    attempts, crashes, interruptions, faults, epoch, run, lease_id, null, worker, claimed_at, false,
     max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload,
     result, log
   from stint.history;

@@ -29,6 +29,7 @@ export function fakeJob(job: Partial<Job> = {}): Job {
     maxAttempts: 1,
     crashes: 0,
     interruptions: 0,
+    faults: 0,
     epoch: 1,
     run: 1,
     worker: null,

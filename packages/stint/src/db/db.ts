@@ -23,12 +23,21 @@ export interface Tx {
   readonly client: unknown;
 }
 
+/** `begunAt`: when the transaction began, in microseconds by the server's clock. No other on its connection has the same. */
+export type DbTx = Tx & Run & { readonly begunAt: string };
+
+/** The database failed the transaction, and not the code in it. `connected`: there was a connection. */
+export type OnFault = (fault: unknown, connected: boolean) => void;
+
 export interface Db extends Run {
   readonly schema: string;
   /** What is known of the database's clock. */
   readonly clock: ServerClock;
-  /** Runs `work` in a transaction on a connection of its own: committed if it resolves, rolled back if it rejects. */
-  transaction<T>(work: (tx: Tx & Run) => Promise<T>): Promise<T>;
+  /**
+   * Runs `work` in a transaction on a connection of its own: committed if it resolves, rolled back if it rejects. With `onFault` the
+   * connection is lent to code of the user's, which may do anything to it: it is watched, and its session is reset afterwards.
+   */
+  transaction<T>(work: (tx: DbTx) => Promise<T>, onFault?: OnFault): Promise<T>;
   close(): Promise<void>;
 }
 

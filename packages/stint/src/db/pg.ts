@@ -3,10 +3,20 @@ import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
 import { maskUrl } from "../runtime/mask.ts";
 import { ReadingClient } from "./client.ts";
 import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
-import { ConnectionLost, type Db, type Row, type Run, type RunOptions, type Tx } from "./db.ts";
+import { ConnectionLost, type Db, type DbTx, type OnFault } from "./db.ts";
+import type { Row, RunOptions } from "./db.ts";
+import { LentConnection } from "./lent-connection.ts";
 import { runLocally } from "./local-query.ts";
 import { ServerClock } from "./server-clock.ts";
-import { handlerSettings, localSettings, ownSettings, type Settings } from "./session-settings.ts";
+import { isAway } from "./passing.ts";
+import {
+  handlerSettings,
+  localSettings,
+  ownSettings,
+  resetSession,
+  transactionTime,
+  type Settings,
+} from "./session-settings.ts";
 import { codeOf, isLostStatement, troubleOf } from "./sqlstate.ts";
 import { forSchema, type Statement } from "./statement.ts";
 import { Turnstile } from "./turnstile.ts";
@@ -74,46 +84,83 @@ export class PgDb implements Db {
     }
   }
 
-  async transaction<T>(work: (tx: Tx & Run) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (tx: DbTx) => Promise<T>, onFault?: OnFault): Promise<T> {
     const pool = (this.#transactions ??= this.#openPool(this.#options.transactions, handlerSettings));
+    const lend = async (): Promise<T> => {
+      const client = await this.#connect(pool).catch((error: unknown) => {
+        onFault?.(error, false);
+        throw error;
+      });
+      const transact =
+        onFault === undefined
+          ? async () => await this.#transact(client, work)
+          : async () => await this.#lend(client, work, onFault);
+      return await runOn(client, transact);
+    };
     // In line for a connection, not in the pool: there the wait would count against the time to connect, and handlers
     // that hold theirs for long would fail the others.
-    return await this.#turnstile.pass(async () => await this.#transact(pool, work));
+    return await this.#turnstile.pass(lend);
   }
 
-  async #transact<T>(pool: Pool, work: (tx: Tx & Run) => Promise<T>): Promise<T> {
-    return await runOn(await this.#connect(pool), async (client) => {
-      let over = false;
-      let failed: { readonly error: unknown } | undefined;
-      const send = async (text: string, values: readonly unknown[] = []): Promise<{ rows: Row[] }> => {
-        // By now the connection may serve another job's transaction.
-        if (over) throw new InvalidOptionError("tx.query", "was called after its transaction had ended");
-        return { rows: (await client.query<Row>(text, [...values])).rows };
-      };
-      const query = (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> => {
-        const answer = send(text, values);
-        // One that is not awaited must not end the process. It has aborted the transaction, which then fails with its error.
-        answer.catch((error: unknown) => (failed ??= { error }));
-        return answer;
-      };
-      const run = (statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> =>
-        this.#send(client, statement, values, options);
+  async #lend<T>(client: PoolClient, work: (tx: DbTx) => Promise<T>, onFault: OnFault): Promise<T> {
+    const lent = new LentConnection(client);
+    try {
+      return await this.#transact(client, work);
+    } catch (error) {
+      const fault = lent.faultBehind(error) ?? (isAway(error) || spoilt.has(client) ? error : undefined);
+      // A handler may have put another error in its place.
+      if (troubleOf(fault) === "connection") spoilt.add(client);
+      if (fault !== undefined) onFault(fault, true);
+      throw error;
+    } finally {
+      lent.release();
+      await this.#resetSession(client);
+    }
+  }
 
-      await this.#control(client, this.#isPooled(client) ? beginLocally : "begin");
-      try {
-        const result = await work({ query, run, client });
-        over = true;
-        await this.#control(client, "commit");
-        return result;
-      } catch (error) {
-        over = true;
-        // A connection that is gone has rolled back by itself; saying so must not hide why.
-        if (!(error instanceof ConnectionLost))
-          await this.#control(client, "rollback").catch(() => undefined);
-        if (failed !== undefined && codeOf(error) === "25P02") throw failed.error;
-        throw error;
-      }
-    });
+  /** What a handler has set must not reach the next one. Not behind a pooler: its sessions are not ours to reset. */
+  async #resetSession(client: PoolClient): Promise<void> {
+    if (spoilt.has(client) || this.#isPooled(client)) return;
+    try {
+      await this.#control(client, resetSession);
+    } catch {
+      spoilt.add(client);
+    }
+  }
+
+  async #transact<T>(client: PoolClient, work: (tx: DbTx) => Promise<T>): Promise<T> {
+    let over = false;
+    let failed: { readonly error: unknown } | undefined;
+    const send = async (text: string, values: readonly unknown[] = []): Promise<{ rows: Row[] }> => {
+      // By now the connection may serve another job's transaction.
+      if (over) throw new InvalidOptionError("tx.query", "was called after its transaction had ended");
+      return { rows: (await client.query<Row>(text, [...values])).rows };
+    };
+    const query = (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> => {
+      const answer = send(text, values);
+      // One that is not awaited must not end the process. It has aborted the transaction, which then fails with its error.
+      answer.catch((error: unknown) => (failed ??= { error }));
+      return answer;
+    };
+    const run = (statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> =>
+      this.#send(client, statement, values, options);
+
+    const begun = await this.#control(client, this.#isPooled(client) ? beginLocally : begin);
+    try {
+      const result = await work({ query, run, client, begunAt: begun.rows[0]?.["at"] as string });
+      over = true;
+      const { command } = await this.#control(client, "commit");
+      // Postgres answers the commit of an aborted transaction with success, and rolls it back.
+      if (command === "ROLLBACK")
+        throw failed?.error ?? new Error("the transaction was aborted, and its commit rolled it back");
+      return result;
+    } catch (error) {
+      over = true;
+      // A connection that is gone has rolled back by itself; saying so must not hide why.
+      if (!(error instanceof ConnectionLost)) await this.#control(client, "rollback").catch(() => undefined);
+      if (failed !== undefined && codeOf(error) === "25P02") throw failed.error;
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
@@ -141,7 +188,8 @@ export class PgDb implements Db {
       ? runLocally(client, config, localSettings(this.#ownSettings))
       : client.query<Row>(config);
     try {
-      return await answered(client, answer, statement.name, options?.deadlineMs ?? this.#options.deadlineMs);
+      const deadlineMs = options?.deadlineMs ?? this.#options.deadlineMs;
+      return (await answered(client, answer, statement.name, deadlineMs)).rows;
     } catch (error) {
       this.clock.learnFrom(error);
       if (locally && !spoilt.has(client))
@@ -174,8 +222,8 @@ export class PgDb implements Db {
   }
 
   /** Under the deadline too. A commit that is given up on may still happen, which is what ConnectionLost says. */
-  async #control(client: PoolClient, text: string): Promise<void> {
-    await answered(client, client.query<Row>(text), text, this.#options.deadlineMs);
+  async #control(client: PoolClient, text: string): Promise<QueryResult<Row>> {
+    return await answered(client, lastOf(client.query<Row>(text)), text, this.#options.deadlineMs);
   }
 
   #openPool(max: number, settings: Settings): Pool {
@@ -219,8 +267,15 @@ export class PgDb implements Db {
   }
 }
 
+const begin = `begin; ${transactionTime}`;
 /** In one message: nothing of the handler's may run without it. */
-const beginLocally = `begin; ${localSettings(handlerSettings)}`;
+const beginLocally = `begin; ${localSettings(handlerSettings)}; ${transactionTime}`;
+
+/** The driver answers several statements in one message with an array of results, though its types do not say so. */
+async function lastOf(answer: Promise<QueryResult<Row>>): Promise<QueryResult<Row>> {
+  const results: unknown = await answer;
+  return Array.isArray(results) ? (results.at(-1) as QueryResult<Row>) : (results as QueryResult<Row>);
+}
 
 const keptAsText = new Set<number>([types.builtins.TIMESTAMPTZ, types.builtins.JSONB]);
 
@@ -252,7 +307,7 @@ async function answered(
   answer: Promise<QueryResult<Row>>,
   name: string,
   deadlineMs: number,
-): Promise<Row[]> {
+): Promise<QueryResult<Row>> {
   let timer: NodeJS.Timeout | undefined;
   try {
     const deadline = new Promise<never>((_, reject) => {
@@ -261,10 +316,10 @@ async function answered(
       // throwing away the answer of a claim would leave its jobs to nobody.
       timer = setTimeout(() => setImmediate(giveUp), deadlineMs);
     });
-    const { rows } = await Promise.race([answer, deadline]);
+    const result = await Promise.race([answer, deadline]);
     if (unreplicated.delete(client))
       throw new ConnectionLost(`${name}: the wait for the standby was cancelled`);
-    return rows;
+    return result;
   } catch (error) {
     answer.catch(() => undefined);
     if (error instanceof ConnectionLost || troubleOf(error) === "connection") spoilt.add(client);

@@ -41,3 +41,30 @@ function calls(settings: Settings, local: boolean): string[] {
     ([name, value]) => `pg_catalog.set_config('${name}', '${value}', ${local})`,
   );
 }
+
+/**
+ * Everything that `discard all` resets, but for the prepared statements of the protocol, which are ours and those of query builders: the
+ * driver believes that they are still there.
+ */
+export const resetSession = `/* stint:reset */
+close all;
+set session authorization default;
+reset role;
+reset all;
+select ${calls(handlerSettings, false).join(", ")};
+unlisten *;
+select pg_catalog.pg_advisory_unlock_all();
+discard temp;
+discard sequences;
+do $reset$
+declare
+  v_name text;
+begin
+  for v_name in select name from pg_catalog.pg_prepared_statements where from_sql loop
+    execute pg_catalog.format('deallocate %I', v_name);
+  end loop;
+end
+$reset$`;
+
+/** The start of the transaction in microseconds, which a handler cannot change but by ending it. */
+export const transactionTime = `select (extract(epoch from pg_catalog.transaction_timestamp()) * 1000000)::bigint::text as at`;

@@ -51,6 +51,15 @@ export function isLostStatement(error: unknown): boolean {
   return code === "26000" || code === "42P05";
 }
 
+/**
+ * Whether the server reports a fault of its own, or of the moment, rather than one of the statement: the same work may well succeed
+ * later. Lost races and lock timeouts are among them, a full disk, a lack of memory or connections, and a demoted primary.
+ */
+export function isFault(code: string | undefined): code is string {
+  if (code === undefined) return false;
+  return /^(?:08|53|58)/.test(code) || connectionCodes.has(code) || contentionCodes.has(code);
+}
+
 export function codeOf(error: unknown): string | undefined {
   const code: unknown = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : undefined;

@@ -42,6 +42,8 @@ export type Job<Payload = unknown, Result = unknown> = {
   readonly maxAttempts: number | null;
   readonly crashes: number;
   readonly interruptions: number;
+  /** How often the database failed the transaction that its handler was given. */
+  readonly faults: number;
   readonly epoch: number;
   readonly run: number;
   readonly worker: string | null;
@@ -74,6 +76,7 @@ export type ClaimedJob = {
   readonly maxAttempts: number | null;
   readonly maxCrashes: number | null;
   readonly crashes: number;
+  readonly faults: number;
   readonly run: number;
   readonly timeoutMs: number | null;
   readonly leaseMs: number;

@@ -34,7 +34,7 @@ export type ClaimInput = {
 const claimed = `
   id, kind, queue, run_at, payload, key, tenant, tags, meta, max_attempts, max_crashes, timeout_ms, lease_ms,
   nullif(created_at, run_at) as created_at, nullif(priority, 0) as priority, nullif(epoch, 1) as epoch,
-  nullif(attempts, 1) as attempts, nullif(crashes, 0) as crashes, nullif(run, 1) as run`;
+  nullif(attempts, 1) as attempts, nullif(crashes, 0) as crashes, nullif(faults, 0) as faults, nullif(run, 1) as run`;
 
 const leased = `
     state = 'running',

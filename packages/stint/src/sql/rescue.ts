@@ -76,18 +76,18 @@ const rescueJobs = statement(
       and j.lease_until < transaction_timestamp()
       and judged.ends
     returning
-      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts - 1 as attempts, judged.crashes, j.interruptions,
+      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts - 1 as attempts, judged.crashes, j.interruptions, j.faults,
       j.epoch, j.run, j.lease_id, j.worker, j.claimed_at, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms,
       j.key, j.tenant, j.tags, j.meta, j.payload, j.log, judged.cancel_requested
   ), ended as (
     insert into stint.history (
-      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
+      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults,
       epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
       key, tenant, tags, reason, meta, payload, log
     )
     select
       id, kind, queue, case when cancel_requested then 'cancelled' else 'dead' end::stint.job_state,
-      priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
+      priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions, faults,
       epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
       key, tenant, tags,
       case

@@ -6,7 +6,7 @@ import type { Failure } from "../model/failure.ts";
 /** The columns of `stint.jobs`, the view every reading query selects from. */
 export const jobColumns = `
   id, kind, queue, state, priority, run_at, created_at, finished_at,
-  attempts, max_attempts, crashes, interruptions, epoch, run,
+  attempts, max_attempts, crashes, interruptions, faults, epoch, run,
   worker, claimed_at, lease_until, cancel_requested, key, tenant, tags, meta, reason, payload, result, log`;
 
 /** What lists show of a job, too. */
@@ -59,6 +59,7 @@ export function toJob(row: Row): Job {
   return {
     ...toJobHead(row),
     interruptions: row["interruptions"] as number,
+    faults: row["faults"] as number,
     epoch: Number(row["epoch"]),
     leaseUntil: row["lease_until"] as Date | null,
     cancelRequested: row["cancel_requested"] as boolean,
@@ -133,6 +134,7 @@ export function toClaimedJob(
     maxAttempts: row["max_attempts"] as number | null,
     maxCrashes: row["max_crashes"] as number | null,
     crashes: (row["crashes"] as number | null) ?? 0,
+    faults: (row["faults"] as number | null) ?? 0,
     run: (row["run"] as number | null) ?? 1,
     timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
     leaseMs: leaseMs === null ? (lease.kindLeaseMs[kind] ?? lease.leaseMs) : Number(leaseMs),

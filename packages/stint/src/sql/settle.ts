@@ -1,4 +1,4 @@
-import type { Row, Run } from "../db/db.ts";
+import type { DbTx, Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { Failure } from "../model/failure.ts";
 import { keyOfFence, type AttemptOutcome, type Fence } from "../model/job.ts";
@@ -24,6 +24,8 @@ export type PutBack = {
   delayMs: number | null;
   /** Whether the attempt counts. What was not the job's fault gives it back. */
   spent: boolean;
+  /** The database failed the transaction that the handler was given. Counted in place of an interruption. */
+  fault?: true;
   ending: Ending;
   /** The `traceparent` of this attempt, for the job to carry as that of its first one. Only where it was traced. */
   first?: string;
@@ -38,9 +40,8 @@ const ended = `stint.append_attempt(j.log, jsonb_build_object(
       'epoch', j.epoch, 'worker', j.worker, 'startedAt', j.claimed_at, 'endedAt', clock_timestamp(), 'lease', j.lease_id
     ) || m.ending::jsonb)`;
 
-const finishJobs = statement(
-  "finish",
-  `
+/** `only`: a further condition. */
+const finishing = (only: string): string => `
   with mine as (
     select *
     from unnest(
@@ -50,9 +51,9 @@ const finishJobs = statement(
   ), gone as (
     delete from stint.job j
     using mine m
-    where ${fenced}
+    where ${fenced}${only}
     returning
-      j.id, j.kind, j.queue, m.state, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
+      j.id, j.kind, j.queue, m.state, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions, j.faults,
       j.epoch, j.run, j.lease_id, j.worker, j.claimed_at, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms,
       j.key, j.tenant, j.tags, m.reason, j.meta, j.payload, m.result, j.cancel_requested,
       case when m.ending is null then j.log else ${ended} end as log
@@ -63,18 +64,19 @@ const finishJobs = statement(
     group by queue, kind, priority
   )
   insert into stint.history (
-    id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
+    id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults,
     epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
     key, tenant, tags, reason, meta, payload, result, log
   )
   select
-    id, kind, queue, state::stint.job_state, priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
+    id, kind, queue, state::stint.job_state, priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions, faults,
     epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
     key, tenant, tags, case when state = 'cancelled' and cancel_requested then coalesce(stint.cancel_reason(id), reason) else reason end,
     meta, payload, result::jsonb, log
   from gone
-  returning id, epoch, lease_id`,
-);
+  returning id, epoch, lease_id`;
+
+const finishJobs = statement("finish", finishing(""));
 
 /** Move ended jobs into history, each only if its fence still holds. Returns the fences that did. */
 export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<Fence>> {
@@ -89,6 +91,32 @@ export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<Fenc
   return amongst(fences, rows);
 }
 
+const begunAt = `(extract(epoch from transaction_timestamp()) * 1000000)::bigint`;
+const finishLent = statement("finish-lent", finishing(` and ${begunAt} = $8::bigint`));
+const isBegunAt = statement("is-begun-at", `select ${begunAt} = $1::bigint as same`);
+
+/**
+ * Record a success in the transaction that its handler was given, if that is still the one that began at this time: after a raw
+ * commit or rollback of the handler's this would be written without, or apart from, what belongs to it.
+ */
+export async function finishInLent(
+  tx: DbTx,
+  fence: Fence,
+  result: string | null,
+): Promise<"finished" | "lost" | "another transaction"> {
+  const rows = await tx.run(finishLent, [
+    ...toArrays([fence]),
+    ["succeeded"],
+    [result],
+    [null],
+    [null],
+    tx.begunAt,
+  ]);
+  if (rows.length > 0) return "finished";
+  const [row] = await tx.run(isBegunAt, [tx.begunAt]);
+  return row?.["same"] === true ? "lost" : "another transaction";
+}
+
 const succeedJobs = statement(
   "succeed",
   `
@@ -100,17 +128,17 @@ const succeedJobs = statement(
     using mine m
     where ${fenced}
     returning
-      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions,
+      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions, j.faults,
       j.epoch, j.run, j.lease_id, j.worker, j.claimed_at, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms,
       j.key, j.tenant, j.tags, j.meta, j.payload, j.log
   ), kept as (
     insert into stint.history (
-      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
+      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults,
       epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
       key, tenant, tags, meta, payload, log
     )
     select
-      id, kind, queue, 'succeeded', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions,
+      id, kind, queue, 'succeeded', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions, faults,
       epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
       key, tenant, tags, meta, payload, log
     from gone
@@ -184,8 +212,8 @@ const puttingBack = (first: "" | ", first"): string => `
     select *
     from unnest(
         (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::bigint[]),
-        (select $6::boolean[]), (select $7::text[])${first === "" ? "" : ", (select $8::text[])"}
-      ) as m (id, epoch, lease_id, state, delay_ms, spent, ending${first})
+        (select $6::text[]), (select $7::text[])${first === "" ? "" : ", (select $8::text[])"}
+      ) as m (id, epoch, lease_id, state, delay_ms, counts, ending${first})
   ), back as (
     update stint.job j
     set state = case
@@ -195,8 +223,9 @@ const puttingBack = (first: "" | ", first"): string => `
           else m.state
         end::stint.job_state,
         run_at = case when m.delay_ms is null then j.run_at else clock_timestamp() + m.delay_ms * interval '1 millisecond' end,
-        attempts = j.attempts - case when m.spent then 0 else 1 end,
-        interruptions = j.interruptions + case when m.spent then 0 else 1 end,
+        attempts = j.attempts - case when m.counts = 'attempt' then 0 else 1 end,
+        interruptions = j.interruptions + case when m.counts = 'interruption' then 1 else 0 end,
+        faults = j.faults + case when m.counts = 'fault' then 1 else 0 end,
         lease_id = null,
         lease_until = null,
         worker = null,
@@ -230,7 +259,7 @@ export async function putBack(db: Run, jobs: readonly PutBack[]): Promise<Set<Fe
     ...toArrays(fences),
     jobs.map((job) => job.state),
     jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs))),
-    jobs.map((job) => job.spent),
+    jobs.map((job) => (job.fault ? "fault" : job.spent ? "attempt" : "interruption")),
     jobs.map((job) => JSON.stringify(job.ending)),
   ];
   const isTraced = jobs.some(({ first }) => first !== undefined);

@@ -25,6 +25,10 @@ export type AttemptHome = {
   /** How long a handler that was told to stop may take to do so before its outcome is recorded without it. */
   readonly abortMs: number;
   readonly maxResultBytes: number;
+  /** A handler of this kind is about to be given a transaction. */
+  readonly onLend: (job: ClaimedJob) => void;
+  /** The database failed it. `connected`: there was a connection. */
+  readonly onFault: (job: ClaimedJob, fault: unknown, connected: boolean) => void;
   /** A kind without a result schema returned what cannot be stored. */
   readonly onUnstorable: (job: ClaimedJob, refusal: unknown) => void;
   readonly loggerOf: (job: ClaimedJob, traceId: string | undefined) => Logger;
@@ -57,6 +61,8 @@ export class Attempt implements AttemptOfContext {
   #completed = false;
   /** Every call of `complete`. Made when it is called: most handlers do not. */
   #completions: Completion[] | undefined;
+  /** How the database failed the last transaction that the handler was given, if it did. */
+  #fault: { readonly error: unknown } | undefined;
   /** Why the result schema refused what was returned, if it did. */
   #refusal: { readonly error: unknown } | undefined;
   #decided = false;
@@ -200,7 +206,7 @@ export class Attempt implements AttemptOfContext {
     if (!this.#completed && this.#refusal !== undefined)
       return this.#decide(returnedInvalid(this.job, this.#refusal.error));
     if (!this.#completed)
-      return this.#decide(threw(this.job, thrown, this.#reason, this.#home.policyOf(this.job)));
+      return this.#decide(threw(this.job, thrown, this.#reason, this.#home.policyOf(this.job), this.#fault));
     this.logger.warn(
       { err: thrown },
       "the handler threw after it had completed its job; the job stays succeeded",
@@ -222,22 +228,22 @@ export class Attempt implements AttemptOfContext {
       for (const completion of this.#completions ?? []) await completion.ended();
     }
     if (this.#completed) return undefined;
-    this.#throwUnheard();
+    this.#throwUnheard(value);
     const isNothing = value === undefined && definition.result === undefined;
     return returned(this.job, value, isNothing ? null : await this.#encode(value));
   }
 
-  /** A handler that does not await `complete`, or hides that its result was refused, has not succeeded. */
-  #throwUnheard(): void {
+  /** A handler that does not await `complete`, or hides that its result was refused or that the database failed it, has not succeeded. */
+  #throwUnheard(value: unknown): void {
     const unheard = this.#completions?.find((completion) => completion.unheard !== undefined)?.unheard;
-    const failure = this.#refusal ?? unheard;
+    const failure = this.#refusal ?? unheard ?? (isOutcome(value) ? undefined : this.#fault);
     if (failure !== undefined) throw failure.error;
   }
 
   /** The whole handler in one transaction; an outcome other than success leaves nothing of it. */
   async #workAtomically(checked: unknown): Promise<Verdict | undefined> {
     let other: Verdict | undefined;
-    await completeInTransaction(this.#home.db, this.job.fence, async (tx) => {
+    await this.#lend(async (tx) => {
       // The wait for a transaction may have been long. What was told to stop, and recorded, must not begin.
       if (this.#reason !== undefined) throw this.#reason;
       const value = await this.#call(new Context(this, checked, tx));
@@ -251,6 +257,16 @@ export class Attempt implements AttemptOfContext {
     });
     this.#completed = other === undefined;
     return other;
+  }
+
+  async #lend(work: (tx: Tx) => Promise<string | null>): Promise<void> {
+    const { db, onLend, onFault } = this.#home;
+    onLend(this.job);
+    this.#fault = undefined;
+    await completeInTransaction(db, this.job.fence, work, (error, connected) => {
+      this.#fault = { error };
+      onFault(this.job, error, connected);
+    });
   }
 
   #call(context: HandlerContext): unknown {
@@ -282,7 +298,7 @@ export class Attempt implements AttemptOfContext {
     this.#refusal = undefined;
     try {
       const encoded = async (own: Tx): Promise<string | null> => await this.#encode(await work(own));
-      await completeInTransaction(this.#home.db, this.job.fence, encoded);
+      await this.#lend(encoded);
       this.#completed = true;
       return completed;
     } finally {

@@ -16,7 +16,9 @@ import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready
 import { putBack } from "../sql/settle.ts";
 import { released } from "./verdict.ts";
 
-export type ClaimerOptions = Pick<ClaimInput, "worker" | "kinds" | "kindLeaseMs" | "leaseMs"> & {
+export type ClaimerOptions = Pick<ClaimInput, "worker" | "kindLeaseMs" | "leaseMs"> & {
+  /** The kinds to claim now. */
+  readonly kinds: () => readonly string[];
   readonly db: Db;
   /** Names, and patterns. */
   readonly queues: readonly string[];
@@ -60,13 +62,13 @@ export class Claimer {
   /** Whether a suspect has waited for so long that this worker should make room for it. */
   async suspectWaits(waitedMs: number): Promise<boolean> {
     const { db, kinds } = this.#options;
-    return await reserveQuarantined(db, { kinds, ...this.#served, waitedMs });
+    return await reserveQuarantined(db, { kinds: kinds(), ...this.#served, waitedMs });
   }
 
   /** Queues in these ranges that have ready jobs of its kinds. */
   async readyQueues(ranges: readonly QueueRange[]): Promise<ReadyQueues> {
     const { db, kinds } = this.#options;
-    return await findReadyQueues(db, { ranges, kinds });
+    return await findReadyQueues(db, { ranges, kinds: kinds() });
   }
 
   /** A claim whose answer was lost may have taken jobs all the same. They are ours for as long as their lease lasts. */
@@ -116,6 +118,6 @@ export class Claimer {
 
   #input(): Omit<ClaimInput, "takes"> {
     const { worker, kinds, kindLeaseMs, leaseMs } = this.#options;
-    return { worker, leaseId: randomUUID(), kinds, kindLeaseMs, leaseMs };
+    return { worker, leaseId: randomUUID(), kinds: kinds(), kindLeaseMs, leaseMs };
   }
 }

@@ -19,6 +19,7 @@ import type { ResolvedWorkerOptions } from "./options.ts";
 import { handlerOf, policyOf, timeoutOf } from "./policy.ts";
 import type { Settled, Settler } from "./settler.ts";
 import type { Slots } from "./slots.ts";
+import type { TransactionGate } from "./transaction-gate.ts";
 
 export type RunningOptions = {
   readonly db: Db;
@@ -30,6 +31,7 @@ export type RunningOptions = {
   readonly leases: Leases;
   readonly settler: Settler;
   readonly metering: Metering;
+  readonly gate: TransactionGate;
   readonly events: Emitter<WorkerEvents>;
   readonly logger: Logger;
   /** A slot of this queue is free again, or an outcome was recorded. */
@@ -72,6 +74,14 @@ export class Running {
       middlewares: worker.middlewares,
       abortMs: worker.abortMs,
       maxResultBytes,
+      onLend: ({ kind }) => options.gate.asked(kind),
+      onFault: ({ fence, kind, faults }, fault, connected) => {
+        logger.warn(
+          { err: fault, job: fence.job, kind, faults },
+          `${kind}: the database failed its transaction`,
+        );
+        if (!connected) options.gate.close(fault);
+      },
       onUnstorable: ({ kind }, refusal) => {
         if (unstorable.has(kind)) return;
         unstorable.add(kind);

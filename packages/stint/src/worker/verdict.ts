@@ -45,18 +45,30 @@ export function returned(job: ClaimedJob, value: unknown, result: string | null)
 
 /**
  * The handler threw, whatever it was. Total: an attempt without a verdict would keep its slot and its lease for ever.
- * `aborted` is why its signal had aborted, if it had: what a handler throws on being told to
+ * `fault` is why the database failed its transaction, if it did. `aborted` is why its signal had aborted, if it had: what a handler throws on being told to
  * stop is not its failure.
  */
-export function threw(job: ClaimedJob, thrown: unknown, aborted: unknown, policy: AttemptPolicy): Verdict {
+export function threw(
+  job: ClaimedJob,
+  thrown: unknown,
+  aborted: unknown,
+  policy: AttemptPolicy,
+  fault?: { readonly error: unknown },
+): Verdict {
   try {
-    return failed(job, thrown, aborted, policy);
+    return failed(job, thrown, aborted, policy, fault);
   } catch {
-    return failed(job, new Error(minimalFailure().message), aborted, policy);
+    return failed(job, new Error(minimalFailure().message), aborted, policy, fault);
   }
 }
 
-function failed(job: ClaimedJob, thrown: unknown, aborted: unknown, policy: AttemptPolicy): Verdict {
+function failed(
+  job: ClaimedJob,
+  thrown: unknown,
+  aborted: unknown,
+  policy: AttemptPolicy,
+  fault: { readonly error: unknown } | undefined,
+): Verdict {
   const { fence } = job;
   if (aborted instanceof StoppingError || aborted instanceof LeaseLostError) return released(job);
   if (aborted instanceof CancelledError) {
@@ -64,6 +76,8 @@ function failed(job: ClaimedJob, thrown: unknown, aborted: unknown, policy: Atte
     return { ends: true, fence, state: "cancelled", result: null, reason: "cancelled while it ran", ending };
   }
   const timedOut = aborted instanceof TimedOutError;
+  if (fault !== undefined && !timedOut && job.faults < mostFaults)
+    return faulted(job, fault.error, policy.random);
   const error = recordFailure(timedOut ? aborted : thrown);
   const ending = { outcome: timedOut ? ("timed-out" as const) : ("failed" as const), error };
 
@@ -88,6 +102,26 @@ export function returnedInvalid(job: ClaimedJob, refusal: unknown): Verdict {
   const reason = invalidResultReason(error);
   const ending = { outcome: "failed" as const, error };
   return { ends: true, fence: job.fence, state: "dead", result: null, reason, ending };
+}
+
+/** How often the database may fail a job's transactions before that counts as a failure of the job. */
+export const mostFaults = 20;
+const faultBackoff: ResolvedBackoff = {
+  type: "exponential",
+  baseMs: 1_000,
+  factor: 2,
+  capMs: 60_000,
+  jitter: "full",
+};
+const shortestFaultMs = 250;
+
+/** The database failed the transaction that the handler was given. Released: no attempt is spent, and it waits for a while. */
+function faulted(job: ClaimedJob, fault: unknown, random: () => number): Verdict {
+  const { fence, faults } = job;
+  const error = recordFailure(fault);
+  const delayMs = Math.max(shortestFaultMs, nextDelayMs(faultBackoff, faults + 1, error, random));
+  const ending = { outcome: "released" as const, error };
+  return { ends: false, fence, state: "retrying", delayMs, spent: false, fault: true, ending };
 }
 
 /** Handed back unspent, to its old place in the queue. */

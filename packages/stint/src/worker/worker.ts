@@ -34,6 +34,7 @@ import { stopOnSignals } from "./signals.ts";
 import { Slots } from "./slots.ts";
 import { Slumber } from "./slumber.ts";
 import { SlowWatch } from "./slow-watch.ts";
+import { TransactionGate } from "./transaction-gate.ts";
 import { released } from "./verdict.ts";
 import { newWorkerId } from "./worker-id.ts";
 import { vitalsOf } from "./vitals.ts";
@@ -118,6 +119,13 @@ export class Worker {
         renewable: () => this.#loop.roomMade(),
       },
     });
+    const gate = new TransactionGate({
+      db,
+      handlers: options.handlers,
+      logger: this.#logger,
+      stopping: this.#stopping.signal,
+      onOpened: () => this.#loop.hint(),
+    });
     this.#running = new Running({
       db,
       worker: this.id,
@@ -128,6 +136,7 @@ export class Worker {
       leases: this.#leases,
       settler: this.#settler,
       metering: this.#metering,
+      gate,
       events: this.#events,
       logger: this.#logger,
       onFreed: (queue) => this.#loop.freed(queue),
@@ -151,7 +160,7 @@ export class Worker {
         db,
         worker: this.id,
         queues: this.#slots.queues,
-        kinds: [...options.handlers.keys()],
+        kinds: () => gate.kinds,
         kindLeaseMs: leaseByKind(options.handlers),
         leaseMs: options.leaseMs,
       }),

@@ -15,7 +15,7 @@ import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
-import { finish, handBack, putBack, settledByOwner, succeed } from "#stint/sql/settle.js";
+import { finish, finishInLent, handBack, putBack, settledByOwner, succeed } from "#stint/sql/settle.js";
 import { crew } from "#stint/sql/crew.js";
 import { depths, standing } from "#stint/sql/depth.js";
 import { arrivals } from "#stint/sql/arrivals.js";
@@ -30,6 +30,7 @@ const id = newId();
 const fence = { job: id, epoch: 1, leaseId: newId() };
 const fences = Array.from({ length: 20 }, () => ({ ...fence, job: newId() }));
 const day = 86_400_000;
+const lent = { query: () => Promise.reject(new Error("not asked for")), client: undefined, begunAt: "1" };
 
 export const claimInput = {
   worker: "w",
@@ -118,6 +119,8 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
     ),
   rescue: (db) => rescue(db, { limit: 200, maxCrashes: 3 }),
   checkSchemaVersion: (db) => checkSchemaVersion(db, "stint"),
+  // Both statements: the fence does not hold, so it asks whether the transaction is the one.
+  "finish-lent": (db) => finishInLent({ ...lent, run: (...call) => db.run(...call) }, fence, null),
   finish: (db) =>
     finish(
       db,

@@ -15,6 +15,7 @@ export function aJob(createdAt: Date): Job {
     maxAttempts: null,
     crashes: 0,
     interruptions: 0,
+    faults: 0,
     epoch: 0,
     run: 1,
     worker: null,

@@ -13,6 +13,7 @@ export function claimedJob(id: string, own: Partial<ClaimedJob> = {}): ClaimedJo
     maxAttempts: null,
     maxCrashes: null,
     crashes: 0,
+    faults: 0,
     run: 1,
     timeoutMs: null,
     leaseMs: 30_000,

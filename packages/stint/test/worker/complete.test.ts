@@ -143,16 +143,16 @@ describe("complete", () => {
     expect(await stint.get(id)).toMatchObject({ state: "running", worker: "thief" });
   });
 
-  test("whose connection is terminated before the commit leaves nothing, and the job is tried again", async () => {
+  test("whose connection is terminated before the commit leaves nothing, and spends nothing", async () => {
     const { fresh, note, notes } = await withNotes();
     const stint = fresh.client();
     await startWorker(stint, {
       handlers: [
-        handle(work, async ({ id, attempt, complete }) => {
+        handle(work, async ({ id, fence, complete }) => {
           await complete(async (tx) => {
             await note(tx, id);
             const [own] = (await tx.query("select pg_backend_pid() as pid")).rows;
-            if (attempt === 1) await fresh.sql("select pg_terminate_backend($1)", [own?.["pid"]]);
+            if (fence.epoch === 1) await fresh.sql("select pg_terminate_backend($1)", [own?.["pid"]]);
             return "done";
           });
         }),
@@ -162,7 +162,7 @@ describe("complete", () => {
 
     expect(await stint.waitFor(job, { timeout: "60s" })).toBe("done");
     expect(await notes()).toEqual([job.id]);
-    expect(await stint.get(job.id)).toMatchObject({ attempts: 2, crashes: 0 });
+    expect(await stint.get(job.id)).toMatchObject({ attempts: 1, faults: 1, crashes: 0 });
   });
 });
 

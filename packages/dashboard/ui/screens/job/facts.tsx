@@ -77,6 +77,7 @@ export function Facts({ answer }: { answer: JobAnswer }) {
       </Fact>
       {job.crashes > 0 ? <Fact label="Crashes">{job.crashes}</Fact> : null}
       {job.interruptions > 0 ? <Fact label="Interruptions">{job.interruptions}</Fact> : null}
+      {job.faults > 0 ? <Fact label="Database faults">{job.faults}</Fact> : null}
       {job.run > 1 ? <Fact label="Run">{job.run}</Fact> : null}
       {job.priority === 0 ? null : <Fact label="Priority">{job.priority}</Fact>}
       <Fact label="Enqueued">

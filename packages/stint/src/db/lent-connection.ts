@@ -1,0 +1,63 @@
+import type { EventEmitter } from "node:events";
+import { read } from "../model/safe-read.ts";
+import { isFault } from "./sqlstate.ts";
+
+/** What the driver's types leave out: the connection under a client, with an event for each message of the protocol. */
+export type Wired = { readonly connection: EventEmitter };
+
+/**
+ * Watches a connection while a handler has it. The handler may run statements through any library, wrap their errors or hide
+ * them, so faults are noted where the server reports them: in the protocol.
+ */
+export class LentConnection {
+  readonly #client: Wired;
+  /** Why the connection is gone. */
+  #lost: unknown;
+  /** The fault that aborted the transaction, while it is aborted. */
+  #aborted: unknown;
+  readonly #codes = new Set<string>();
+
+  constructor(client: Wired) {
+    this.#client = client;
+    const { connection } = client;
+    connection.on("errorMessage", this.#onError);
+    connection.on("readyForQuery", this.#onReady);
+    connection.on("error", this.#onLost);
+    connection.on("end", this.#onLost);
+  }
+
+  /** No longer lent. */
+  release(): void {
+    const { connection } = this.#client;
+    connection.off("errorMessage", this.#onError);
+    connection.off("readyForQuery", this.#onReady);
+    connection.off("error", this.#onLost);
+    connection.off("end", this.#onLost);
+  }
+
+  /** The fault of the database that a transaction failed for, if that is why. `thrown` may be the same error, wrapped. */
+  faultBehind(thrown: unknown): unknown {
+    if (this.#lost !== undefined) return this.#lost;
+    if (this.#aborted !== undefined) return this.#aborted;
+    // A query builder may have gone back to a savepoint before it threw the fault.
+    for (let error = thrown, depth = 0; error !== undefined && depth < 8; depth++) {
+      if (this.#codes.has(String(read(error, "code")))) return error;
+      error = read(error, "cause");
+    }
+    return undefined;
+  }
+
+  readonly #onError = (error: { code?: string }): void => {
+    if (!isFault(error.code)) return;
+    this.#aborted = error;
+    this.#codes.add(error.code);
+  };
+
+  readonly #onReady = ({ status }: { status?: string }): void => {
+    if (status === "T") this.#aborted = undefined;
+  };
+
+  readonly #onLost = (error?: unknown): void => {
+    this.#lost ??= error ?? new Error("the connection ended");
+  };
+}
