@@ -1,7 +1,9 @@
 /**
  * Express with a worker in the same process.
  *
- *   npm run build && node --import jiti/register examples/express/main.ts
+ *   npm run build
+ *   npx esbuild examples/express/main.ts --bundle --packages=external --platform=node --format=esm --outfile=examples/express/dist/main.js
+ *   node examples/express/dist/main.js
  *   curl -X POST localhost:3000/payments/p1
  *
  * Uses the Postgres of DATABASE_URL (schema stint_example and a table example_payment), or an embedded one if that is unset.
@@ -11,8 +13,9 @@ import { startApp } from "./app.ts";
 
 const server = process.env["DATABASE_URL"] ? undefined : await startEmbedded();
 const database = server?.url ?? process.env["DATABASE_URL"] ?? "";
-await migrate({ connection: database, schema: "stint_example" });
-const app = await startApp(database, "stint_example", Number(process.env["PORT"] ?? 3000));
+const schema = process.env["STINT_SCHEMA"] ?? "stint_example";
+await migrate({ connection: database, schema });
+const app = await startApp(database, schema, Number(process.env["PORT"] ?? 3000));
 console.log(`listening on ${app.url}`);
 
 const stop = async (): Promise<void> => {

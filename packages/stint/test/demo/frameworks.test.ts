@@ -1,32 +1,73 @@
 import { spawn } from "node:child_process";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { NestFactory } from "@nestjs/core";
+import { build } from "esbuild";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Stint } from "stint";
-import { startApp } from "../../../../examples/express/app.ts";
 import { Mailer, sendReceipt, STINT, WorkerModule } from "../../../../examples/nest/worker.module.ts";
 import { GET, POST } from "../../../../examples/next/app/api/payments/route.ts";
 import { stint as nextStint } from "../../../../examples/next/lib/stint.ts";
 import { freshSchema } from "../support/fresh.ts";
 
+const root = fileURLToPath(new URL("../../../../", import.meta.url));
+
+/** An example as its readers start it. */
+function startExample(file: string, environment: Record<string, string>) {
+  const program = file.endsWith(".ts") ? ["--import", "jiti/register", file] : [file];
+  const child = spawn(process.execPath, program, {
+    cwd: root,
+    env: { ...process.env, ...environment, JITI_FS_CACHE: "false" },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return {
+    /** The next line that begins so; fails where the process ends before. */
+    async says(start: string): Promise<string> {
+      for (;;) {
+        const { value, done } = await lines.next();
+        if (done === true) throw new Error(`${file} ended before it said "${start}"`);
+        if (value.startsWith(start)) return value;
+      }
+    },
+    async stop(): Promise<unknown> {
+      child.kill("SIGTERM");
+      return await exited;
+    },
+  };
+}
+
 test("Express: a request enqueues in its transaction and the worker in its process does the job", async () => {
   const fresh = await freshSchema();
-  vi.spyOn(console, "log").mockReturnValue();
-  const app = await startApp(fresh.url, fresh.schema);
-  onTestFinished(async () => {
-    await app.close();
-    await fresh.sql("drop table example_payment");
+  const bundle = "examples/express/dist/main.js";
+  await build({
+    entryPoints: [join(root, "examples/express/main.ts")],
+    outfile: join(root, bundle),
+    bundle: true,
+    packages: "external",
+    platform: "node",
+    format: "esm",
   });
+  const app = startExample(bundle, {
+    DATABASE_URL: fresh.url,
+    STINT_SCHEMA: fresh.schema,
+    PORT: "0",
+  });
+  onTestFinished(async () => void (await fresh.sql("drop table if exists example_payment")));
+  const url = (await app.says("listening on ")).slice("listening on ".length);
 
-  const paid = await fetch(`${app.url}/payments/p1`, { method: "POST" });
+  const paid = await fetch(`${url}/payments/p1`, { method: "POST" });
   const { job } = (await paid.json()) as { job: string };
   expect(paid.status).toBe(201);
   await fresh.client().waitFor(job);
-  expect(await (await fetch(`${app.url}/jobs/${job}`)).json()).toMatchObject({ state: "succeeded" });
+  expect(await (await fetch(`${url}/jobs/${job}`)).json()).toMatchObject({ state: "succeeded" });
 
-  expect((await fetch(`${app.url}/payments/p1`, { method: "POST" })).status).toBe(409);
+  expect((await fetch(`${url}/payments/p1`, { method: "POST" })).status).toBe(409);
   expect(await fresh.sql("select count(*)::int as count from stint.jobs")).toEqual([{ count: 1 }]);
+  expect(await app.stop()).toBe(0);
 });
 
 test("Nest: the worker starts and stops with the application, and its handlers use its services", async () => {
@@ -46,15 +87,8 @@ test("Next: a route enqueues, the worker process does the job and stops on SIGTE
   const fresh = await freshSchema();
   const environment = { DATABASE_URL: fresh.url, STINT_SCHEMA: fresh.schema };
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
-  const worker = spawn(process.execPath, ["--import", "jiti/register", "examples/next/worker.ts"], {
-    cwd: fileURLToPath(new URL("../../../../", import.meta.url)),
-    env: { ...process.env, ...environment, JITI_FS_CACHE: "false" },
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  const exited = new Promise((resolve) => worker.once("exit", resolve));
-  const says = createInterface({ input: worker.stdout })[Symbol.asyncIterator]();
+  const worker = startExample("examples/next/worker.ts", environment);
   onTestFinished(async () => {
-    worker.kill("SIGKILL");
     await nextStint().close();
     vi.unstubAllEnvs();
   });
@@ -64,10 +98,8 @@ test("Next: a route enqueues, the worker process does the job and stops on SIGTE
   expect(posted.status).toBe(202);
   const { job } = (await posted.json()) as { job: string };
   await fresh.client().waitFor(job);
-  const lines: string[] = [];
-  while (!lines.includes("receipt for p1 sent")) lines.push(String((await says.next()).value));
+  await worker.says("receipt for p1 sent");
   expect(await (await GET(new Request(`${url}?job=${job}`))).json()).toEqual({ state: "succeeded" });
 
-  worker.kill("SIGTERM");
-  expect(await exited).toBe(0);
+  expect(await worker.stop()).toBe(0);
 });
