@@ -1,6 +1,7 @@
 /** The built UI, which is a module: it is found wherever this code is, also inside a bundle. */
 import { brotliDecompressSync } from "node:zlib";
 import { answer } from "./answer.ts";
+import { accepts } from "./compress.ts";
 import { noStore } from "./headers.ts";
 import { Problem } from "./problem.ts";
 import type * as Ui from "./ui.js";
@@ -28,7 +29,7 @@ export class Assets {
       // Not the page: a browser that keeps an old page must see that its files are gone.
       throw new Problem(404, "NOT_FOUND", "There is no such file.", { hint: "Load the page again." });
     }
-    const brotli = acceptsBrotli(request);
+    const brotli = accepts(request, "br");
     file.plain ??= brotli ? undefined : brotliDecompressSync(file.brotli);
     const body = brotli ? file.brotli : (file.plain ?? file.brotli);
     return answer(new Uint8Array(body), 200, {
@@ -66,14 +67,6 @@ export class Assets {
     this.#ui = { files: new Map<string, File>(files), html: ui.index.html };
     return this.#ui;
   }
-}
-
-function acceptsBrotli(request: Request): boolean {
-  const header = request.headers.get("accept-encoding") ?? "";
-  return header.split(",").some((part) => {
-    const [name = "", ...parameters] = part.split(";").map((text) => text.trim().toLowerCase());
-    return name === "br" && !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter));
-  });
 }
 
 function escapeHtml(text: string): string {

@@ -4,6 +4,7 @@ import { renderMetrics, type Inspector } from "stint";
 import { localVisitor, toVisitor, type Access, type Visitor } from "./access.ts";
 import { problemAnswer } from "./answer.ts";
 import { Assets } from "./assets.ts";
+import { compressed } from "./compress.ts";
 import { Events } from "./events.ts";
 import { Guesses, type Try } from "./guesses.ts";
 import {
@@ -60,7 +61,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 
   async function handle(request: Request, place: Place, sender: Sender): Promise<Response> {
     try {
-      return await respond(request, place, sender);
+      return await compressed(request, await respond(request, place, sender));
     } catch (error) {
       const problem = problemOf(error);
       if (problem !== undefined) return problemAnswer(problem);

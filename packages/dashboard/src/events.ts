@@ -1,3 +1,4 @@
+import { changeOf, toSnapshot, type Change, type Snapshot } from "./health-changes.ts";
 import { problemOf } from "./problem.ts";
 
 export type StreamLimits = { readonly streams: number; readonly streamsPerUser: number };
@@ -21,7 +22,8 @@ export class Events {
   readonly #limits: StreamLimits;
   #timer: NodeJS.Timeout | undefined;
   #ping: NodeJS.Timeout | undefined;
-  #last: string | undefined;
+  /** As all who listen know it. */
+  #last: Snapshot | undefined;
   #pauseMs = pause.leastMs;
   #looking = false;
   #closed = false;
@@ -66,7 +68,8 @@ export class Events {
           return was;
         };
         this.#listeners.add(listener);
-        listener.send(`retry: 3000\n\n${this.#last ?? ""}`);
+        const known = this.#last === undefined ? "" : event("health", JSON.stringify(this.#last));
+        listener.send(`retry: 3000\n\n${known}`);
         this.#begin();
       },
       // Whoever cancels it has closed it.
@@ -89,11 +92,18 @@ export class Events {
     this.#looking = true;
     const began = performance.now();
     try {
+      const next = toSnapshot(await this.#health());
+      const tookMs = performance.now() - began;
+      // Those who came while it was read know what was read before.
       const last = this.#last;
-      this.#last = event("health", await this.#health());
-      const changed = last === undefined || untimed(last) !== untimed(this.#last);
-      this.#pauseMs = nextPauseMs(this.#pauseMs, performance.now() - began, changed);
-      this.#send(this.#last);
+      this.#last = next;
+      const change = last === undefined ? undefined : changeOf(last, next);
+      this.#pauseMs = nextPauseMs(this.#pauseMs, tookMs, change === undefined || !isIdle(change));
+      this.#send(
+        change === undefined
+          ? event("health", JSON.stringify(next))
+          : event("health-change", JSON.stringify(change)),
+      );
     } catch (error) {
       this.#last = undefined;
       const { code, message } = problemOf(error) ?? {
@@ -132,9 +142,9 @@ function event(name: string, json: string): string {
   return `event: ${name}\ndata: ${json}\n\n`;
 }
 
-/** Without the moment at which it was read, which stands first in it. */
-function untimed(told: string): string {
-  return told.slice(told.indexOf(","));
+/** Nothing but the moment at which it was read. */
+function isIdle(change: Change): boolean {
+  return change.queues.length === 0 && Object.keys(change).every((key) => key === "at" || key === "queues");
 }
 
 /**

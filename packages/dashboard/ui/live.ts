@@ -6,6 +6,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
 import { address, api, ApiError } from "./api.ts";
+import { HealthStream } from "./health-stream.ts";
 
 /**
  * `connecting` at first, `live` by events, `polling` without them, `silent` when the server does not respond, `away` when it responds
@@ -124,12 +125,18 @@ export function startLive(client: QueryClient): void {
     listenedAt = Date.now();
     const source = new EventSource(address("events"));
     events = source;
-    source.addEventListener("health", (event: MessageEvent<string>) => {
+    const stream = new HealthStream();
+    const news = (health: unknown) => {
       heard();
+      if (health === undefined) return;
       stopPoll();
-      fresh(JSON.parse(event.data));
+      fresh(health);
       show("live");
-    });
+    };
+    source.addEventListener("health", (event: MessageEvent<string>) => news(stream.begin(event.data)));
+    source.addEventListener("health-change", (event: MessageEvent<string>) =>
+      news(stream.change(event.data)),
+    );
     source.addEventListener("ping", () => {
       heard();
       if (Date.now() - freshAt > staleMs)

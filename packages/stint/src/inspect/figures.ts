@@ -1,5 +1,5 @@
 import { bounds, percentiles } from "../signals/histogram.ts";
-import { seriesCounters, type SeriesCounter, type SeriesSums } from "../sql/series.ts";
+import { seriesCounters, type SeriesCounter, type SeriesCounts, type SeriesSums } from "../sql/series.ts";
 import type { DepthRow } from "../sql/depth.ts";
 import { depthStates, type Depth, type Rates, type SeriesPoint } from "./types.ts";
 
@@ -54,21 +54,21 @@ export function highest(values: readonly (number | null)[]): number | null {
 }
 
 /** Jobs that ended. An attempt that is retried or snoozed ends no job: it comes back into the line. */
-export function endedOf({ succeeded, dead, cancelled }: SeriesSums): number {
+export function endedOf({ succeeded, dead, cancelled }: SeriesCounts): number {
   return succeeded + dead + cancelled;
 }
 
 /** Attempts that ended by themselves, however they ended. */
-export function attemptsOf(sums: SeriesSums): number {
+export function attemptsOf(sums: SeriesCounts): number {
   return sums.succeeded + failedOf(sums) + sums.cancelled + sums.snoozed;
 }
 
 /** One that ran out of its time has failed. */
-export function failedOf({ failed, timed_out: timedOut }: SeriesSums): number {
+export function failedOf({ failed, timed_out: timedOut }: SeriesCounts): number {
   return failed + timedOut;
 }
 
-export function toRates(sums: SeriesSums, seconds: number): Rates {
+export function toRates(sums: SeriesCounts, seconds: number): Rates {
   const per = (count: number): number => (seconds > 0 ? count / seconds : 0);
   return {
     arrived: per(sums.arrived),

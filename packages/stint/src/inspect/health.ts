@@ -4,8 +4,8 @@ import { QueueMap } from "../model/queue-pattern.ts";
 import { percentiles } from "../signals/histogram.ts";
 import { crew, type Crew } from "../sql/crew.ts";
 import { standing, type Standing } from "../sql/depth.ts";
-import { lately, type QueueStep } from "../sql/series.ts";
-import { attemptsOf, depthBy, endedOf, sumDepth, sumSeries, toRates } from "./figures.ts";
+import { lately, type QueueLately } from "../sql/series.ts";
+import { attemptsOf, depthBy, sumDepth, sumSeries, toRates } from "./figures.ts";
 import { toSlowJobs } from "./slow.ts";
 import type { Targets } from "./targets.ts";
 import type { Depth, Health, QueueHealth } from "./types.ts";
@@ -14,8 +14,7 @@ import type { Depth, Health, QueueHealth } from "./types.ts";
 const unservedAfterMs = 10_000;
 const minuteMs = 60_000;
 const minutesShown = 30;
-/** Over which what is usual at the moment is judged. */
-const latelyMs = 10 * minuteMs;
+const nothing = sumSeries([]);
 /** Over which it is judged whether a queue grows: one minute alone is mostly chance. */
 const steadyMs = 5 * minuteMs;
 
@@ -25,20 +24,22 @@ export async function health(db: Run, targets: Targets): Promise<Health> {
   const depth = new Map(
     depthBy(stands.depth, ({ queue }) => ({ queue })).map(({ queue, depth: own }) => [queue, own]),
   );
+  const ages = new Map(stands.ages.map((own) => [own.queue, own]));
+  const happened = new Map(steps.map((own) => [own.queue, own]));
   const workers = crewed.workers.map(({ pools, draining }) => ({
     slots: new QueueMap(Object.entries(pools)),
     draining,
   }));
   const served = workers.flatMap(({ slots }) => slots.names);
-  const names = new Set([...depth.keys(), ...steps.map(({ queue }) => queue), ...served]);
+  const names = new Set([...depth.keys(), ...happened.keys(), ...served]);
   const none = sumDepth([]);
   const queues = [...names].map((queue) =>
     toQueueHealth({
       queue,
       at,
       depth: depth.get(queue) ?? none,
-      ages: stands.ages.find((ages) => ages.queue === queue),
-      steps: steps.filter((step) => step.queue === queue),
+      ages: ages.get(queue),
+      lately: happened.get(queue),
       workers,
       unserved: crewed.unserved.filter((kind) => kind.queue === queue),
       targetMs: targets.byQueue.get(queue) ?? targets.targetMs,
@@ -67,17 +68,17 @@ function toQueueHealth(input: {
   at: Date;
   depth: Depth;
   ages: Standing["ages"][number] | undefined;
-  steps: readonly QueueStep[];
+  lately: QueueLately | undefined;
   workers: readonly ServingWorker[];
   unserved: Health["unserved"];
   targetMs: number;
 }): QueueHealth {
-  const { queue, at, depth, ages, steps, workers, unserved, targetMs } = input;
-  const minutes = steps.filter(({ step }) => step === 60);
-  const lastMinutes = sumSeries(minutes.filter((step) => at.getTime() - step.at.getTime() <= latelyMs));
+  const { queue, at, depth, ages, workers, unserved, targetMs } = input;
+  const minutes = (input.lately?.minutes ?? []).map(toMinute);
+  const lastMinutes = input.lately?.ten ?? nothing;
   // The step that has just begun, and the six before it.
   const seconds = 60 + (at.getTime() % 10_000) / 1_000;
-  const rates = toRates(sumSeries(steps.filter(({ step }) => step === 10)), seconds);
+  const rates = toRates(input.lately?.one ?? nothing, seconds);
   const attempts = attemptsOf(lastMinutes);
   const held = workers.filter(({ slots }) => slots.has(queue));
   const serving = held.filter(({ draining }) => !draining);
@@ -116,16 +117,27 @@ function toQueueHealth(input: {
   };
 }
 
+type Minute = {
+  readonly at: number;
+  readonly arrived: number;
+  readonly ended: number;
+  readonly ready: number | null;
+};
+
+function toMinute([at, arrived, ended, ready]: NonNullable<QueueLately["minutes"]>[number]): Minute {
+  return { at, arrived, ended, ready };
+}
+
 /** The last five minutes and the one that has begun; or as long as the queue has figures, if that is shorter. */
-function steadyFlow(at: Date, minutes: readonly QueueStep[]): Flow {
+function steadyFlow(at: Date, minutes: readonly Minute[]): Flow {
   const since = Math.floor(at.getTime() / minuteMs) * minuteMs - steadyMs;
-  const own = minutes.filter((minute) => minute.at.getTime() >= since);
-  const from = minutes.some((minute) => minute.at.getTime() < since)
+  const own = minutes.filter((minute) => minute.at >= since);
+  const from = minutes.some((minute) => minute.at < since)
     ? since
-    : Math.min(at.getTime(), ...own.map((minute) => minute.at.getTime()));
+    : Math.min(at.getTime(), ...own.map((minute) => minute.at));
   const seconds = Math.max(1, (at.getTime() - from) / 1_000);
-  const sums = sumSeries(own);
-  return { arrived: sums.arrived / seconds, ended: endedOf(sums) / seconds, seconds };
+  const sum = (of: "arrived" | "ended"): number => own.reduce((all, minute) => all + minute[of], 0);
+  return { arrived: sum("arrived") / seconds, ended: sum("ended") / seconds, seconds };
 }
 
 function slotsOf(workers: readonly ServingWorker[], queue: string): number {
@@ -141,8 +153,8 @@ function drainMs(ready: number, endedPerSecond: number): number | null {
   return endedPerSecond === 0 ? null : (1_000 * ready) / endedPerSecond;
 }
 
-function byMinute(at: Date, steps: readonly QueueStep[]): QueueHealth["recent"] {
-  const byStart = new Map(steps.map((step) => [step.at.getTime(), step]));
+function byMinute(at: Date, minutes: readonly Minute[]): QueueHealth["recent"] {
+  const byStart = new Map(minutes.map((minute) => [minute.at, minute]));
   const last = Math.floor(at.getTime() / minuteMs) * minuteMs;
   let ready = 0;
   return Array.from({ length: minutesShown }, (_, n) => {
@@ -153,7 +165,7 @@ function byMinute(at: Date, steps: readonly QueueStep[]): QueueHealth["recent"] 
     return {
       at: new Date(start),
       arrived: step?.arrived ?? 0,
-      ended: step === undefined ? 0 : endedOf(step),
+      ended: step?.ended ?? 0,
       ready,
     };
   });

@@ -128,7 +128,7 @@ export async function usual(db: Run): Promise<Runs> {
 }
 
 /** What happened within a step, of what was asked for. */
-export type SeriesSums = { readonly [counter in SeriesCounter]: number } & {
+export type SeriesSums = SeriesCounts & {
   readonly wait: readonly number[];
   readonly run: readonly number[];
   /** Null: no attempt began. */
@@ -246,36 +246,65 @@ function of(statements: ReadonlyMap<Step, Statement>, step: Step): Statement {
   return found;
 }
 
-export type QueueStep = SeriesStep & {
-  readonly step: 10 | 60;
+/** What happened, without how long it took. */
+export type SeriesCounts = { readonly [counter in SeriesCounter]: number };
+
+/** What happened in a queue lately. Null: nothing did. */
+export type QueueLately = {
   readonly queue: string;
-  /** As last sampled within the step; null where nothing changed. */
-  readonly ready: number | null;
+  /** Those of the last half hour in which something happened: when it began (ms), arrived, ended, and ready as last sampled or null. */
+  readonly minutes:
+    | readonly (readonly [at: number, arrived: number, ended: number, ready: number | null])[]
+    | null;
+  /** The last ten minutes. */
+  readonly ten: SeriesSums | null;
+  /** The last six steps of ten seconds, and the one that has just begun. */
+  readonly one: SeriesCounts | null;
 };
 
-// A queue is sampled whole, so its last sample within a minute is that of the last ten seconds that have one.
+// One row for each queue: summed up here, 500 queues are half a megabyte; as steps they were seven. A queue is sampled whole, so its last
+// sample within a minute is that of the last ten seconds that have one.
 const selectLately = statement(
   "lately",
   `
-  select
-    w.step, stint.step_of(s.at, w.step) as at, s.queue, ${sums},
-    (array_agg(s.queue_ready order by s.at desc) filter (where s.queue_ready is not null))[1]::float8 as ready
-  from (values (10), (60)) as w (step)
-  cross join lateral (
-    select s.*, sum(s.ready) over (partition by s.queue, s.at) as queue_ready
+  with points as materialized (
+    select s.*, stint.step_of(s.at, 60) as minute
     from (${pointsSince(60, `stint.step_of(statement_timestamp(), 60) - interval '29 minutes'`)}) s
-    where w.step = 60
-    union all
-    select s.*, null
+  ), moments as (
+    select queue, minute, at, sum(arrived) as arrived, sum(succeeded + dead + cancelled) as ended, sum(ready) as ready
+    from points
+    group by queue, minute, at
+  ), minutes as (
+    select
+      queue, minute, sum(arrived) as arrived, sum(ended) as ended,
+      (array_agg(ready order by at desc) filter (where ready is not null))[1] as ready
+    from moments
+    group by queue, minute
+  ), charts as (
+    select
+      queue,
+      json_agg(json_build_array(extract(epoch from minute) * 1000, arrived, ended, ready) order by minute) as minutes
+    from minutes
+    group by queue
+  ), ten as (
+    select s.queue, ${sums}
+    from points s
+    where s.minute >= statement_timestamp() - interval '10 minutes'
+    group by s.queue
+  ), one as (
+    select s.queue, ${seriesCounters.map((counter) => `sum(s.${counter})::float8 as ${counter}`).join(", ")}
     from (${pointsSince(10, `stint.step_of(statement_timestamp(), 10) - interval '60 seconds'`)}) s
-    where w.step = 10
-  ) s
-  group by w.step, 2, s.queue`,
+    group by s.queue
+  )
+  select queue, charts.minutes, to_json(ten) as ten, to_json(one) as one
+  from charts
+  full join ten using (queue)
+  full join one using (queue)`,
 );
 
-/** By queue: the last minute in steps of ten seconds, and the last half hour in steps of a minute; with the step that has just begun. */
-export async function lately(db: Run): Promise<QueueStep[]> {
-  return (await db.run(selectLately, [])) as QueueStep[];
+/** By queue: the last minute, the last ten minutes, and each of the last thirty; with the step that has just begun. */
+export async function lately(db: Run): Promise<QueueLately[]> {
+  return (await db.run(selectLately, [])) as QueueLately[];
 }
 
 export type Recent = SeriesSums & { readonly queue: string; readonly kind: string; readonly seconds: number };
