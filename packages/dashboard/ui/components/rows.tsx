@@ -1,6 +1,8 @@
 import { useNavigate } from "@tanstack/react-router";
-import { useState, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
+import { number } from "../format.ts";
 import { useKeys } from "../keys.ts";
+import { Button } from "./button.tsx";
 import { destination, type To } from "./link.tsx";
 import "./rows.css";
 
@@ -17,11 +19,16 @@ export type Column<Item> = {
   readonly leaves?: "first" | "next";
 };
 
-/** A short, whole list: every row is there at once. On a phone each row is a card. `j`, `k` and Enter move through it. */
+/** Rows drawn at first, and added by each wish for more: hundreds of rows with charts, redrawn every few seconds, hold up the page. */
+const page = 50;
+
+/**
+ * A list, its first rows at once and the others on demand. On a phone each row is a card. `j`, `k` and Enter move through it.
+ */
 export function Rows<Item>({
   label,
   columns,
-  items,
+  items: all,
   id,
   open,
   look,
@@ -40,6 +47,8 @@ export function Rows<Item>({
   readonly few?: boolean;
 }) {
   const [current, setCurrent] = useState<string | null>(null);
+  const [most, setMost] = useState(page);
+  const items = useMemo(() => all?.slice(0, most), [all, most]);
   const navigate = useNavigate();
   const move = (by: number) => {
     if (items === undefined || items.length === 0) return;
@@ -112,6 +121,19 @@ export function Rows<Item>({
               ))}
         </tbody>
       </table>
+      {all === undefined || all.length <= most ? null : (
+        <p className="rows-more">
+          <span role="status">
+            {number(most)} of {number(all.length)} shown
+          </span>
+          <Button small onClick={() => setMost(most + page)}>
+            Show {number(Math.min(page, all.length - most))} more
+          </Button>
+          <Button small look="quiet" onClick={() => setMost(Infinity)}>
+            Show all
+          </Button>
+        </p>
+      )}
     </div>
   );
 }
