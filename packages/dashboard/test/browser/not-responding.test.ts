@@ -2,12 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Browser, Page } from "playwright-core";
 import { fakeStint } from "../support/fake.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
+import { browserPath, launch, phone, visit } from "./support/browser.ts";
 import { busyNight } from "./support/busy-night.ts";
 import { startHoldingProxy } from "./support/holding-proxy.ts";
+import { overflow } from "./support/page.ts";
 import { serve } from "./support/serve.ts";
 
-const mark = (page: Page, words: RegExp) => page.getByRole("banner").getByRole("status").getByText(words);
+const mark = (page: Page, words: RegExp) =>
+  page.getByRole("banner").getByRole("status").filter({ hasText: words });
 
 describe.skipIf(browserPath === undefined)("a server that stops responding", () => {
   let browser: Browser;
@@ -26,6 +28,10 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
     await mark(page, /^Not responding since \d\d:\d\d:\d\d$/).waitFor();
     expect(await mark(page, /^Live$/).count()).toBe(0);
     await page.getByRole("alert").getByText("does not respond").waitFor();
+    await page.setViewportSize(phone);
+    expect(await overflow(page)).toBe(0);
+    const pause = page.getByRole("button", { name: "Pause updating" });
+    expect((await pause.boundingBox())?.x).toBeLessThan(phone.width - 60);
 
     proxy.release();
     await mark(page, /^Live$/).waitFor();

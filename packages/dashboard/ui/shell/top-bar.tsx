@@ -77,7 +77,7 @@ export function TopBar({
             )}
           </svg>
           {connections[connection].word}
-          {isStale ? ` since ${clock(since)}` : null}
+          {isStale ? <span className="connection-since"> since {clock(since)}</span> : null}
         </span>
         <Button
           small

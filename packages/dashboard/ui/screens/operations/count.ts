@@ -1,9 +1,10 @@
 import type { Count } from "stint";
 import { number } from "../../format.ts";
 
-/** `1,240`, or `10,000+` where counting stopped. */
+/** `1,240`, or `10,000+` where counting stopped; `?` where it stopped before the first was found. */
 export function counted({ count, capped }: Count): string {
-  return capped ? `${number(count)}+` : number(count);
+  if (!capped) return number(count);
+  return count === 0 ? "?" : `${number(count)}+`;
 }
 
 export function countedJobs(matched: Count): string {
