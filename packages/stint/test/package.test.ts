@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -30,8 +31,37 @@ test("the package has what it needs to run and to be read, and nothing else", as
       ...readdirSync(`${folder}migrations`).map((name) => `migrations/${name}`),
     ]),
   );
-  const own = /^(?:bin|dist|migrations)\/|^(?:package\.json|README\.md|LICENSE)$/;
+  const own = /^(?:bin|dist|docs|migrations)\/|^(?:package\.json|README\.md|LICENSE)$/;
   expect(paths.filter((path) => !own.test(path) || /\btest\b|\.tsbuildinfo$/.test(path))).toEqual([]);
+});
+
+test("every link of a packed page leads to something that is packed", async () => {
+  const { stdout } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: folder });
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf("[\n"))) as { files: { path: string }[] }[];
+  const paths = new Set(packed!.files.map((file) => file.path));
+  const pages = [...paths].filter((path) => path.endsWith(".md"));
+  const broken = pages.flatMap((page) =>
+    [...readFileSync(`${folder}${page}`, "utf8").matchAll(/\]\(([^)\s]+)[^)]*\)/g)]
+      .map(([, target = ""]) => target)
+      .filter((target) => !/^(?:[a-z]+:|#)/i.test(target))
+      .filter((target) => !paths.has(join(dirname(page), target.replace(/#.*$/, ""))))
+      .map((target) => `${page}: ${target}`),
+  );
+
+  expect(pages).toContain("docs/guides/getting-started.md");
+  expect(broken).toEqual([]);
+});
+
+test("the package can be required by CommonJS", async () => {
+  const { stdout } = await run(
+    process.execPath,
+    [
+      "--eval",
+      `const { createStint, defineJob } = require("stint"); console.log(typeof createStint, typeof defineJob)`,
+    ],
+    { cwd: folder },
+  );
+  expect(stdout).toBe("function function\n");
 });
 
 test("importing the library loads nothing of the command line", async () => {

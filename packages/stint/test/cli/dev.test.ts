@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Job } from "#stint/index.js";
+import { defineJob, typed, type Job } from "#stint/index.js";
 import { unusedSchema } from "../support/fresh.ts";
 import { untilEnded } from "../support/processes.ts";
 import { until } from "../support/until.ts";
@@ -58,6 +58,28 @@ test("dev starts its own Postgres, runs jobs, reloads after an edit, and drains 
   expect(dev.text()).not.toContain(password);
   expect(existsSync(join(folder, ".stint/url"))).toBe(false);
   expect(existsSync(join(folder, ".stint/postgres/cluster/postmaster.pid"))).toBe(false);
+});
+
+test("dev reloads at once: a job that runs the old code goes back, unspent, and runs the new", async () => {
+  const fresh = await unusedSchema();
+  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const gate = join(folder, "gate");
+  const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
+  await dev.wrote("Serving");
+  const { id } = await fresh.client().enqueue(defineJob("work", { payload: typed<object>() }), { gate });
+  await dev.wrote("the handler began");
+
+  await writeFile(join(folder, "handlers/work.ts"), handlers(2));
+  // The gate is still closed: a drain would wait for it.
+  await dev.wrote("Serving", 2);
+  await dev.wrote("the handler began", 2);
+  await writeFile(gate, "");
+
+  expect(await fresh.client().waitFor(id)).toBe(2);
+  expect(await fresh.client().get(id)).toMatchObject({ attempts: 1, crashes: 0 });
+  expect(dev.text()).toContain("0 ended, 1 handed back");
+  dev.process.kill("SIGTERM");
+  expect((await dev.ended).code).toBe(0);
 });
 
 test("dev uses DATABASE_URL if there is one, and waits for the edit that mends a broken config", async () => {

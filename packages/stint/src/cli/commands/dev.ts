@@ -13,7 +13,7 @@ export function addDev(program: Command): void {
   const command = program.command("dev").summary("a database, the schema and the worker, for development");
   command.description(
     "Start a Postgres of its own in .stint/ (or use DATABASE_URL), migrate, and run the worker of the config;\n" +
-      "at every change of code beside the config, drain it and run it anew. Ctrl-C drains, a second one hurries.",
+      "at every change of code beside the config, run it anew at once. Ctrl-C drains, a second one hurries.",
   );
   command
     .option(

@@ -14,21 +14,24 @@ import { requireWorker, served, servedText } from "../serving.ts";
 import { lineLogger } from "./line-logger.ts";
 import type { FromChild, ToChild } from "./messages.ts";
 
-const stopRequested = deferred();
+/** How long a handler that runs when code changes has to react to its signal. */
+const reloadAbortMs = 250;
+
+const stopRequested = deferred<{ now: boolean }>();
 let hurry = (): void => undefined;
 
 process.on("message", (message: ToChild) => {
   if (message.type === "run") void run(message.globals, message.config).then((code) => process.exit(code));
-  else requestStop();
+  else requestStop(message.now);
 });
 // Our parent is gone: nobody could stop us any more.
-process.on("disconnect", requestStop);
-process.on("SIGTERM", requestStop);
+process.on("disconnect", () => requestStop());
+process.on("SIGTERM", () => requestStop());
 // Ctrl-C reaches us too, but our parent decides; heeding it here would count every one twice.
 process.on("SIGINT", () => undefined);
 
-function requestStop(): void {
-  stopRequested.resolve();
+function requestStop(now = false): void {
+  stopRequested.resolve({ now });
   hurry();
 }
 
@@ -66,9 +69,9 @@ async function serve(context: Context): Promise<void> {
   const { hosts: _, addressOf: __, onAudit: ___, ...dashboard } = config.dashboard;
   send({ type: "serving", schema, dashboard });
 
-  await stopRequested.promise;
+  const { now } = await stopRequested.promise;
   hurry = () => void worker.stop();
-  const report = await worker.stop();
+  const report = await worker.stop(now ? { drain: 0, abort: reloadAbortMs } : {});
   await telling();
   send({ type: "stopped", report });
 }

@@ -14,8 +14,8 @@ export type Child = {
   /** How its worker stopped, if it said so. */
   report(): StopReport | undefined;
   isAlive(): boolean;
-  /** Ask it to drain; asked again, to hurry. */
-  stop(): void;
+  /** Ask it to drain; asked again, to hurry. With `now`, what runs is aborted and handed back. */
+  stop(options?: { now: boolean }): void;
 };
 
 const program = fileURLToPath(new URL("./child.js", import.meta.url));
@@ -56,6 +56,6 @@ export function runChild(
     ended: ended.promise,
     report: () => report,
     isAlive: () => alive,
-    stop: () => send({ type: "stop" }),
+    stop: ({ now } = { now: false }) => send({ type: "stop", now }),
   };
 }

@@ -14,7 +14,7 @@ export type SupervisorOptions = {
 /** A process that lived this long is not killed again and again by the same thing. */
 const longLifeMs = 60_000;
 
-/** Keeps one worker process running the newest code: one at a time, the old drained before the new starts. */
+/** Keeps one worker process running the newest code: one at a time, the old ended before the new starts. */
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #stopping = deferred();
@@ -32,7 +32,7 @@ export class Supervisor {
   reload(file: string): void {
     const { out } = this.#options;
     if (out.json) out.event({ event: "changed", file });
-    else out.line(say`${file} changed; draining, then starting again`);
+    else out.line(say`${file} changed; starting again`);
     this.#changed.resolve();
   }
 
@@ -56,7 +56,8 @@ export class Supervisor {
 
       if (child.isAlive()) {
         // `stop` has told it already; telling it twice would cut its draining short.
-        if (!this.#isStopping) child.stop();
+        // Nobody who has just saved a file wants to wait for a job that runs the old code; it goes back unspent.
+        if (!this.#isStopping) child.stop({ now: true });
         await child.ended;
         this.#sayStopped(child);
       } else if (!this.#isStopping) {
