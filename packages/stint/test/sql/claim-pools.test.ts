@@ -148,3 +148,15 @@ test("a search of more than a thousand queues says where it is to go on", async 
   expect(first).toEqual({ queues: queues.slice(0, 1_000), after: "q00999" });
   expect(rest).toEqual({ queues: queues.slice(1_000), after: null });
 });
+
+test("queues are in byte order whatever the collation of the database is", async () => {
+  const fresh = await freshSchema();
+  const rows = await fresh.sql(
+    `select c.collname
+     from pg_attribute a
+     join pg_collation c on c.oid = a.attcollation
+     where a.attrelid = 'stint.job'::regclass and a.attname = 'queue'`,
+  );
+
+  expect(rows).toEqual([{ collname: "C" }]);
+});
