@@ -1,9 +1,11 @@
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
+import { symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { testFolder } from "./support/folder.ts";
 
 const run = promisify(execFile);
 const folder = fileURLToPath(new URL("../", import.meta.url));
@@ -62,6 +64,35 @@ test("the package can be required by CommonJS", async () => {
     { cwd: folder },
   );
   expect(stdout).toBe("function function\n");
+});
+
+test.each([
+  ["node20", ""],
+  ["nodenext", ""],
+  ["commonjs", "bundler"],
+])("a CommonJS project with module %s compiles", async (module, moduleResolution) => {
+  const project = await testFolder();
+  await symlink(join(folder, "../../node_modules"), join(project, "node_modules"));
+  await writeFile(join(project, "package.json"), `{ "type": "commonjs" }`);
+  await writeFile(
+    join(project, "index.ts"),
+    `import { createStint } from "stint";\nexport default createStint;\n`,
+  );
+  const compilerOptions = {
+    module,
+    ...(moduleResolution === "" ? {} : { moduleResolution }),
+    noEmit: true,
+    strict: true,
+    types: ["node"],
+  };
+  await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["."] }));
+
+  const tsc = join(folder, "../../node_modules/.bin/tsc");
+  const errors = await run(tsc, ["--project", project, "--pretty", "false"]).then(
+    () => "",
+    (error: { stdout: string }) => error.stdout,
+  );
+  expect(errors).toBe("");
 });
 
 test("importing the library loads nothing of the command line", async () => {
