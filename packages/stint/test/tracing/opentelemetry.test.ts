@@ -10,6 +10,7 @@ import {
   steps,
   typed,
 } from "#stint/index.js";
+import type { ClaimedJob } from "#stint/model/job.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
@@ -88,6 +89,38 @@ test("a job that runs at once is part of the trace that enqueued it", async () =
       "messaging.client.id": worker.id,
     },
   });
+});
+
+test("a claim links to the enqueues of its jobs, each once and 128 at most", async () => {
+  const fresh = await freshSchema();
+  const otel = telemetry();
+  const stint = fresh.client({ telemetry: otel.telemetry });
+  await stint.enqueueMany([entry(note, {}), entry(note, {})]);
+  await stint.enqueue(note, {});
+  const enqueues = await otel.ended("enqueue notes", 2);
+  await startWorker(stint, { ...quick, handlers: [handle(note, () => undefined)] });
+
+  await otel.ended("process notes", 3);
+  const claims = await otel.ended("claim notes");
+  const linked = claims.flatMap(({ links }) => links.map(({ context: at }) => at.spanId));
+  expect(new Set(linked)).toEqual(new Set(enqueues.map((span) => span.spanContext().spanId)));
+  expect(claims[0]?.links).toHaveLength(new Set(claims[0]?.links.map(({ context: at }) => at.spanId)).size);
+
+  const other = telemetry();
+  const many = Array.from({ length: 300 }, (_, n) => ({
+    queue: "notes",
+    kind: "note",
+    meta: { trace: { traceparent: `00-${"a".repeat(32)}-${String(n + 1).padStart(16, "0")}-01` } },
+  }));
+  const plain = { queue: "notes", kind: "note", meta: {} };
+  const unsampled = {
+    ...plain,
+    meta: { trace: { traceparent: `00-${"b".repeat(32)}-${"c".repeat(16)}-00` } },
+  };
+  other.telemetry.claimed([plain, unsampled, ...many] as unknown as ClaimedJob[], 1, "w");
+  const [claim] = await other.ended("claim notes");
+  expect(claim?.links).toHaveLength(128);
+  expect(claim?.links[0]?.context.traceId).toBe("a".repeat(32));
 });
 
 test("the trace goes on through a transaction and a retry, and the retry points to the first attempt", async () => {

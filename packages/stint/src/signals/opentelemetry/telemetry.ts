@@ -10,6 +10,7 @@ import {
   type MeterProvider,
   type TracerProvider,
 } from "@opentelemetry/api";
+import type { ClaimedJob } from "../../model/job.ts";
 import type { EnqueuingJob, Telemetry } from "../../model/telemetry.ts";
 import { InvalidOptionError } from "../../errors.ts";
 import { describe } from "../../model/describe.ts";
@@ -100,9 +101,11 @@ function make(home: Home, server: Server | undefined): Telemetry {
       const place = claims.of(queueOf(jobs));
       instruments.consumed(jobs.length, place.attributes);
       instruments.operated(tookMs, place.attributes);
-      const options = { ...place.options, startTime: Date.now() - tookMs };
-      const span = tracer?.startSpan(place.name, options, ROOT_CONTEXT);
-      if (span?.isRecording() !== true) return;
+      if (tracer === undefined) return;
+      const links = creationsOf(jobs, carried);
+      const options = { ...place.options, links, startTime: Date.now() - tookMs };
+      const span = tracer.startSpan(place.name, options, ROOT_CONTEXT);
+      if (!span.isRecording()) return;
       span.setAttributes({ ...place.others, ...batchAttributes(jobs, worker) });
       span.end();
     },
@@ -128,6 +131,18 @@ function make(home: Home, server: Server | undefined): Telemetry {
 
     at: (where) => make(home, where),
   };
+}
+
+/** Where the jobs of a claim were enqueued, each place once, as far as that was recorded. */
+function creationsOf(jobs: readonly ClaimedJob[], carried: Carried): Link[] {
+  const links = new Map<string, Link>();
+  for (const { meta } of jobs) {
+    const creation = carried.of(meta);
+    if (creation?.sampled !== true) continue;
+    links.set(`${creation.span.traceId} ${creation.span.spanId}`, { context: creation.span });
+    if (links.size === mostLinks) break;
+  }
+  return [...links.values()];
 }
 
 function recordedOf(attempts: readonly { readonly trace: unknown }[]): Link[] {
