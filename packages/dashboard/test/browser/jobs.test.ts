@@ -2,9 +2,12 @@
 import type { Browser, Page } from "playwright-core";
 import { entry } from "stint";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { fakeStint } from "../support/fake.ts";
 import { browserPath, launch, visit } from "./support/browser.ts";
+import { busyNight } from "./support/busy-night.ts";
 import { eventually } from "./support/eventually.ts";
 import { dieOf, embed, installation, receipt } from "./support/installation.ts";
+import { serve } from "./support/serve.ts";
 
 const rows = (page: Page) => page.locator("tbody tr[data-row]");
 
@@ -175,5 +178,33 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     const cancel = page.getByRole("button", { name: "Cancel …" });
     expect(await cancel.getAttribute("aria-disabled")).toBe("true");
     expect(await cancel.getAttribute("title")).toContain("every job");
+  });
+
+  test("one line searches by qualifiers, is saved as a view, and is the same filter as a command", async () => {
+    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}jobs`);
+    const line = page.getByRole("combobox", { name: "Search jobs" });
+    await line.fill("kind:send-r* state:dead tag:night");
+    await line.press("Enter");
+    await page.waitForURL((url) => url.searchParams.get("kind") === "send-receipt");
+    expect(new URL(page.url()).searchParams.get("state")).toBe("dead");
+    expect(await page.getByLabel("Kind", { exact: true }).inputValue()).toBe("send-receipt");
+    await eventually(() => line.inputValue()).toBe("state:dead kind:send-receipt tag:night");
+
+    await page.getByRole("button", { name: "Copy as CLI" }).click();
+    await page.getByText("Copied", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Save view" }).click();
+    await page.getByRole("textbox", { name: "Name of the view" }).fill("Night receipts");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await line.fill("");
+    await line.press("Enter");
+    await page.waitForURL((url) => url.search === "");
+    await page.reload();
+    await page.getByRole("link", { name: "Night receipts" }).click();
+    await page.waitForURL((url) => url.searchParams.get("tag") === "night");
+
+    await line.fill("kind:send*");
+    await line.press("Enter");
+    await page.getByText("kind:send* fits send-digest, send-receipt: choose one.").waitFor();
+    expect(problems).toEqual([]);
   });
 });

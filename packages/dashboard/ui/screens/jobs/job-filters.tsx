@@ -8,6 +8,10 @@ import {
 } from "../../components/filter-bar.tsx";
 import { TimeFilter } from "../../components/filter-bar-time.tsx";
 import { useKinds, useMe } from "../../queries.ts";
+import { SavedViews } from "./saved-views.tsx";
+import { SearchBox } from "./search-box.tsx";
+import type { Known } from "./search-words.ts";
+import "./search-box.css";
 
 /** Set by other parts of the page, and taken back here. */
 const also: readonly FilterField[] = [
@@ -41,10 +45,25 @@ export function JobFilters({
   );
   const allowed =
     me?.filters === undefined ? fields : fields.filter(({ name }) => me.filters?.includes(name));
+  const known: Known = useMemo(
+    () => ({
+      state: states,
+      kind: distinct(kinds?.map(({ kind }) => kind)),
+      queue: distinct(kinds?.map(({ queue }) => queue)),
+      since: ["15m", "1h", "24h", "7d"],
+    }),
+    [kinds, states],
+  );
   return (
-    <FilterBar states={states} fields={allowed} also={also} values={values} onChange={onChange}>
-      <TimeFilter values={values} onChange={onChange} />
-    </FilterBar>
+    <>
+      <div className="search-line">
+        <SearchBox values={values} known={known} onChange={onChange} />
+        <SavedViews values={values} />
+      </div>
+      <FilterBar states={states} fields={allowed} also={also} values={values} onChange={onChange}>
+        <TimeFilter values={values} onChange={onChange} />
+      </FilterBar>
+    </>
   );
 }
 

@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { asCommand, printSearch, readSearch, suggest } from "../ui/screens/jobs/search-words.ts";
+
+const known = { kind: ["read-map", "read-page", "send-receipt"], state: ["dead", "ready"], queue: ["mail"] };
+
+/** What was given. */
+function read(text: string): Record<string, string> {
+  return JSON.parse(JSON.stringify(readSearch(text, known).values)) as Record<string, string>;
+}
+
+test("a line of qualifiers is a filter, in any order, with quotes around spaces", () => {
+  expect(read('kind:send-receipt  tag:x state:dead,ready error:"no such \\"page\\""')).toEqual({
+    kind: "send-receipt",
+    tag: "x",
+    state: "dead,ready",
+    error: 'no such "page"',
+  });
+  expect(read("KIND:send-receipt key:receipt:42 tenant:acme")).toEqual({
+    kind: "send-receipt",
+    key: "receipt:42",
+    tenant: "acme",
+  });
+});
+
+test("words without a qualifier are looked for in errors, and unknown qualifiers are words", () => {
+  expect(read("connect ECONNREFUSED")).toEqual({ error: "connect ECONNREFUSED" });
+  expect(read("queue:mail http://bank")).toEqual({ queue: "mail", error: "http://bank" });
+  expect(read("kind: ")).toEqual({});
+});
+
+test("a star stands for the one name that begins so, and asks where there are several", () => {
+  expect(read("kind:send*")).toEqual({ kind: "send-receipt" });
+  expect(readSearch("kind:read*", known).problem).toBe("kind:read* fits read-map, read-page: choose one.");
+  expect(readSearch("kind:zz*", known).problem).toBe("No kind begins with zz.");
+  // Keys are not known: the star is a letter.
+  expect(read("key:a*")).toEqual({ key: "a*" });
+});
+
+test("what a line means is printed as a line that means it", () => {
+  const values = { kind: "send-receipt", error: 'a "b" \\ c', state: "dead" };
+  expect(read(printSearch(values))).toEqual(values);
+  expect(printSearch({})).toBe("");
+});
+
+test("suggestions go on from what was typed: qualifiers, then values", () => {
+  expect(suggest("ki", known)).toEqual(["kind:"]);
+  expect(suggest("state:dead kind:re", known)).toEqual([
+    "state:dead kind:read-map",
+    "state:dead kind:read-page",
+  ]);
+  expect(suggest("kind:read*", known)).toEqual(["kind:read-map", "kind:read-page"]);
+  expect(suggest("key:a", known)).toEqual([]);
+});
+
+test("the same filter as a command can be pasted into a shell", () => {
+  expect(asCommand({ state: "dead", kind: "send-receipt", error: "it's gone", since: "1h" })).toBe(
+    String.raw`npx stint jobs list --state dead --kind send-receipt --error 'it'\''s gone' --since 1h`,
+  );
+});
