@@ -89,6 +89,29 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
+  test("queues are sorted by a click on a column, and narrowed by a part of their name", async () => {
+    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}queues`);
+    const table = page.getByRole("table", { name: "Queues" });
+    const names = async () => await table.getByRole("rowheader").allInnerTexts();
+    await table.getByRole("rowheader").first().waitFor();
+    const byName = await names();
+
+    await table.getByRole("button", { name: "Ready", exact: true }).click();
+    expect((await names())[0]).toBe("notification");
+    expect(
+      await table.getByRole("columnheader", { name: "Ready", exact: true }).getAttribute("aria-sort"),
+    ).toBe("descending");
+    await table.getByRole("button", { name: "Ready", exact: true }).click();
+    expect((await names()).at(-1)).toBe("notification");
+    await table.getByRole("button", { name: "Ready", exact: true }).click();
+    expect(await names()).toEqual(byName);
+
+    await page.getByRole("searchbox", { name: "Filter queues" }).fill("INF");
+    await page.getByText("1 of 5").waitFor();
+    expect(await names()).toEqual(["inference"]);
+    expect(problems).toEqual([]);
+  });
+
   test("slow: each says why, and opens by keyboard", async () => {
     const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}slow`);
     const first = page.getByRole("row").filter({ hasText: slowId });

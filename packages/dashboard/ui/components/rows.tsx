@@ -4,6 +4,7 @@ import { number } from "../format.ts";
 import { useKeys } from "../keys.ts";
 import { Button } from "./button.tsx";
 import { destination, type To } from "./link.tsx";
+import { contains, sorted } from "./rows-order.ts";
 import "./rows.css";
 
 export type Column<Item> = {
@@ -17,6 +18,8 @@ export type Column<Item> = {
   readonly wide?: boolean;
   /** Missed least where the table is narrow: gone first, or next. A card has all of them. */
   readonly leaves?: "first" | "next";
+  /** What the rows can be sorted by here; null stands last either way. */
+  readonly sort?: (item: Item) => number | string | null;
 };
 
 /** Rows drawn at first, and added by each wish for more: hundreds of rows with charts, redrawn every few seconds, hold up the page. */
@@ -28,11 +31,12 @@ const page = 50;
 export function Rows<Item>({
   label,
   columns,
-  items: all,
+  items: given,
   id,
   open,
   look,
   few = false,
+  filter,
 }: {
   readonly label: string;
   readonly columns: readonly Column<Item>[];
@@ -45,7 +49,18 @@ export function Rows<Item>({
   readonly look?: (item: Item) => string;
   /** So few and so short columns that they stay a table, also in half a page and on a phone. */
   readonly few?: boolean;
+  /** A field above the rows that keeps those whose text contains what is typed. */
+  readonly filter?: { readonly label: string; readonly text: (item: Item) => string };
 }) {
+  const [wanted, setWanted] = useState("");
+  const [order, setOrder] = useState<Order>();
+  const all = useMemo(() => {
+    const kept = given?.filter((item) => contains(filter?.text(item), wanted));
+    const column = columns.find(({ title }) => title === order?.title);
+    return kept === undefined || order === undefined || column?.sort === undefined
+      ? kept
+      : sorted(kept, column.sort, order.down);
+  }, [given, columns, filter, wanted, order]);
   const [current, setCurrent] = useState<string | null>(null);
   const [most, setMost] = useState(page);
   const items = useMemo(() => all?.slice(0, most), [all, most]);
@@ -73,13 +88,48 @@ export function Rows<Item>({
 
   return (
     <div className={few ? "rows rows-few card" : "rows rows-many card"}>
+      {filter === undefined || given === undefined || given.length < 2 ? null : (
+        <div className="rows-filter">
+          <input
+            type="search"
+            aria-label={filter.label}
+            placeholder={filter.label}
+            autoComplete="off"
+            spellCheck={false}
+            value={wanted}
+            onChange={(event) => setWanted(event.currentTarget.value)}
+          />
+          {wanted === "" ? null : (
+            <span role="status" className="muted">
+              {number(all?.length ?? 0)} of {number(given.length)}
+            </span>
+          )}
+        </div>
+      )}
       <table>
         <caption className="spoken">{label}</caption>
         <thead>
           <tr>
-            {columns.map(({ title, number, leaves }) => (
-              <th key={title} scope="col" className={number === true ? "num" : ""} data-leaves={leaves}>
-                {title}
+            {columns.map(({ title, number, leaves, sort }) => (
+              <th
+                key={title}
+                scope="col"
+                className={number === true ? "num" : ""}
+                data-leaves={leaves}
+                aria-sort={order?.title === title ? (order.down ? "descending" : "ascending") : undefined}
+              >
+                {sort === undefined ? (
+                  title
+                ) : (
+                  <button
+                    type="button"
+                    className="rows-sort"
+                    onClick={() => setOrder(nextOrder(order, title, number === true))}
+                  >
+                    {title}
+                    <span aria-hidden="true">{order?.title !== title ? "" : order.down ? " ↓" : " ↑"}</span>
+                  </button>
+                )}
               </th>
             ))}
           </tr>
@@ -136,6 +186,14 @@ export function Rows<Item>({
       )}
     </div>
   );
+}
+
+type Order = { readonly title: string; readonly down: boolean };
+
+/** A first click sorts: numbers from the largest, names from A. A second turns it round, a third ends it. */
+function nextOrder(now: Order | undefined, title: string, number: boolean): Order | undefined {
+  if (now?.title !== title) return { title, down: number };
+  return now.down === number ? { title, down: !number } : undefined;
 }
 
 const rowId = (label: string, id: string) => `${label}-${id}`.replaceAll(/\s/g, "-");

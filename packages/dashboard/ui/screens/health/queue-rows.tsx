@@ -20,16 +20,23 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "Queue",
     head: true,
+    sort: ({ queue }) => queue,
     cell: ({ queue }) => (
       <GoTo path="/queues/$queue" params={{ queue }} className="queue-name name" title={queue}>
         {queue}
       </GoTo>
     ),
   },
-  { title: "Oldest ready, and its target", wide: true, cell: (queue) => <Age queue={queue} /> },
+  {
+    title: "Oldest ready, and its target",
+    wide: true,
+    sort: ({ oldestReadyMs }) => oldestReadyMs,
+    cell: (queue) => <Age queue={queue} />,
+  },
   {
     title: "Ready",
     number: true,
+    sort: ({ depth }) => depth.ready,
     cell: ({ queue, depth }) => (
       <GoTo path="/jobs" search={{ queue, state: "ready" }} className="figure" title={number(depth.ready)}>
         {short(depth.ready)}
@@ -39,6 +46,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "Running",
     number: true,
+    sort: ({ depth }) => depth.running,
     cell: ({ depth, slots, workers }) => (
       <div className="health-slots">
         <span>
@@ -63,11 +71,13 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "In and out",
     wide: true,
+    sort: ({ rates }) => rates.ended,
     cell: (queue) => <Flow queue={queue} at={at} />,
   },
   {
     title: "Drains in",
     number: true,
+    sort: ({ drainMs }) => drainMs,
     leaves: "next",
     cell: ({ depth, drainMs }) =>
       depth.ready === 0 ? (
@@ -81,6 +91,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "Retries",
     number: true,
+    sort: ({ retryShare }) => retryShare,
     leaves: "next",
     cell: ({ retryShare, depth }) => (
       <>
@@ -92,6 +103,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   {
     title: "Dead",
     number: true,
+    sort: ({ depth }) => depth.dead,
     cell: ({ queue, depth, oldestDeadMs }) =>
       depth.dead === 0 ? (
         <span className="muted">0</span>
@@ -106,6 +118,8 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
   },
 ];
 
+const byName = { label: "Filter queues", text: ({ queue }: Queue) => queue };
+
 export function QueueRows({
   queues,
   at = "",
@@ -119,6 +133,7 @@ export function QueueRows({
     <div className="health-rows">
       <Rows
         label="Queues"
+        filter={byName}
         columns={columns}
         items={queues}
         id={({ queue }) => queue}

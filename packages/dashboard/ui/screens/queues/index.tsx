@@ -30,6 +30,7 @@ const inState = (
   title,
   number: true,
   ...(leaves === undefined ? {} : { leaves }),
+  sort: ({ depth }) => depth[state],
   cell: ({ queue, depth }: Queue) =>
     depth[state] === 0 ? (
       <span className="muted">0</span>
@@ -43,7 +44,12 @@ const inState = (
 const columns: readonly Column<Queue>[] = [
   queueColumn,
   { title: "Standing", cell: (queue) => <StandingMark standing={standingOf(queue)} /> },
-  { title: "Oldest ready", number: true, cell: ({ oldestReadyMs }) => duration(oldestReadyMs) },
+  {
+    title: "Oldest ready",
+    number: true,
+    sort: ({ oldestReadyMs }) => oldestReadyMs,
+    cell: ({ oldestReadyMs }) => duration(oldestReadyMs),
+  },
   inState("Ready", "ready"),
   inState("Running", "running"),
   inState("Scheduled", "scheduled", "next"),
@@ -52,6 +58,7 @@ const columns: readonly Column<Queue>[] = [
   {
     title: "Dead",
     number: true,
+    sort: ({ depth }) => depth.dead,
     cell: ({ queue, depth }) =>
       depth.dead === 0 ? (
         <span className="muted">0</span>
@@ -61,11 +68,25 @@ const columns: readonly Column<Queue>[] = [
         </GoTo>
       ),
   },
-  { title: "Out", number: true, cell: ({ rates }) => rate(rates.ended) },
-  { title: "Wait p95", number: true, leaves: "next", cell: ({ wait }) => duration(wait.p95) },
-  { title: "Run p95", number: true, leaves: "first", cell: ({ run }) => duration(run.p95) },
-  { title: "Workers", number: true, cell: ({ workers }) => number(workers) },
+  { title: "Out", number: true, sort: ({ rates }) => rates.ended, cell: ({ rates }) => rate(rates.ended) },
+  {
+    title: "Wait p95",
+    number: true,
+    sort: ({ wait }) => wait.p95,
+    leaves: "next",
+    cell: ({ wait }) => duration(wait.p95),
+  },
+  {
+    title: "Run p95",
+    number: true,
+    sort: ({ run }) => run.p95,
+    leaves: "first",
+    cell: ({ run }) => duration(run.p95),
+  },
+  { title: "Workers", number: true, sort: ({ workers }) => workers, cell: ({ workers }) => number(workers) },
 ];
+
+const byName = { label: "Filter queues", text: ({ queue }: Queue) => queue };
 
 function Queues() {
   const { data, error, refetch } = useHealth();
@@ -82,6 +103,7 @@ function Queues() {
         <>
           <Rows
             label="Queues"
+            filter={byName}
             columns={columns}
             items={queues}
             id={({ queue }) => queue}

@@ -5,6 +5,7 @@ import type { Column } from "../../components/rows.tsx";
 export const queueColumn: Column<{ readonly queue: string }> = {
   title: "Queue",
   head: true,
+  sort: ({ queue }) => queue,
   cell: ({ queue }) => (
     <GoTo path="/queues/$queue" params={{ queue }} className="name" title={queue}>
       {queue}

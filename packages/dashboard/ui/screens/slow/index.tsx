@@ -29,6 +29,7 @@ const columns: readonly Column<Job>[] = [
   {
     title: "Job",
     head: true,
+    sort: ({ kind }) => kind,
     cell: ({ id, kind }) => (
       <>
         <GoTo path="/jobs/$id" params={{ id }} className="name" title={kind}>
@@ -43,11 +44,13 @@ const columns: readonly Column<Job>[] = [
   {
     title: "Running for",
     number: true,
+    sort: ({ runningMs }) => runningMs,
     cell: ({ runningMs }) => <span className="slow-age">{duration(runningMs)}</span>,
   },
   {
     title: "Usual p95",
     number: true,
+    sort: ({ usualMs }) => usualMs,
     cell: ({ usualMs, runningMs }) => (
       <>
         {usualMs === null ? <span className="muted">not known yet</span> : duration(usualMs)}

@@ -17,6 +17,7 @@ const columns: readonly Column<Worker>[] = [
   {
     title: "Worker",
     head: true,
+    sort: ({ id }) => id,
     cell: ({ id, host, pid }) => (
       <>
         <span className="worker-id mono name" title={id}>
@@ -86,11 +87,13 @@ const columns: readonly Column<Worker>[] = [
   {
     title: "Loop lag",
     number: true,
+    sort: ({ lagMs }) => lagMs,
     cell: ({ lagMs }) => <span className={(lagMs ?? 0) >= lagging ? "warn" : ""}>{duration(lagMs)}</span>,
   },
   { title: "Memory", number: true, leaves: "first", cell: ({ rssBytes }) => bytes(rssBytes) },
   {
     title: "Version",
+    sort: ({ version }) => version,
     cell: ({ version, behind }) => (
       <>
         {version}

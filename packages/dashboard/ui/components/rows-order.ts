@@ -1,0 +1,24 @@
+/** The order of rows that are all there. */
+
+/** A copy in order of what is read from each; what has no value stands last either way. */
+export function sorted<Item>(
+  items: readonly Item[],
+  read: (item: Item) => number | string | null,
+  down: boolean,
+): Item[] {
+  const keyed = items.map((item) => ({ item, key: read(item) }));
+  keyed.sort((a, b) => {
+    if (a.key === null || b.key === null) return Number(a.key === null) - Number(b.key === null);
+    const order =
+      typeof a.key === "string" || typeof b.key === "string"
+        ? String(a.key).localeCompare(String(b.key))
+        : a.key - b.key;
+    return down ? -order : order;
+  });
+  return keyed.map(({ item }) => item);
+}
+
+/** Case-insensitive. Where there is no text to look in, everything is kept. */
+export function contains(text: string | undefined, wanted: string): boolean {
+  return text === undefined || text.toLowerCase().includes(wanted.trim().toLowerCase());
+}
