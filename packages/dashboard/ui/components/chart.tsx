@@ -25,17 +25,26 @@ type Props = {
   readonly scale?: { readonly steps: readonly number[]; readonly format: (value: number) => string };
   /** A level that matters, drawn across. */
   readonly level?: { readonly value: number; readonly title: string } | undefined;
+  /** Moments that matter, drawn from top to bottom. */
+  readonly marks?: readonly ChartMark[];
 };
+
+/** `at`: seconds since 1970. */
+export type ChartMark = { readonly at: number; readonly title: string };
+const noMarks: readonly ChartMark[] = [];
 
 const height = 172;
 
-/** Lines over time. Charts on one page share the cursor, so that one moment can be read across them. */
-export function Chart({ title, times, lines, format, scale, level }: Props) {
+/**
+ * Lines over time. Charts on one page share the cursor, so that one moment can be read across them. Dragging zooms into a span of time, in
+ * all of them; a double click shows everything again.
+ */
+export function Chart({ title, times, lines, format, scale, level, marks = noMarks }: Props) {
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const dark = useDark();
-  const said = useRef({ format, level });
-  said.current = { format, level };
+  const said = useRef({ format, level, marks });
+  said.current = { format, level, marks };
   const shape = lines.map((line) => `${line.title} ${line.colour}`).join("|");
 
   // Made again when the lines or the theme change; new figures only replace the old ones.
@@ -60,21 +69,28 @@ export function Chart({ title, times, lines, format, scale, level }: Props) {
   }, [shape, dark, scale]);
 
   useEffect(() => {
-    plot.current?.setData(data(times, lines));
-  }, [times, lines]);
+    const drawn = plot.current;
+    if (drawn === null) return;
+    const zoom = zoomOf(drawn);
+    drawn.setData(data(times, lines));
+    // New figures must not take away what a person is looking at.
+    if (zoom !== undefined) drawn.setScale("x", zoom);
+  }, [times, lines, marks]);
 
   return (
     <figure className="chart card">
       <figcaption>
         <h3>{title}</h3>
       </figcaption>
-      <div
-        ref={holder}
-        className="chart-plot"
-        role="img"
-        aria-label={summary(title, lines, format)}
-        data-empty={(times.length > 0 && lines.every(isEmpty)) || undefined}
-      />
+      <div role="img" aria-label={summary(title, lines, format, marks)}>
+        {/* Its legend is a table: read out cell by cell it would say less than the label. */}
+        <div
+          ref={holder}
+          className="chart-plot"
+          aria-hidden="true"
+          data-empty={(times.length > 0 && lines.every(isEmpty)) || undefined}
+        />
+      </div>
     </figure>
   );
 }
@@ -82,14 +98,20 @@ export function Chart({ title, times, lines, format, scale, level }: Props) {
 const isEmpty = ({ values }: ChartLine) => values.every((value) => value === null);
 
 /** What a person who does not see the lines would want to know. */
-function summary(title: string, lines: readonly ChartLine[], format: (value: number) => string): string {
+function summary(
+  title: string,
+  lines: readonly ChartLine[],
+  format: (value: number) => string,
+  marks: readonly ChartMark[],
+): string {
   const parts = lines.map((line) => {
     const known = line.values.filter((value) => value !== null);
     const last = known.at(-1);
     if (last === undefined) return `${line.title}: nothing`;
     return `${line.title}: ${format(last)} now, ${format(Math.max(...known))} at most`;
   });
-  return `${title}. ${parts.join("; ")}.`;
+  const marked = marks.map((mark) => `${mark.title} at ${clock(mark.at)}`);
+  return `${title}. ${[...parts, ...marked].join("; ")}.`;
 }
 
 function data(times: readonly number[], lines: readonly ChartLine[]): UPlot.AlignedData {
@@ -99,7 +121,7 @@ function data(times: readonly number[], lines: readonly ChartLine[]): UPlot.Alig
 function options(
   element: HTMLElement,
   lines: readonly ChartLine[],
-  said: { readonly current: Pick<Props, "format" | "level"> },
+  said: { readonly current: Pick<Props, "format" | "level" | "marks"> },
   scale: Props["scale"],
 ): UPlot.Options {
   const colour = colours(element);
@@ -108,7 +130,7 @@ function options(
   return {
     width: Math.max(1, element.clientWidth),
     height,
-    cursor: { y: false, sync: { key: "stint" }, points: { size: 6 }, drag: { x: false, y: false } },
+    cursor: { y: false, sync: { key: "stint" }, points: { size: 6 }, drag: { x: true, y: false, dist: 8 } },
     legend: { live: true, markers: { dash: (_plot, index) => dashWord(lines[index - 1]) } },
     padding: [8, 28, 0, 0],
     scales: {
@@ -156,6 +178,7 @@ function options(
         (plot) => {
           const level = said.current.level;
           if (level !== undefined) drawLevel(plot, level, colour("--late"));
+          for (const mark of said.current.marks ?? []) drawMark(plot, mark, colour("--muted"));
         },
       ],
     },
@@ -209,6 +232,41 @@ function drawLevel(plot: UPlot, level: { value: number; title: string }, colour:
     ctx.stroke();
   }
   ctx.restore();
+}
+
+function drawMark(plot: UPlot, mark: ChartMark, colour: string): void {
+  const x = Math.round(plot.valToPos(mark.at, "x", true));
+  const { left, width, top, height: tall } = plot.bbox;
+  if (x < left || x > left + width) return;
+  const { ctx } = plot;
+  const scale = globalThis.devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = colour;
+  ctx.fillStyle = colour;
+  ctx.lineWidth = scale;
+  ctx.setLineDash([2 * scale, 3 * scale]);
+  ctx.beginPath();
+  ctx.moveTo(x, top);
+  ctx.lineTo(x, top + tall);
+  ctx.stroke();
+  ctx.font = `${10 * scale}px system-ui, sans-serif`;
+  // To the right of its line, unless it would run out of the chart.
+  const turned = x > left + 0.8 * width;
+  ctx.textAlign = turned ? "right" : "left";
+  ctx.textBaseline = "top";
+  ctx.fillText(mark.title, x + (turned ? -3 : 3) * scale, top + scale);
+  ctx.restore();
+}
+
+/** The span of time a person chose; undefined while all of it is shown. */
+function zoomOf(plot: UPlot): { min: number; max: number } | undefined {
+  const times = plot.data[0];
+  const { min, max } = plot.scales["x"] ?? {};
+  const first = times[0];
+  const last = times.at(-1);
+  if (min === undefined || max === undefined || min === null || max === null) return undefined;
+  if (first === undefined || last === undefined || (min <= first && max >= last)) return undefined;
+  return { min, max };
 }
 
 /** The theme's colours as a canvas understands them: a custom property alone would come back as it was written. */

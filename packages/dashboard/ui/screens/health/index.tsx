@@ -4,6 +4,7 @@ import { Failed, Page } from "../../components/page.tsx";
 import { useHealth } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
 import { Alerts } from "./alerts.tsx";
+import { LandingCharts } from "./landing-charts.tsx";
 import { QueueRows } from "./queue-rows.tsx";
 import { Totals } from "./totals.tsx";
 import "./health.css";
@@ -28,6 +29,7 @@ function Health() {
         (data !== undefined || error === null) && (
           <>
             <Totals health={data} />
+            <LandingCharts />
             <QueueRows queues={data?.queues} at={data?.at} />
           </>
         )

@@ -12,7 +12,7 @@ const fewest = 12;
  * and its whole life in the last millimetre.
  */
 export function known(series: Wire<Series> | undefined): Known {
-  if (series === undefined) return { series, says: " " };
+  if (series?.points === undefined) return { series: undefined, says: " " };
   const step = `one point is ${roundDuration(series.stepMs)}`;
   const first = series.points.findIndex(hasFigures);
   const from = Math.max(0, Math.min(first - 1, series.points.length - fewest));
