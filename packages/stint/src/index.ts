@@ -51,7 +51,7 @@ export { defineConfig, type StintConfig } from "./config.ts";
 export type { StintOptions } from "./client/options.ts";
 export type { DedupeUntil, EnqueueOptions } from "./client/prepare.ts";
 export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
-export type { Connection, ConnectionParts } from "./db/connection.ts";
+export type { Connection, ConnectionParts, PoolLike } from "./db/connection.ts";
 export type { Tx } from "./db/db.ts";
 export type { TransactionLike } from "./db/transactions/user-transaction.ts";
 export type {

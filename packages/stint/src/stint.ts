@@ -306,6 +306,7 @@ export class Stint implements Enqueues {
     const resolved = resolveWorkerOptions(options);
     for (const handler of resolved.handlers.values()) this.#kinds.add(handler.definition);
     const { connection, prepare, wake, maxPayloadBytes, logger, telemetry } = this.#options;
+    if (connection === undefined) throw needsConnections();
     requirePassable(connection);
     const worker = new Worker(
       {
@@ -450,14 +451,21 @@ function closedError(): InvalidOptionError {
   return new InvalidOptionError("stint", "was closed. Make another client with createStint(…)");
 }
 
-/** Leases are kept on a thread of their own, which connects by itself; a function cannot be passed to it. */
+function needsConnections(): InvalidOptionError {
+  return new InvalidOptionError(
+    "stint.worker",
+    "needs connections of its own, and this client uses your pool. Make another client for the worker: createStint({ database: <connection string> })",
+  );
+}
+
+/** Leases are kept on a thread of their own, which connects by itself. Of functions, only the password's can be asked for from there. */
 function requirePassable(connection: Connection): void {
   try {
-    structuredClone(connection);
+    structuredClone(typeof connection === "string" ? connection : { ...connection, password: undefined });
   } catch (error) {
     throw new InvalidOptionError(
       "createStint.database",
-      "must not contain functions where a worker is made, because its lease thread connects by itself",
+      "must not contain functions other than password where a worker is made, because its lease thread connects by itself",
       { cause: error },
     );
   }

@@ -5,7 +5,7 @@ import type { StintOptions } from "../client/options.ts";
 import { troubleOf } from "../db/sqlstate.ts";
 import { InvalidOptionError, SchemaVersionError, StintError } from "../errors.ts";
 import { checkSchemaName } from "../model/names.ts";
-import { shownConnection } from "../db/connection.ts";
+import { isPool, shownConnection, type Connection } from "../db/connection.ts";
 import { jsonLogger, silentLogger, type Logger } from "../runtime/logger.ts";
 import { migrateHint, schemaVersion } from "../sql/schema-version.ts";
 import type { Stint } from "../stint.ts";
@@ -22,7 +22,7 @@ export type GlobalOptions = {
   verbose?: boolean;
 };
 
-export type Database = NonNullable<StintOptions["database"]>;
+export type Database = Connection;
 
 /** What a command works with: the output, and the config, database and schema of this invocation, found when asked for. */
 export class Context {
@@ -71,6 +71,11 @@ export class Context {
     const explicit = explicitUrl(this.#globals);
     if (explicit !== undefined) return this.#remember(explicit);
     const database = (await this.#settings()).database ?? (await this.#devUrl());
+    if (isPool(database))
+      throw new InvalidOptionError(
+        "DATABASE_URL",
+        "is not set, and the database in the config is a pool, whose address commands cannot read. Set it, or pass --database-url",
+      );
     return database === undefined || database === "" ? undefined : this.#remember(database);
   }
 

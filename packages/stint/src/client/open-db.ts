@@ -11,7 +11,8 @@ export type OpenDbOptions = {
 
 /** Opens the databases of one client, and logs once for all of them that a pooler stands between. */
 export function dbOpener({
-  connection,
+  connection = {},
+  pool,
   schema,
   prepare,
   logger,
@@ -35,6 +36,7 @@ export function dbOpener({
     new PgDb({
       ...options,
       connection,
+      pool,
       schema,
       transactions: 5,
       applicationName,

@@ -1,4 +1,10 @@
-import { requireConnection, shownConnection, type Connection } from "../db/connection.ts";
+import {
+  isPool,
+  requireConnection,
+  shownConnection,
+  type Connection,
+  type PoolLike,
+} from "../db/connection.ts";
 import { serverAddress } from "../db/server-address.ts";
 import type { JobDefinition } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
@@ -18,8 +24,11 @@ import { requireDefinition } from "./kinds.ts";
 import { safeTelemetry } from "./safe-telemetry.ts";
 
 export type StintOptions = {
-  /** A connection string, or its parts. Default: the environment's DATABASE_URL. */
-  database?: Connection | undefined;
+  /**
+   * A connection string, or its parts. Default: the environment's DATABASE_URL. Or a `Pool` of `pg` that you have: for clients that
+   * enqueue, read and act, but run no worker. Stint never closes it, and changes nothing in its sessions.
+   */
+  database?: Connection | PoolLike | undefined;
   /** The schema of this installation. Default "stint". */
   schema?: string;
   /** Kinds that may be enqueued by name. Those of a worker's handlers need not be listed. */
@@ -46,7 +55,9 @@ export type StintOptions = {
 };
 
 export type ResolvedStintOptions = {
-  readonly connection: Connection;
+  /** Undefined where the application's own pool is used. */
+  readonly connection: Connection | undefined;
+  readonly pool: PoolLike | undefined;
   readonly schema: string;
   readonly jobs: ReadonlyMap<string, JobDefinition>;
   readonly wake: "auto" | "notify" | "none";
@@ -79,10 +90,15 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
       `takes options: pass { database: "${shownConnection(input)}" }`,
     );
   refuseUnknownKeys("createStint", input, stintOptionKeys);
-  const connection = requireConnection("createStint.database", input.database ?? process.env["DATABASE_URL"]);
+  const pool = isPool(input.database) ? input.database : undefined;
+  const connection =
+    pool === undefined
+      ? requireConnection("createStint.database", input.database ?? process.env["DATABASE_URL"])
+      : undefined;
   const logger = input.logger === undefined ? jsonLogger() : safeLogger(requireLogger(input.logger));
   return Object.freeze({
     connection,
+    pool,
     schema: checkSchemaName(input.schema ?? "stint", "createStint.schema"),
     jobs: byKind(input.jobs ?? []),
     wake:
@@ -108,11 +124,15 @@ function requireLogger(logger: Logger): Logger {
   return logger;
 }
 
-function resolveTelemetry(telemetry: Telemetry, connection: Connection, logger: Logger): Telemetry {
+function resolveTelemetry(
+  telemetry: Telemetry,
+  connection: Connection | undefined,
+  logger: Logger,
+): Telemetry {
   for (const method of telemetryMethods) {
     requireFunction(`createStint.telemetry.${method}`, (telemetry as Partial<Telemetry> | null)?.[method]);
   }
-  const server = serverAddress(connection);
+  const server = connection === undefined ? undefined : serverAddress(connection);
   const bound = server === undefined ? telemetry : (telemetry.at?.(server) ?? telemetry);
   return safeTelemetry(bound, (error) =>
     logger.warn({ err: error }, "telemetry threw; the job goes on without it"),

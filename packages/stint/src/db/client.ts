@@ -6,7 +6,7 @@ import { firstStatement, type Settings } from "./session-settings.ts";
 const readIsoTime = types.getTypeParser(types.builtins.TIMESTAMPTZ);
 
 /** A pooler may share a session whose style of times another client has set: better no time than another day. */
-function readTime(text: string): unknown {
+export function readTime(text: string): unknown {
   if (!isIso.test(text))
     throw new InvalidOptionError(
       "database",

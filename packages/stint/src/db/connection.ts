@@ -25,6 +25,22 @@ export type ConnectionParts = {
   options?: string;
 };
 
+/**
+ * A `Pool` of `pg` that is the application's own, by its shape. Stint borrows its connections for single statements and never
+ * closes it.
+ */
+export interface PoolLike {
+  connect(): Promise<{ query(text: string): unknown; release(destroy?: boolean): void }>;
+  end(): Promise<void>;
+  readonly totalCount: number;
+}
+
+export function isPool(value: unknown): value is PoolLike {
+  if (typeof value !== "object" || value === null) return false;
+  const { connect, end, totalCount } = value as Partial<Record<keyof PoolLike, unknown>>;
+  return typeof connect === "function" && typeof end === "function" && typeof totalCount === "number";
+}
+
 export const connectionKeys = [
   "connectionString",
   "host",
@@ -113,6 +129,6 @@ function connectionHint(given: unknown): string {
   if (given instanceof URL) return "Pass its href.";
   if (typeof given === "string" && /^[a-z][\w+.-]*:\/\//i.test(given)) return "Stint works on Postgres only.";
   if (typeof (given as { query?: unknown } | null | undefined)?.query === "function")
-    return "A pool or client of yours is not taken; Stint keeps connections of its own.";
+    return "A client of yours is not taken; pass a Pool to createStint, or a connection string.";
   return "Is DATABASE_URL set where this process runs?";
 }

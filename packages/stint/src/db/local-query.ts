@@ -76,6 +76,23 @@ function send(wire: Wire, text: string): void {
   wire.execute({ portal: "" });
 }
 
+/** Native clients have no such wire. */
+function hasWire(client: ClientBase): boolean {
+  return typeof (client as { connection?: { parse?: unknown } }).connection?.parse === "function";
+}
+
+async function runStepwise(
+  client: ClientBase,
+  config: QueryConfig,
+  settings: string,
+): Promise<QueryResult<Row>> {
+  await client.query("begin isolation level read committed");
+  await client.query(settings);
+  const result = await client.query<Row>(config);
+  await client.query("commit");
+  return result;
+}
+
 /**
  * Run one statement with settings that hold for it alone. After an error the transaction is still open: roll it back before the
  * client is used again.
@@ -85,6 +102,7 @@ export async function runLocally(
   config: QueryConfig,
   settings: string,
 ): Promise<QueryResult<Row>> {
+  if (!hasWire(client)) return await runStepwise(client, config, settings);
   return await new Promise((resolve, reject) => {
     const query = new LocalQuery(config, settings);
     query.callback = (error, result) => (error == null ? resolve(result) : reject(error));

@@ -1,8 +1,9 @@
 import { Pool, types, type ClientBase, type PoolClient, type QueryConfig, type QueryResult } from "pg";
 import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
 import { maskUrl } from "../runtime/mask.ts";
-import { ReadingClient } from "./client.ts";
-import { couldNotConnect, toClientConfig, type Connection } from "./connection.ts";
+import { readTime, ReadingClient } from "./client.ts";
+import { borrow } from "./borrow.ts";
+import { couldNotConnect, toClientConfig, type Connection, type PoolLike } from "./connection.ts";
 import { ConnectionLost, type Db, type DbTx, type OnFault } from "./db.ts";
 import type { Row, RunOptions } from "./db.ts";
 import { LentConnection } from "./lent-connection.ts";
@@ -23,6 +24,8 @@ import { Turnstile } from "./turnstile.ts";
 
 export type PgDbOptions = {
   connection: Connection;
+  /** Used in place of connections of our own. Its sessions are the application's, as those of a pooler are others'. */
+  pool?: PoolLike | undefined;
   schema: string;
   /** Connections for the library's own statements. Never lent to handlers. */
   connections: number;
@@ -59,7 +62,7 @@ export class PgDb implements Db {
     this.schema = options.schema;
     this.clock = options.clock ?? new ServerClock();
     this.#options = options;
-    this.#assumePooled = options.prepare === false;
+    this.#assumePooled = options.prepare === false || options.pool !== undefined;
     const { statementTimeoutMs } = options;
     this.#ownSettings =
       statementTimeoutMs === undefined
@@ -164,12 +167,13 @@ export class PgDb implements Db {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#own.end(), this.#transactions?.end()]);
+    if (this.#options.pool === undefined) await Promise.all([this.#own.end(), this.#transactions?.end()]);
   }
 
   async #connect(pool: Pool): Promise<PoolClient> {
     try {
-      return await pool.connect();
+      if (this.#options.pool === undefined) return await pool.connect();
+      return await borrow(pool, this.#options.deadlineMs);
     } catch (error) {
       throw couldNotConnect(error);
     }
@@ -203,6 +207,8 @@ export class PgDb implements Db {
     if (text === undefined) this.#texts.set(statement, (text = forSchema(statement.text, this.schema)));
     const config: QueryConfig = { text, values: [...values] };
     if (statement.asText) config.types = asText;
+    // Clients of the application may read times as it likes.
+    else if (this.#options.pool !== undefined) config.types = withTimes;
     // Asked for in so many words, statements are named behind a pooler, too: there are some that carry them.
     const named = this.#options.prepare === true && !this.#assumePooled;
     if (named || !this.#isPooled(client)) config.name = `${this.schema}.${statement.name}`;
@@ -228,6 +234,7 @@ export class PgDb implements Db {
 
   #openPool(max: number, settings: Settings): Pool {
     const options = this.#options;
+    if (options.pool !== undefined) return options.pool as unknown as Pool;
     const pool = new Pool({
       ...toClientConfig(options.connection),
       max,
@@ -278,6 +285,15 @@ async function lastOf(answer: Promise<QueryResult<Row>>): Promise<QueryResult<Ro
 }
 
 const keptAsText = new Set<number>([types.builtins.TIMESTAMPTZ, types.builtins.JSONB]);
+
+const timestamptz: number = types.builtins.TIMESTAMPTZ;
+
+/** How the driver reads times, whatever the application has told it. */
+const withTimes: typeof types = {
+  ...types,
+  getTypeParser: ((oid: number, format?: "text") =>
+    oid === timestamptz ? readTime : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
+};
 
 /** How the driver reads the answers of statements that want text. */
 export const asText: typeof types = {

@@ -33,6 +33,8 @@ export type HeldClaim = {
 
 export type LeaseThreadData = {
   readonly connection: Connection;
+  /** The password comes from a function, and is asked for by message. */
+  readonly asksPassword: boolean;
   readonly schema: string;
   readonly prepare: boolean | undefined;
   readonly applicationName: string;
@@ -44,13 +46,20 @@ export type LeaseThreadData = {
   readonly pulse: SharedArrayBuffer;
 };
 
-export type ToThread = { type: "hold"; claims: readonly HeldClaim[] } | { type: "renew" } | { type: "stop" };
+export type ToThread =
+  | { type: "hold"; claims: readonly HeldClaim[] }
+  | { type: "renew" }
+  /** What the connection's password function returned; undefined if it threw. */
+  | { type: "password"; password: string | undefined }
+  | { type: "stop" };
 
 export type FromThread =
   | { type: "lost"; fence: Fence }
   | { type: "cancelled"; fence: Fence }
   /** Jobs that waited here for a slot are not to be begun. Those that were still ours are ready in these queues. */
   | { type: "handed-back"; queues: readonly string[] }
+  /** A connection is about to be made, and only the main thread can call the password function. */
+  | { type: "password-wanted" }
   /** Leases can be renewed: the first time, and again after each failure. */
   | { type: "ready" }
   /** Leases cannot be renewed now. The thread tries again by itself. */

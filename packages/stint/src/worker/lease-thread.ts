@@ -8,6 +8,7 @@
 import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
+import type { ConnectionParts } from "../db/connection.ts";
 import type { Db } from "../db/db.ts";
 import { isPassing } from "../db/passing.ts";
 import { PgDb } from "../db/pg.ts";
@@ -17,6 +18,7 @@ import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
 import { handBackUnbegun } from "./hand-back.ts";
+import { LeasePassword } from "./lease-password.ts";
 import {
   stage,
   type FromThread,
@@ -54,8 +56,11 @@ const young = new Map<HeldClaim, number>();
 const leases = new Map<string, Keeping>();
 const timer = new Wakeable();
 const recovery = new Recovery(Math.random, { baseMs: 100, capMs: 2_000 });
+const password = new LeasePassword(() => post({ type: "password-wanted" }));
 const database: Db = new PgDb({
-  connection: data.connection,
+  connection: data.asksPassword
+    ? { ...(data.connection as ConnectionParts), password: async () => await password.get() }
+    : data.connection,
   schema: data.schema,
   connections: 1,
   transactions: 1,
@@ -85,6 +90,7 @@ parentPort?.on("message", (message: ToThread) => {
   const turns = isHolding();
   if (message.type === "hold") for (const claim of message.claims) young.set(claim, growsUpAt(claim));
   else if (message.type === "renew") renewAll = true;
+  else if (message.type === "password") password.receive(message.password);
   else stopping.abort();
   if (!turns || message.type !== "hold") timer.wake();
 });

@@ -93,8 +93,10 @@ export class Leases {
 
   #startThread(): void {
     const { connection, schema, prepare, applicationName, wake, prefetchMs } = this.#options;
+    const asksPassword = typeof connection === "object" && typeof connection.password === "function";
     const data: LeaseThreadData = {
-      connection,
+      connection: asksPassword ? { ...connection, password: "" } : connection,
+      asksPassword,
       schema,
       prepare,
       applicationName,
@@ -195,6 +197,9 @@ export class Leases {
   #hear(message: FromThread): void {
     const { listener, logger } = this.#options;
     switch (message.type) {
+      case "password-wanted":
+        void this.#sendPassword();
+        break;
       case "ready":
         this.#renewable = true;
         this.#recovery.reset();
@@ -247,6 +252,17 @@ export class Leases {
         this.#restartSoon();
       }
     }, this.#recovery.next());
+  }
+
+  async #sendPassword(): Promise<void> {
+    const { connection, logger } = this.#options;
+    const ask = typeof connection === "object" ? connection.password : undefined;
+    try {
+      this.#post({ type: "password", password: typeof ask === "function" ? await ask() : ask });
+    } catch (error) {
+      logger.warn({ err: error }, "the password function threw; the lease thread uses the last password");
+      this.#post({ type: "password", password: undefined });
+    }
   }
 
   #post(message: ToThread): void {

@@ -158,14 +158,3 @@ test("a process that closes right after an enqueue it did not await stores the j
   expect(child.stdout).toBe("true\n");
   expect(await fresh.sql("select from stint.job")).toHaveLength(1);
 });
-
-test("a password that is asked for is refused where a worker is made", async () => {
-  const fresh = await freshSchema();
-  const { hostname, port, username, password, pathname } = new URL(fresh.url);
-  const parts = { host: hostname, port: Number(port), user: username, database: pathname.slice(1) };
-  const stint = fresh.client({ database: { ...parts, password: () => password } });
-  expect((await stint.enqueue(slow, 1)).created).toBe(true);
-  expect(() => stint.worker({ pools: { default: 1 }, handlers: [handle(slow, () => 1)] })).toThrow(
-    "createStint.database: must not contain functions where a worker is made",
-  );
-});

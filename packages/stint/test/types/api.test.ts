@@ -16,6 +16,7 @@ import {
   snooze,
   typed,
   type Connection,
+  type PoolLike,
   type Enqueued,
   type EnqueueOptions,
   type Enqueues,
@@ -104,9 +105,10 @@ test("a database can be given in parts, and unknown parts do not compile", () =>
   neverRun(() => createStint({ database: { connectionString: "postgres://x", ssl: true } }));
   // @ts-expect-error not a part of it
   neverRun(() => createStint({ database: { url: "postgres://x" } }));
-  // @ts-expect-error a pool
   neverRun(() => createStint({ database: new Pool() }));
-  expectTypeOf<StintOptions["database"]>().toEqualTypeOf<Connection | undefined>();
+  // @ts-expect-error a client is no pool
+  neverRun(() => createStint({ database: new Client() }));
+  expectTypeOf<StintOptions["database"]>().toEqualTypeOf<Connection | PoolLike | undefined>();
 });
 
 test("an enqueue takes what the schema accepts; the handler gets what it makes of it", () => {
