@@ -13,13 +13,14 @@ async function scriptFor(shell: string): Promise<string> {
 
 /** What a real bash offers after this command line. */
 function offered(script: string, ...words: readonly string[]): string[] {
+  const complete = words[0] === "npx" ? "_stint_npx" : "_stint";
   const { stdout, stderr, status } = spawnSync("bash", ["--noprofile", "--norc", "-s", ...words], {
     encoding: "utf8",
     input: `${script}
       complete -p stint >&2
       COMP_WORDS=("$@")
       COMP_CWORD=$(($# - 1))
-      _stint
+      ${complete}
       printf '%s\\n' "\${COMPREPLY[@]}"
     `,
   });
@@ -42,6 +43,15 @@ test("bash completes commands, commands below commands, options and values", asy
   // Anything may stand here; bash then offers files.
   expect(offered(script, "stint", "jobs", "list", "--kind", "")).toEqual([]);
   expect(offered(script, "stint", "jobs", "list", "no-such")).toEqual([]);
+});
+
+test("bash completes behind npx, and only what belongs to stint", async () => {
+  const script = await scriptFor("bash");
+
+  expect(offered(script, "npx", "stint", "do")).toEqual(["doctor"]);
+  expect(offered(script, "npx", "stint", "jobs", "list", "--sta")).toEqual(["--state"]);
+  expect(offered(script, "npx", "vitest", "do")).toEqual([]);
+  expect(offered(script, "npx", "sti")).toEqual([]);
 });
 
 test("what is offered is what --help has", async () => {

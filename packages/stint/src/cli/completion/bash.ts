@@ -23,6 +23,17 @@ ${cases.join("\n")}
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
 complete -o default -F _stint stint
+# The same behind npx. For other packages bash offers files, as it did.
+_stint_npx() {
+  COMPREPLY=()
+  if ((COMP_CWORD > 1)) && [[ "\${COMP_WORDS[1]}" == stint ]]; then
+    COMP_WORDS=("\${COMP_WORDS[@]:1}")
+    COMP_CWORD=$((COMP_CWORD - 1))
+    _stint
+  fi
+}
+# A completion of npx that is there already stays.
+complete -p npx >/dev/null 2>&1 || complete -o default -F _stint_npx npx
 `;
 }
 
