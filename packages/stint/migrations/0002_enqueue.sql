@@ -39,7 +39,13 @@ $$;
 create function stint.cancel_reason(p_job uuid) returns text
 language sql stable
 as $$
-  select a.reason from stint.audit a where a.job_id = p_job and a.action = 'cancel' order by a.at desc, a.id desc limit 1
+  select a.reason
+  from stint.audit a
+  where a.job_id = p_job and a.action = 'cancel'
+    and not exists (
+      select from stint.audit later
+      where later.job_id = p_job and later.action = 'cancel' and (later.at, later.id) > (a.at, a.id)
+    )
 $$;
 
 -- Gives back what it is given. Its price is what matters: the planner counts it once for a value that is looked up in

@@ -54,9 +54,10 @@ test("the leases of all jobs of a claim are renewed by one statement for each th
   const thirds = (performance.now() - startedAt) / thirdMs;
   open();
 
-  expect(renew).toMatchObject({ rows: running * (renew ? renew.calls : 0) });
+  // The first renews nothing: it shows at the start that leases can be renewed.
+  expect(renew).toMatchObject({ rows: running * (renew ? renew.calls - 1 : 0) });
   // One more when it begins to hear wakes: what was cancelled before that, it was not told.
-  expect(renew && renew.calls).toBeLessThanOrEqual(thirds + 1);
+  expect(renew && renew.calls).toBeLessThanOrEqual(thirds + 2);
 });
 
 test("no statement sorts or reads a whole table: retries, schedules, results, keys, cancels, priorities", async () => {
