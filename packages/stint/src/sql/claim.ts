@@ -1,4 +1,5 @@
-import type { Row, Run } from "../db/db.ts";
+import type { Row, Run, RunOptions } from "../db/db.ts";
+import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { toLike } from "../model/queue-pattern.ts";
@@ -28,6 +29,8 @@ export type ClaimInput = {
   /** Lease by kind, where a kind has its own. */
   kindLeaseMs: Readonly<Record<string, number>>;
   leaseMs: number;
+  /** Until when it may take jobs, by the database's clock in milliseconds. Left out: at any time. */
+  until?: number;
 };
 
 /** What most jobs have in common is left out, and put back in `toClaimedJob`: reading an answer is a third of what a claim costs its worker. */
@@ -47,11 +50,10 @@ const leased = `
     dedupe_key = case when j.dedupe_until = 'started' then null else j.dedupe_key end`;
 
 /**
- * A claim that had to wait, behind somebody's lock on the table, longer than its worker waits for the answer must take
- * nothing: nobody is there any more to run it. Since the transaction began, not the statement: the lock is waited
- * for while the statement is parsed, and its own time starts only after that.
+ * A claim that arrives after its deadline fails and takes nothing: its worker has given it up, and would not run the jobs.
+ * The worker learns from the failure that the claim was late, and what time it is; an empty answer would look like an empty queue.
  */
-const inTime = `clock_timestamp() < transaction_timestamp() + interval '10 seconds'`;
+const inTime = `(clock_timestamp() < $6::timestamptz or stint.too_late())`;
 
 /** The lease a claim gives. */
 export type LeaseInput = Pick<ClaimInput, "leaseId" | "kindLeaseMs" | "leaseMs">;
@@ -63,6 +65,7 @@ const claimValues = (input: Omit<ClaimInput, "takes">): unknown[] => [
   input.leaseId,
   input.worker,
   input.kinds,
+  input.until === undefined ? "infinity" : toTimestamp(input.until),
 ];
 
 /** Ready jobs of one queue, in the order of the ready index (`by_index` sees to it), so nothing is sorted. */
@@ -103,7 +106,7 @@ const pickOnward = (queue: string, limit: string, first: number): string => `
 /** Each queue by itself: one queue of each pool. */
 const fromQueues = (pick: string): string => `
       select picked.ctid
-      from unnest($6::text[], $7::integer[]) as take (queue, take)
+      from unnest($7::text[], $8::integer[]) as take (queue, take)
       cross join lateral (${pick}
       ) picked`;
 
@@ -113,10 +116,10 @@ const fromQueues = (pick: string): string => `
  */
 const fromPools = (pick: string): string => `
       select shared.ctid
-      from unnest($8::integer[], $9::integer[]) as pool (pool, take)
+      from unnest($9::integer[], $10::integer[]) as pool (pool, take)
       cross join lateral (
         select picked.ctid
-        from unnest($6::text[], $7::integer[], $10::integer[]) as take (queue, take, pool)
+        from unnest($7::text[], $8::integer[], $11::integer[]) as take (queue, take, pool)
         cross join lateral (${pick}
         ) picked
         where take.pool = pool.pool
@@ -143,12 +146,12 @@ const claimReady = statement("claim", claimText(fromQueues(ready)), { asText });
 const claimPools = statement("claim-pools", claimText(fromPools(ready)), { asText });
 const claimOnward = statement(
   "claim-onward",
-  claimText(fromQueues(pickOnward("take.queue", "take.take", 8))),
+  claimText(fromQueues(pickOnward("take.queue", "take.take", 9))),
   { asText },
 );
 const claimPoolsOnward = statement(
   "claim-pools-onward",
-  claimText(fromPools(pickOnward("take.queue", "take.take", 11))),
+  claimText(fromPools(pickOnward("take.queue", "take.take", 12))),
   { asText },
 );
 
@@ -157,7 +160,12 @@ const claimPoolsOnward = statement(
  * its own. Two workers asking at once never get the same job: `skip locked` steps over rows the other is taking.
  * With floors, in the order of their priorities, only what lies after them.
  */
-export async function claim(db: Run, input: ClaimInput, floors?: readonly Floor[]): Promise<ClaimedJob[]> {
+export async function claim(
+  db: Run,
+  input: ClaimInput,
+  floors?: readonly Floor[],
+  options?: RunOptions,
+): Promise<ClaimedJob[]> {
   const { takes } = input;
   const values = [
     ...claimValues(input),
@@ -166,7 +174,8 @@ export async function claim(db: Run, input: ClaimInput, floors?: readonly Floor[
     ...poolValues(takes),
   ];
   const shared = takes.some((take) => take.pool !== undefined);
-  if (floors === undefined) return toClaimed(await db.run(shared ? claimPools : claimReady, values), input);
+  if (floors === undefined)
+    return toClaimed(await db.run(shared ? claimPools : claimReady, values, options), input);
   const onward = [
     ...values,
     floors.map((floor) => floor.queue),
@@ -174,7 +183,7 @@ export async function claim(db: Run, input: ClaimInput, floors?: readonly Floor[
     floors.map((floor) => floor.runAt),
     floors.map((floor) => floor.id),
   ];
-  return toClaimed(await db.run(shared ? claimPoolsOnward : claimOnward, onward), input);
+  return toClaimed(await db.run(shared ? claimPoolsOnward : claimOnward, onward, options), input);
 }
 
 /** The number and the limit of each pool, and the pool of each take; nothing where no queues share one. */
@@ -215,7 +224,7 @@ const claimParked = statement(
     update stint.job j
     set ${leased}
     where j.ctid = any (array(
-        ${longestSuspected("$5", "$6", "$7", "$8")}
+        ${longestSuspected("$5", "$7", "$8", "$9")}
       ))
       and j.state::text = 'parked'
       and ${inTime}
@@ -238,10 +247,14 @@ export type QuarantineInput = Omit<ClaimInput, "takes"> & {
  * Take one job that is suspected of killing workers, to be run alone: if the worker dies again, no
  * neighbour can be blamed for it or harmed by it. Its reason stays while it runs, so that a rescue can tell.
  */
-export async function claimQuarantined(db: Run, input: QuarantineInput): Promise<ClaimedJob[]> {
+export async function claimQuarantined(
+  db: Run,
+  input: QuarantineInput,
+  options?: RunOptions,
+): Promise<ClaimedJob[]> {
   const { queues, waitedMs, patterns = [] } = input;
-  const rows = await db.run(claimParked, [...claimValues(input), queues, waitedMs, patterns.map(toLike)]);
-  return toClaimed(rows, input);
+  const values = [...claimValues(input), queues, waitedMs, patterns.map(toLike)];
+  return toClaimed(await db.run(claimParked, values, options), input);
 }
 
 const reserveParked = statement(
@@ -286,6 +299,27 @@ const selectClaimed = statement(
  * What a claim took whose answer was lost. Without it those jobs would wait out a lease that nobody uses, and count a crash
  * that never was.
  */
-export async function claimedBy(db: Run, input: LeaseInput): Promise<ClaimedJob[]> {
-  return toClaimed(await db.run(selectClaimed, [input.leaseId]), input);
+export async function claimedBy(db: Run, input: LeaseInput, options?: RunOptions): Promise<ClaimedJob[]> {
+  return toClaimed(await db.run(selectClaimed, [input.leaseId], options), input);
+}
+
+const readClaimWindow = statement(
+  "claim-window",
+  `
+  select
+    extract(epoch from clock_timestamp() - $1::timestamptz)::float8 * 1000 as past_ms,
+    pg_snapshot_xmin(pg_current_snapshot())::text as oldest,
+    pg_snapshot_xmax(pg_current_snapshot())::text as next`,
+);
+
+/** How long ago the deadline of a claim was, the oldest transaction that is under way, and the next one that will begin. */
+export type ClaimWindow = { pastMs: number; oldest: bigint; next: bigint };
+
+export async function claimWindow(db: Run, until: number, options?: RunOptions): Promise<ClaimWindow> {
+  const [row] = await db.run(readClaimWindow, [toTimestamp(until)], options);
+  return {
+    pastMs: row?.["past_ms"] as number,
+    oldest: BigInt(row?.["oldest"] as string),
+    next: BigInt(row?.["next"] as string),
+  };
 }

@@ -17,6 +17,8 @@ export type Glance = {
   unfolded: boolean;
   /** When this was, by the database's clock. */
   at: string;
+  /** The same in milliseconds. */
+  serverMs: number;
 };
 
 const glanceText = ({ suspect, more = "" }: { suspect: string; more?: string }): string => `
@@ -61,7 +63,7 @@ const glanceText = ({ suspect, more = "" }: { suspect: string; more?: string }):
       )
       from (select snapshot, framed_at from stint.tally_fold order by fold desc limit 1) f
     ) as unfolded,
-    ${more}clock_timestamp()::text as at`;
+    ${more}clock_timestamp()::text as at, extract(epoch from clock_timestamp())::float8 * 1000 as server_ms`;
 
 const suspected = `
       from stint.job p
@@ -133,5 +135,6 @@ export async function glance(db: Run, { queues, kinds, since, search }: GlanceIn
     expiresInMs: (row["expires_in_ms"] as number | null | undefined) ?? null,
     unfolded: row["unfolded"] === true,
     at: row["at"] as string,
+    serverMs: row["server_ms"] as number,
   };
 }

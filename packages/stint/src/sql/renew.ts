@@ -1,4 +1,4 @@
-import type { Run } from "../db/db.ts";
+import type { Run, RunOptions } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 
@@ -46,13 +46,18 @@ const renewLeases = statement(
 );
 
 /** Extend the leases that are still ours, in one round trip, and learn which are not. */
-export async function renew(db: Run, leases: readonly (Fence & { leaseMs: number })[]): Promise<Renewal[]> {
-  const rows = await db.run(renewLeases, [
+export async function renew(
+  db: Run,
+  leases: readonly (Fence & { leaseMs: number })[],
+  options?: RunOptions,
+): Promise<Renewal[]> {
+  const values = [
     leases.map((lease) => lease.job),
     leases.map((lease) => lease.epoch),
     leases.map((lease) => lease.leaseId),
     leases.map((lease) => lease.leaseMs),
-  ]);
+  ];
+  const rows = await db.run(renewLeases, values, options);
   return rows.map((row) => ({
     job: row["id"] as string,
     epoch: Number(row["epoch"]),

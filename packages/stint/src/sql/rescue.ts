@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { toTallies } from "./tallies.ts";
@@ -26,7 +27,7 @@ export type Rescued = {
  *
  * The update and the delete repeat the whole predicate. A job settled or renewed since it was picked stays as it is. Leases are
  * judged as of when the rescue was sent: one that waited behind a lock on the table, as the renewals did, must not
- * find them all run out.
+ * find them all run out. One that arrives after its deadline fails: what kept it may have kept the renewals, too.
  */
 const rescueJobs = statement(
   "rescue",
@@ -39,6 +40,7 @@ const rescueJobs = statement(
     where j.state = 'running'
       and j.lease_until > $3::timestamptz - interval '5 seconds'
       and j.lease_until < stint.by_index(transaction_timestamp())
+      and (clock_timestamp() < $4::timestamptz or stint.too_late())
     order by j.lease_until
     limit $1
     for update skip locked
@@ -124,9 +126,10 @@ const rescueJobs = statement(
  */
 export async function rescue(
   db: Run,
-  input: { limit: number; maxCrashes: number; since?: string | undefined },
+  input: { limit: number; maxCrashes: number; since?: string | undefined; until?: number },
 ): Promise<Rescued[]> {
-  const rows = await db.run(rescueJobs, [input.limit, input.maxCrashes, input.since ?? "-infinity"]);
+  const until = input.until === undefined ? "infinity" : toTimestamp(input.until);
+  const rows = await db.run(rescueJobs, [input.limit, input.maxCrashes, input.since ?? "-infinity", until]);
   return rows.map((row) => ({
     job: row["id"] as string,
     kind: row["kind"] as string,

@@ -1,4 +1,4 @@
-import type { DbTx, Row, Run } from "../db/db.ts";
+import type { DbTx, Row, Run, RunOptions } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { Failure } from "../model/failure.ts";
 import { keyOfFence, type AttemptOutcome, type Fence } from "../model/job.ts";
@@ -343,8 +343,12 @@ export type HandedBack = {
  * Give back jobs that were claimed but never begun, to their old places: nothing happened to them, so nothing is noted.
  * Rows that somebody has locked are stepped over, as by a renewal: the leases of others must not run out meanwhile.
  */
-export async function handBack(db: Run, fences: readonly Fence[]): Promise<HandedBack[]> {
-  const rows = await db.run(handBackJobs, toArrays(fences));
+export async function handBack(
+  db: Run,
+  fences: readonly Fence[],
+  options?: RunOptions,
+): Promise<HandedBack[]> {
+  const rows = await db.run(handBackJobs, toArrays(fences), options);
   return rows.map((row) => ({
     fence: toFence(row),
     queue: row["queue"] as string | null,

@@ -38,6 +38,7 @@ export function glanceService(
       );
       if (own.length > 0 || (looks && pools !== undefined && pools.ranges.length > 0))
         sweeps.done(sentAt, performance.now());
+      db.clock.learn(seen.serverMs);
       await onGlance(seen);
       since = seen.at;
     } catch (error) {

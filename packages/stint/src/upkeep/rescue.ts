@@ -1,4 +1,5 @@
 import type { Db } from "../db/db.ts";
+import { isTooLate } from "../db/server-clock.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { rescue, type Rescued } from "../sql/rescue.ts";
 import { Service, type ServiceOptions } from "./service.ts";
@@ -36,6 +37,7 @@ export function rescueService(
   let restMs: number | undefined = options.restMs;
   let restUntil = 0;
   let looked = false;
+  let refusals = 0;
   let seenBy: string | undefined;
   let since: string | undefined;
   const sweeps = new Sweeps();
@@ -53,7 +55,14 @@ export function rescueService(
     const sweep = since === undefined || sweeps.inMs(sentAt) === 0;
     const next = seenBy;
     const limit = quietMs === undefined ? batch : 0;
-    const jobs = await rescue(db, { limit, maxCrashes, since: sweep ? undefined : since });
+    const until = db.clock.deadline(refusals);
+    const jobs = await rescue(db, { limit, maxCrashes, since: sweep ? undefined : since, until }).catch(
+      (error: unknown) => {
+        if (isTooLate(error)) refusals += 1;
+        throw error;
+      },
+    );
+    refusals = 0;
     if (sweep && limit > 0) sweeps.done(sentAt, performance.now());
     if (limit > 0 && jobs.length < batch) since = next;
     restMs = undefined;

@@ -1,4 +1,4 @@
-import type { Run } from "../db/db.ts";
+import type { Run, RunOptions } from "../db/db.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 import { finish, handBack } from "../sql/settle.ts";
 
@@ -13,8 +13,11 @@ export type HandedBack<Item extends Fence> = {
 export async function handBackUnbegun<Item extends Fence>(
   db: Run,
   fences: readonly Item[],
+  options?: RunOptions,
 ): Promise<HandedBack<Item>> {
-  const answers = new Map((await handBack(db, fences)).map((answer) => [keyOfFence(answer.fence), answer]));
+  const answers = new Map(
+    (await handBack(db, fences, options)).map((answer) => [keyOfFence(answer.fence), answer]),
+  );
   const went = (how: string): Item[] =>
     fences.filter((fence) => answers.get(keyOfFence(fence))?.went === how);
   const cancelled = went("cancelled");

@@ -9,7 +9,7 @@ import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ConnectionParts } from "../db/connection.ts";
-import type { Db } from "../db/db.ts";
+import type { Db, RunOptions } from "../db/db.ts";
 import { isPassing } from "../db/passing.ts";
 import { PgDb } from "../db/pg.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
@@ -17,6 +17,7 @@ import { Recovery } from "../runtime/recovery.ts";
 import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
+import { leaseAnswerWithinMs } from "./answer-within.ts";
 import { handBackUnbegun } from "./hand-back.ts";
 import { LeasePassword } from "./lease-password.ts";
 import {
@@ -183,7 +184,7 @@ async function handBackUnwanted(): Promise<void> {
   const unwanted = [...leases.values()].filter((lease) => lease.unwanted);
   if (unwanted.length === 0 || now() < handBackAt) return;
   try {
-    const { queues, left } = await handBackUnbegun(database, unwanted);
+    const { queues, left } = await handBackUnbegun(database, unwanted, answerWithin(unwanted));
     const staying = new Set(left);
     if (left.length === 0) patience.reset();
     else handBackAt = now() + patience.next();
@@ -203,7 +204,7 @@ async function handBackUnwanted(): Promise<void> {
 
 async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<void> {
   try {
-    const answers = await renew(database, due);
+    const answers = await renew(database, due, answerWithin(due));
     succeeded();
     for (const answer of answers) {
       const lease = leases.get(keyOfFence(answer));
@@ -234,6 +235,11 @@ function failed(error: unknown): void {
   tryAgainAt = now() + recovery.next();
   const message = error instanceof Error ? error.message : String(error);
   post({ type: "trouble", message, transient: isPassing(error) });
+}
+
+/** A connection that stands still is given up while there is time to try another. */
+function answerWithin(due: readonly Keeping[]): RunOptions {
+  return { deadlineMs: leaseAnswerWithinMs(due.map(({ leaseMs }) => leaseMs)) };
 }
 
 /** A lease that was not renewed in time, or not any more, may be somebody else's by now. */

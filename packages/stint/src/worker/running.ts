@@ -10,6 +10,7 @@ import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { Attempt, type AttemptHome } from "./attempt.ts";
 import type { WorkerEvents } from "./events.ts";
+import { leaseAnswerWithinMs } from "./answer-within.ts";
 import { reportFailed, reportLeaseLost } from "./failures.ts";
 import { handBackUnbegun } from "./hand-back.ts";
 import type { HeldJob } from "./held.ts";
@@ -393,11 +394,13 @@ export class Running {
   async #giveBackSurely(jobs: readonly ClaimedJob[]): Promise<void> {
     const { db, logger, onPutBack } = this.#options;
     const recovery = new Recovery();
-    const until = performance.now() + Math.min(...jobs.map((job) => job.leaseMs));
+    const leasesMs = jobs.map((job) => job.leaseMs);
+    const until = performance.now() + Math.min(...leasesMs);
+    const options = { deadlineMs: leaseAnswerWithinMs(leasesMs) };
     let left = jobs.map((job) => job.fence);
     while (left.length > 0 && performance.now() < until && !this.#over) {
       try {
-        const handed = await handBackUnbegun(db, left);
+        const handed = await handBackUnbegun(db, left, options);
         for (const queue of handed.queues) onPutBack(queue, 0);
         left = handed.left;
         if (left.length === 0) return;

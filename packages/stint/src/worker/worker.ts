@@ -2,6 +2,7 @@ import type { Listener } from "../db/listener.ts";
 import { Turnstile } from "../db/turnstile.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
+import type { ClaimedJob } from "../model/job.ts";
 import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
 import { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -62,6 +63,7 @@ export class Worker {
   readonly #settler: Settler;
   readonly #leases: Leases;
   readonly #running: Running;
+  readonly #claimer: Claimer;
   readonly #loop: ClaimLoop;
   readonly #listener: Listener | undefined;
   readonly #upkeep: Upkeep;
@@ -154,23 +156,27 @@ export class Worker {
         this.#events.emit("slow", { id: fence.job, kind, queue, ms, usualMs, because });
       },
     });
+    const accept = (jobs: readonly ClaimedJob[], sentAt: number): void => {
+      home.telemetry?.claimed(jobs, Leases.now() - sentAt, this.id);
+      this.#slumber.stir();
+      this.#running.accept(jobs, sentAt);
+    };
+    this.#claimer = new Claimer({
+      db,
+      worker: this.id,
+      queues: this.#slots.queues,
+      kinds: () => gate.kinds,
+      kindLeaseMs: leaseByKind(options.handlers),
+      leaseMs: options.leaseMs,
+      onFound: accept,
+      onReleased: (queues) => this.#tell(queues),
+    });
     this.#loop = new ClaimLoop({
       slots: this.#slots,
-      claimer: new Claimer({
-        db,
-        worker: this.id,
-        queues: this.#slots.queues,
-        kinds: () => gate.kinds,
-        kindLeaseMs: leaseByKind(options.handlers),
-        leaseMs: options.leaseMs,
-      }),
+      claimer: this.#claimer,
       logger: this.#logger,
       pollMs: () => this.#pollMs(),
-      accept: (jobs, sentAt) => {
-        home.telemetry?.claimed(jobs, Leases.now() - sentAt, this.id);
-        this.#slumber.stir();
-        this.#running.accept(jobs, sentAt);
-      },
+      accept,
       runAlone: (job, sentAt) => this.#running.runAlone(job, sentAt),
       // What is claimed while leases cannot be renewed may run twice.
       behind: () => !this.#leases.renewable || this.#running.behind,
@@ -373,7 +379,9 @@ export class Worker {
       this.#tell(unfinished.map(({ queue }) => queue));
     });
     // A claim that is still under way, and what it brings, are waited for too: left to its lease, each would count a crash.
-    const given = this.#looping?.then(async () => await this.#running.givenBack());
+    const given = this.#looping?.then(
+      async () => await Promise.all([this.#running.givenBack(), this.#claimer.idle()]),
+    );
     await within(recordWithinMs, Promise.all([this.#quietly(recorded), this.#settler.idle(), given]));
     this.#settler.giveUp();
     return count;
@@ -383,6 +391,7 @@ export class Worker {
   async #end(): Promise<void> {
     this.#slumber.end();
     this.#running.end();
+    this.#claimer.end();
     this.#pulse.stop();
     const ended = Promise.all([this.#upkeep.stop(), this.#listener?.stop()]);
     await Promise.all([within(endWithinMs, ended), this.#leases.stop()]);

@@ -19,8 +19,14 @@ test("where there is nothing, it says so, and when", async () => {
   );
   const seen = await look(fresh);
 
-  expect(seen).toEqual({ ...nothing, unfolded: false, at: expect.any(String) as string });
+  expect(seen).toEqual({
+    ...nothing,
+    unfolded: false,
+    at: expect.any(String) as string,
+    serverMs: expect.any(Number) as number,
+  });
   expect(new Date(seen.at).getTime()).toBeGreaterThanOrEqual(before.getTime());
+  expect(Math.abs(seen.serverMs - new Date(seen.at).getTime())).toBeLessThan(1_000);
 });
 
 test("a ready job is seen if it is of a queue and a kind that were asked for", async () => {

@@ -2,7 +2,14 @@ import type { Run } from "#stint/db/db.js";
 import type { Statement } from "#stint/db/statement.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { auditOf } from "#stint/sql/audit.js";
-import { claim, claimedBy, claimQuarantined, reserveQuarantined, type Floor } from "#stint/sql/claim.js";
+import {
+  claim,
+  claimedBy,
+  claimQuarantined,
+  claimWindow,
+  reserveQuarantined,
+  type Floor,
+} from "#stint/sql/claim.js";
 import { enqueue, enqueueStatementInside, noteTransaction, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
 import { glance } from "#stint/sql/glance.js";
@@ -80,6 +87,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   claimQuarantined: (db) => claimQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   reserveQuarantined: (db) => reserveQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   claimedBy: (db) => claimedBy(db, { leaseId: id, kindLeaseMs: {}, leaseMs: 1 }),
+  claimWindow: (db) => claimWindow(db, 0),
   glance: (db) => glance(db, { queues: ["a", "b"], kinds: ["work"], since: "-infinity" }),
   glancePools: (db) =>
     glance(db, {

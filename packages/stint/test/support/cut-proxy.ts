@@ -17,8 +17,16 @@ export type CutProxy = {
   /**
    * Keep back what a connection sends, from its next statement with the marker on, as a stalled network does. Resolves when
    * that has happened. `release` passes it on, though its client may be gone, and resolves when the server has dealt with it.
+   * With `all`, what every connection sends is kept back from that moment on.
    */
-  holdAt(marker: string): Promise<{ release(): Promise<void> }>;
+  holdAt(marker: string, options?: { all?: boolean }): Promise<{ release(): Promise<void> }>;
+  /**
+   * Pass on the next statement with the marker, and from then on nothing that the server says on that connection, as one that
+   * is half open. Resolves when the server has answered the statement.
+   */
+  muteAt(marker: string): Promise<void>;
+  /** End the connections that are mute. */
+  endMuted(): void;
   /** How many messages with the marker have come from clients. */
   count(marker: string): number;
   /** End every connection, and refuse new ones until `up`. */
@@ -27,8 +35,9 @@ export type CutProxy = {
 };
 
 type Plan = { marker: string; cut: Cut; done: () => void };
-type Pair = { client: Socket; server: Socket; held?: Buffer[] };
-type Hold = { marker: string; done: (held: { release(): Promise<void> }) => void };
+type Pair = { client: Socket; server: Socket; held?: Buffer[]; muted?: boolean };
+type Mute = { marker: string; done: () => void };
+type Hold = { marker: string; all: boolean; done: (held: { release(): Promise<void> }) => void };
 
 /** Statements are told apart by their text, or by the name they were prepared under (`schema.enqueue`). */
 export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> {
@@ -37,6 +46,8 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
   const received: Buffer[] = [];
   let plan: Plan | undefined;
   let hold: Hold | undefined;
+  let mute: Mute | undefined;
+  let holdsAll = false;
   let isUp = true;
 
   const end = (pair: Pair): void => {
@@ -60,8 +71,15 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
       });
       pair.server.on("close", () => resolve());
       pair.server.write(held);
+      // It deals with what it has, and then sees that its client has gone.
+      if (pair.client.destroyed) pair.server.end();
     });
     if (pair.client.destroyed) end(pair);
+  };
+
+  const releaseAll = async (): Promise<void> => {
+    holdsAll = false;
+    await Promise.all([...pairs].filter((pair) => pair.held !== undefined).map(release));
   };
 
   const listener = createServer((client) => {
@@ -79,14 +97,22 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     }
 
     let unanswered: Plan | undefined;
+    let muting: Mute | undefined;
     let answer: Buffer = Buffer.alloc(0);
     client.on("data", (data: Buffer) => {
       received.push(data);
       if (hold !== undefined && pair.held === undefined && data.includes(hold.marker)) {
-        const { done } = hold;
+        const { done, all } = hold;
         hold = undefined;
         pair.held = [];
-        done({ release: () => release(pair) });
+        holdsAll = all;
+        done({ release: () => (all ? releaseAll() : release(pair)) });
+      }
+      if (holdsAll) pair.held ??= [];
+      if (mute !== undefined && data.includes(mute.marker)) {
+        muting = mute;
+        mute = undefined;
+        pair.muted = true;
       }
       if (pair.held !== undefined) {
         pair.held.push(data);
@@ -105,6 +131,11 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
       pair.server.write(data);
     });
     pair.server.on("data", (data: Buffer) => {
+      if (pair.muted === true) {
+        answer = Buffer.concat([answer, data]);
+        if (isComplete(answer)) muting?.done();
+        return;
+      }
       if (unanswered === undefined) {
         client.write(data);
         return;
@@ -130,8 +161,14 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     async cutAt(marker, cut) {
       await new Promise<void>((done) => (plan = { marker, cut, done }));
     },
-    async holdAt(marker) {
-      return await new Promise((done) => (hold = { marker, done }));
+    async holdAt(marker, { all = false } = {}) {
+      return await new Promise((done) => (hold = { marker, all, done }));
+    },
+    async muteAt(marker) {
+      await new Promise<void>((done) => (mute = { marker, done }));
+    },
+    endMuted() {
+      for (const pair of pairs) if (pair.muted === true) end(pair);
     },
     count: (marker) => received.filter((data) => data.includes(marker)).length,
     down() {

@@ -1,0 +1,55 @@
+import type { Db } from "../db/db.ts";
+import type { ClaimedJob } from "../model/job.ts";
+import { claimedBy, claimWindow, type LeaseInput } from "../sql/claim.ts";
+import { leaseAnswerWithinMs } from "./answer-within.ts";
+
+/**
+ * A claim whose answer was lost. It may have taken jobs, or may still take some until its deadline; they would count a crash
+ * when their lease ends.
+ */
+export class LostClaim {
+  readonly #db: Db;
+  readonly #input: LeaseInput;
+  readonly #until: number;
+  readonly #leasesMs: readonly number[];
+  /** Transactions from this one on began after the deadline. */
+  #boundary: bigint | undefined;
+  #over = false;
+
+  /** @param until Its deadline, by the database's clock. */
+  constructor(db: Db, input: LeaseInput, until: number) {
+    this.#db = db;
+    this.#input = input;
+    this.#until = until;
+    this.#leasesMs = [input.leaseMs, ...Object.values(input.kindLeaseMs)];
+  }
+
+  /** How long to wait for an answer about its leases. */
+  get answerWithinMs(): number {
+    return leaseAnswerWithinMs(this.#leasesMs);
+  }
+
+  /** How long to wait between two looks, so that none of its leases ends unseen. */
+  get lookEveryMs(): number {
+    return Math.min(2_000, Math.max(250, Math.min(...this.#leasesMs) / 4));
+  }
+
+  /** Whether it can take nothing any more, and has taken nothing. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** The jobs it has taken, if it has taken any by now. */
+  async look(): Promise<ClaimedJob[]> {
+    const options = { deadlineMs: this.answerWithinMs };
+    // Before the look: a claim that commits between the two is seen.
+    const { pastMs, oldest, next } = await claimWindow(this.#db, this.#until, options);
+    const jobs = await claimedBy(this.#db, this.#input, options);
+    if (jobs.length > 0 || pastMs <= 0) return jobs;
+    // A claim has its transaction id before it checks its deadline. So one that is still under way is older than this; where
+    // another old transaction stays open, the end of the longest lease ends the search.
+    this.#boundary ??= next;
+    this.#over = oldest >= this.#boundary || pastMs > Math.max(...this.#leasesMs);
+    return jobs;
+  }
+}
