@@ -113,7 +113,14 @@ test("an outage longer than the lease, and nobody died: no crash is counted", as
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const client = () => fresh.client({ database: proxy.url });
-  const untilTold = { lease: "1s", handlers: [handle(work, ({ signal }) => abortOf(signal))] };
+  const untilTold = {
+    lease: "1s",
+    handlers: [
+      handle(work, async ({ signal }) => {
+        throw await abortOf(signal);
+      }),
+    ],
+  };
   const first = await startWorker(client(), untilTold);
   await startWorker(client(), untilTold);
   const { id } = await fresh.client().enqueue(work, {});
