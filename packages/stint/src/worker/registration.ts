@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
 import type { Db } from "../db/db.ts";
+import type { ClaimInput } from "../sql/claim.ts";
 import { registerKinds, type KindInfo } from "../sql/kinds.ts";
 import { registerWorker, type WorkerInfo } from "../sql/workers.ts";
-import type { Handler } from "./handler.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 
 /** Write down what a worker serves, then the worker itself. */
@@ -39,9 +39,14 @@ export function infoOf(id: string, version: string, { pools, handlers }: Resolve
   };
 }
 
-export function leaseByKind(handlers: ReadonlyMap<string, Handler>): Record<string, number> {
+/** The worker's lease, and that of each kind that has its own. */
+export function leasesOf({
+  handlers,
+  leaseMs,
+}: Pick<ResolvedWorkerOptions, "handlers" | "leaseMs">): Pick<ClaimInput, "kindLeaseMs" | "leaseMs"> {
   // A kind may be called as anything an ordinary object has already.
-  const leases = Object.create(null) as Record<string, number>;
-  for (const [kind, { policy }] of handlers) if (policy.leaseMs !== undefined) leases[kind] = policy.leaseMs;
-  return leases;
+  const kindLeaseMs = Object.create(null) as Record<string, number>;
+  for (const [kind, { policy }] of handlers)
+    if (policy.leaseMs !== undefined) kindLeaseMs[kind] = policy.leaseMs;
+  return { kindLeaseMs, leaseMs };
 }

@@ -35,6 +35,8 @@ export type RunningOptions = {
   readonly gate: TransactionGate;
   readonly events: Emitter<WorkerEvents>;
   readonly logger: Logger;
+  /** Jobs have come. */
+  readonly onAccepted: () => void;
   /** A slot of this queue is free again, or an outcome was recorded. */
   readonly onFreed: (queue: string) => void;
   /** A job of this queue went back, to be due in this many milliseconds. */
@@ -134,7 +136,10 @@ export class Running {
   /** Keep the leases of these jobs, and start their attempts as there are slots. */
   accept(jobs: readonly ClaimedJob[], sentAt: number): void {
     const { inTime, late } = this.#sort(jobs, sentAt);
-    this.#options.metering.claimed(jobs);
+    const { metering, telemetry, worker, onAccepted } = this.#options;
+    telemetry?.claimed(jobs, Leases.now() - sentAt, worker);
+    metering.claimed(jobs);
+    onAccepted();
     if (late.length > 0) void this.#giveBack(late);
     if (inTime.length > 0) this.#acceptInTime(inTime, sentAt);
   }

@@ -2,7 +2,6 @@ import type { Listener } from "../db/listener.ts";
 import { Turnstile } from "../db/turnstile.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
-import type { ClaimedJob } from "../model/job.ts";
 import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
 import { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -26,7 +25,7 @@ import { Metering } from "./metering.ts";
 import { Pulse } from "./pulse.ts";
 import { ClaimLoop } from "./loop.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
-import { infoOf, leaseByKind, register } from "./registration.ts";
+import { infoOf, leasesOf, register } from "./registration.ts";
 import { isFragile, timeoutOf } from "./policy.ts";
 import { Running } from "./running.ts";
 import { Settler } from "./settler.ts";
@@ -141,6 +140,7 @@ export class Worker {
       gate,
       events: this.#events,
       logger: this.#logger,
+      onAccepted: () => this.#slumber.stir(),
       onFreed: (queue) => this.#loop.freed(queue),
       onPutBack: (queue, delayMs) => {
         if (delayMs <= 0) this.#tell([queue]);
@@ -156,19 +156,13 @@ export class Worker {
         this.#events.emit("slow", { id: fence.job, kind, queue, ms, usualMs, because });
       },
     });
-    const accept = (jobs: readonly ClaimedJob[], sentAt: number): void => {
-      home.telemetry?.claimed(jobs, Leases.now() - sentAt, this.id);
-      this.#slumber.stir();
-      this.#running.accept(jobs, sentAt);
-    };
     this.#claimer = new Claimer({
       db,
       worker: this.id,
       queues: this.#slots.queues,
       kinds: () => gate.kinds,
-      kindLeaseMs: leaseByKind(options.handlers),
-      leaseMs: options.leaseMs,
-      onFound: accept,
+      ...leasesOf(options),
+      onFound: (jobs, sentAt) => this.#running.accept(jobs, sentAt),
       onReleased: (queues) => this.#tell(queues),
     });
     this.#loop = new ClaimLoop({
@@ -176,7 +170,7 @@ export class Worker {
       claimer: this.#claimer,
       logger: this.#logger,
       pollMs: () => this.#pollMs(),
-      accept,
+      accept: (jobs, sentAt) => this.#running.accept(jobs, sentAt),
       runAlone: (job, sentAt) => this.#running.runAlone(job, sentAt),
       // What is claimed while leases cannot be renewed may run twice.
       behind: () => !this.#leases.renewable || this.#running.behind,
@@ -379,9 +373,7 @@ export class Worker {
       this.#tell(unfinished.map(({ queue }) => queue));
     });
     // A claim that is still under way, and what it brings, are waited for too: left to its lease, each would count a crash.
-    const given = this.#looping?.then(
-      async () => await Promise.all([this.#running.givenBack(), this.#claimer.idle()]),
-    );
+    const given = this.#looping?.then(() => Promise.all([this.#running.givenBack(), this.#claimer.idle()]));
     await within(recordWithinMs, Promise.all([this.#quietly(recorded), this.#settler.idle(), given]));
     this.#settler.giveUp();
     return count;
