@@ -1,4 +1,4 @@
-import { increase, maxBy, select, sumBy } from "./promql.ts";
+import { increase, maxBy, on, select, sumBy } from "./promql.ts";
 import { databaseMetrics as database, processMetrics as own } from "./registry.ts";
 
 /** One rule as Prometheus reads it. */
@@ -21,10 +21,20 @@ type Rule = {
 
 const ready = maxBy(["queue", "kind"], select(database.jobs, { state: '="ready"' }));
 
+const dead = select(database.jobs, { state: '="dead"' });
+
+/**
+ * Deaths of the last 15 minutes, not all that are dead: an alert that rings for as long as anything is dead is soon silenced. The
+ * counter of a process that has just begun to count has no increase yet, so a kind without a dead job 15 minutes ago is asked for, too.
+ */
+const newDeaths =
+  `${sumBy(["queue", "kind"], increase(own.dead, "15m"))} > 0` +
+  ` or ${maxBy(["queue", "kind"], dead)} > 0 unless ${maxBy(["queue", "kind"], `${dead} offset 15m`)} > 0`;
+
 const rules: readonly Rule[] = [
   {
     name: "StintOldestReadyTooOld",
-    expr: `${maxBy(["queue"], select(database.oldestReady))} > on (queue) ${maxBy(["queue"], select(database.target))}`,
+    expr: `${maxBy(["queue"], select(database.oldestReady))} > ${on(["queue"])} ${maxBy(["queue"], select(database.target))}`,
     holds: "5m",
     severity: "page",
     summary:
@@ -33,7 +43,7 @@ const rules: readonly Rule[] = [
   },
   {
     name: "StintNoWorkers",
-    expr: `${sumBy(["queue"], ready)} > 0 and on (queue) ${maxBy(["queue"], select(database.queueWorkers))} == 0`,
+    expr: `${sumBy(["queue"], ready)} > 0 and ${on(["queue"])} ${maxBy(["queue"], select(database.queueWorkers))} == 0`,
     holds: "5m",
     severity: "page",
     summary: "Queue {{ $labels.queue }} has ready jobs and no worker",
@@ -57,11 +67,20 @@ const rules: readonly Rule[] = [
   },
   {
     name: "StintDead",
-    expr: `${maxBy(["queue", "kind"], select(database.jobs, { state: '="dead"' }))} > 0`,
-    holds: "1m",
+    expr: newDeaths,
+    holds: "0m",
     severity: "ticket",
-    summary: "{{ $value }} dead jobs of {{ $labels.kind }} in queue {{ $labels.queue }}",
-    next: "Read why with `stint dead list`; replay them with a reason once the cause is gone.",
+    summary: "Jobs of {{ $labels.kind }} died in queue {{ $labels.queue }} in the last 15 minutes",
+    next: "Read why with `stint dead list`; replay them with a reason once the cause is fixed.",
+  },
+  {
+    // The same name: one silence, one route. It ends when the jobs are replayed, cancelled or pruned.
+    name: "StintDead",
+    expr: `${maxBy(["queue"], select(database.oldestDead))} > 86400`,
+    holds: "5m",
+    severity: "ticket",
+    summary: "Dead jobs of queue {{ $labels.queue }} need attention for {{ $value | humanizeDuration }}",
+    next: "Replay them with a reason, or cancel those that are not needed: `stint dead list`.",
   },
   {
     name: "StintLeasesExpire",

@@ -19,19 +19,19 @@ const byQueue = ["queue"];
 const byKind = ["queue", "kind"];
 
 /** What the database tells of a queue. */
-function perQueue(metric: MetricDefinition, legend = "{{queue}}"): Target {
+function perQueue(metric: MetricDefinition, legend = "{{namespace}} {{queue}}"): Target {
   return { expr: maxBy(byQueue, select(metric, ofQueue)), legend };
 }
 
 /** What processes count, per second. */
 function perSecond(metric: MetricDefinition): Target {
-  return { expr: sumBy(byKind, rate(metric, ofKind)), legend: "{{queue}} {{kind}}" };
+  return { expr: sumBy(byKind, rate(metric, ofKind)), legend: "{{namespace}} {{queue}} {{kind}}" };
 }
 
 function percentiles(metric: MetricDefinition): Target[] {
   return [0.5, 0.95, 0.99].map((share) => ({
     expr: quantile(share, metric, byQueue, ofKind),
-    legend: `{{queue}} p${share * 100}`,
+    legend: `{{namespace}} {{queue}} p${share * 100}`,
   }));
 }
 
@@ -42,7 +42,10 @@ const rows: readonly Row[] = [
       {
         title: "Age of the oldest ready job",
         unit: "s",
-        targets: [perQueue(database.oldestReady), perQueue(database.target, "{{queue}} target")],
+        targets: [
+          perQueue(database.oldestReady),
+          perQueue(database.target, "{{namespace}} {{queue}} target"),
+        ],
       },
       { title: "Time to drain", unit: "s", targets: [perQueue(database.queueDrain)] },
       {
@@ -52,7 +55,7 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: sumBy(["state"], maxBy([...byKind, "state"], select(database.jobs, ofKind))),
-            legend: "{{state}}",
+            legend: "{{namespace}} {{state}}",
           },
         ],
       },
@@ -62,7 +65,7 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: maxBy(byKind, select(database.jobs, { ...ofKind, state: '="dead"' })),
-            legend: "{{queue}} {{kind}}",
+            legend: "{{namespace}} {{queue}} {{kind}}",
           },
         ],
       },
@@ -70,7 +73,12 @@ const rows: readonly Row[] = [
       {
         title: "Waiting for a worker that knows them",
         unit: "s",
-        targets: [{ expr: maxBy(byKind, select(database.unserved, ofKind)), legend: "{{queue}} {{kind}}" }],
+        targets: [
+          {
+            expr: maxBy(byKind, select(database.unserved, ofKind)),
+            legend: "{{namespace}} {{queue}} {{kind}}",
+          },
+        ],
       },
     ],
   },
@@ -80,7 +88,12 @@ const rows: readonly Row[] = [
       {
         title: "Enqueued",
         unit: "ops",
-        targets: [{ expr: maxBy(byKind, rate(database.enqueued, ofKind)), legend: "{{queue}} {{kind}}" }],
+        targets: [
+          {
+            expr: maxBy(byKind, rate(database.enqueued, ofKind)),
+            legend: "{{namespace}} {{queue}} {{kind}}",
+          },
+        ],
       },
       { title: "Claimed", unit: "ops", targets: [perSecond(own.claimed)] },
       { title: "Succeeded", unit: "ops", targets: [perSecond(own.completed)] },
@@ -93,9 +106,12 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: mean(own.attemptsPerSuccess, byKind, ofKind),
-            legend: "{{queue}} {{kind}}",
+            legend: "{{namespace}} {{queue}} {{kind}}",
           },
-          { expr: quantile(0.99, own.attemptsPerSuccess, byKind, ofKind), legend: "{{queue}} {{kind}} p99" },
+          {
+            expr: quantile(0.99, own.attemptsPerSuccess, byKind, ofKind),
+            legend: "{{namespace}} {{queue}} {{kind}} p99",
+          },
         ],
       },
       { title: "Share of retries", unit: "percentunit", targets: [perQueue(database.retries)] },
@@ -114,7 +130,7 @@ const rows: readonly Row[] = [
       {
         title: "Slow against their own normal",
         unit: "short",
-        targets: [{ expr: maxBy([], select(database.slow)), legend: "running now" }],
+        targets: [{ expr: maxBy([], select(database.slow)), legend: "{{namespace}} running now" }],
       },
       { title: "Became slow", unit: "ops", targets: [perSecond(own.slow)] },
     ],
@@ -126,7 +142,9 @@ const rows: readonly Row[] = [
         title: "Slots by pool",
         unit: "short",
         stacked: true,
-        targets: [{ expr: sumBy(["pool", "state"], select(own.slots)), legend: "{{pool}} {{state}}" }],
+        targets: [
+          { expr: sumBy(["pool", "state"], select(own.slots)), legend: "{{namespace}} {{pool}} {{state}}" },
+        ],
       },
       {
         title: "Slots by queue",
@@ -134,22 +152,22 @@ const rows: readonly Row[] = [
         targets: [
           {
             expr: maxBy(["queue", "state"], select(database.queueSlots, ofQueue)),
-            legend: "{{queue}} {{state}}",
+            legend: "{{namespace}} {{queue}} {{state}}",
           },
         ],
       },
       {
         title: "Claimed, waiting for a slot",
         unit: "short",
-        targets: [{ expr: sumBy(["pool"], select(own.waiting)), legend: "{{pool}}" }],
+        targets: [{ expr: sumBy(["pool"], select(own.waiting)), legend: "{{namespace}} {{pool}}" }],
       },
       {
         title: "Workers",
         unit: "short",
         targets: [
-          { expr: maxBy([], select(database.workers)), legend: "all" },
+          { expr: maxBy([], select(database.workers)), legend: "{{namespace}} all" },
           perQueue(database.queueWorkers),
-          { expr: sumBy([], select(own.draining)), legend: "draining" },
+          { expr: sumBy([], select(own.draining)), legend: "{{namespace}} draining" },
         ],
       },
       {

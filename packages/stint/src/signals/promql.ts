@@ -44,10 +44,16 @@ export function mean(histogram: MetricDefinition, by: readonly string[], match: 
   return `${added("sum")} / ${added("count")}`;
 }
 
+/** What Prometheus adds to every series it scrapes. Without them, two installations would be added up, or hide one another. */
+export const targetLabels = ["job", "namespace"] as const;
+
+/** Labels that series of two metrics have in common, to match them by. */
+export function on(labels: readonly string[]): string {
+  return `on (${[...targetLabels, ...labels].join(", ")})`;
+}
+
 function aggregate(operator: string, labels: readonly string[], expression: string): string {
-  return labels.length === 0
-    ? `${operator}(${expression})`
-    : `${operator} by (${labels.join(", ")}) (${expression})`;
+  return `${operator} by (${[...targetLabels, ...labels].join(", ")}) (${expression})`;
 }
 
 function braces(metric: MetricDefinition, match: Match): string {

@@ -18,9 +18,12 @@ export const whyDied = `left(coalesce(w.reason, (${lastError} ->> 'class') || ':
 const withoutAttempts = (why: string): string =>
   `case when ${why} like 'failed % attempts: %' then substr(${why}, strpos(${why}, ' attempts: ') + 11) else ${why} end`;
 
-// Words with a digit in them are numbers, ids, dates and addresses. Only 404 and its like are kept, where they stand by themselves: they
-// tell failures apart.
-const status = "(?:^|[ (])[45][0-9][0-9]";
+// Words with a digit in them are numbers, ids, dates and addresses. Only 404 and its like are kept, because they tell failures apart, and
+// only where a status stands: at the beginning of the message, in brackets, or behind one of these words. Elsewhere a number from 400 to
+// 599 is a number like any other: "no such chapter 417".
+const leads =
+  "HTTP|http|[Ss]tatus|[Cc]ode|[Rr]esponse|[Rr]eturned|[Rr]eceived|[Aa]nswered|[Rr]esponded|said|with|got|was|error|an?";
+const status = `(?:^|: |[(]|(?:${leads})(?:/[0-9.]+)?[ :=]+)[45][0-9][0-9]`;
 const differing = `(${status}[.]?(?:[ ,:;)]|$))|[0-9A-Za-z]*[0-9][0-9A-Za-z]*(?:-[0-9A-Za-z]+|[.:][0-9][0-9A-Za-z]*)*`;
 
 /**

@@ -56,11 +56,20 @@ const alike: Record<string, [string, string]> = {
     `no payment 5f4dcc3b5aa765d61d8327deb882cf99 for ${"the customer ".repeat(50)}`.slice(0, 300),
   ],
   "numbers in names": ["422 nothing to read on blank-85.jpg", "422 nothing to read on blank-425.jpg"],
+  "chapters behind a status": ["404 no such chapter 17", "404 no such chapter 18"],
+  "numbers that look like a status": ["404 no such chapter 417", "404 no such chapter 503"],
+  "the same with a class": ["NotFound: 404 no such chapter 417", "NotFound: 404 no such chapter 5"],
+  "no status at all": ["no such chapter 417", "no such chapter 12"],
   "long numbers": ["no row 4041 of 12", "no row 404123 of 503999"],
   counted: ["row17 of p_3", "row4 of p_2000"],
 };
 const apart: Record<string, [string, string]> = {
   failures: ["HTTP 404: no such bank", "HTTP 410: no such bank"],
+  beginnings: ["404 no such chapter 17", "500 no such chapter 17"],
+  "behind a class": ["BankError: 404 gone", "BankError: 503 gone"],
+  named: ["failed with status code 404", "failed with status code 500"],
+  assigned: ["refused (status=404)", "refused (status=503)"],
+  versions: ["HTTP/1.1 404 Not Found", "HTTP/1.1 410 Not Found"],
   ends: ["the bank said 404", "the bank said 503"],
   brackets: ["refused (404), gone", "refused (403), gone"],
   sentences: ["It was a 500. Again", "It was a 502. Again"],
@@ -81,6 +90,7 @@ test("what differs from job to job does not tell errors apart, and the rest does
   expect(groups.map(({ error }) => error)).toEqual(
     expect.arrayContaining([
       "HTTP 404: no such bank",
+      "404 no such chapter …",
       "the bank said 404",
       "refused (403), gone",
       "It was a 500. Again",

@@ -38,7 +38,9 @@ function faultsIn(expression: string): string[] {
   const require = (name: string, labels: readonly string[]): void => {
     const known = labelsOf(name);
     if (known === undefined) faults.push(`${name} is not a series`);
-    for (const label of labels) if (known?.includes(label) === false) faults.push(`${name} has no ${label}`);
+    // Those that Prometheus adds are on every series.
+    const own = labels.filter((label) => label !== "job" && label !== "namespace");
+    for (const label of own) if (known?.includes(label) === false) faults.push(`${name} has no ${label}`);
   };
   for (const [, name = "", inside = ""] of expression.matchAll(/\b(stint_\w+)(?:\{([^}]*)\})?/g)) {
     require(name, [...inside.matchAll(/(\w+)\s*(?:=~|!~|!=|=)"[^"]*"/g)].map(([, label = ""]) => label));
@@ -105,6 +107,37 @@ describe("every metric in every expression is registered with those labels", () 
       expect(kept).toEqual(expect.arrayContaining(named));
     }
   });
+});
+
+test("every aggregation and every match keeps job and namespace, so that installations stay apart", () => {
+  const all = [...textsIn(grafanaDashboard(), ["expr"]), ...textsIn(alertRules(), ["expr"])];
+  expect(all.length).toBeGreaterThan(30);
+  for (const expression of all) {
+    // What is absent has no labels.
+    if (expression.startsWith("absent(")) continue;
+    expect(expression).not.toMatch(/\b(?:sum|max|min|avg|count)\s*\(/);
+    expect(expression).not.toContain("without (");
+    const lists = [...expression.matchAll(/\b(?:by|on) \(([^)]*)\)/g)].map(([, labels = ""]) =>
+      labels.split(", "),
+    );
+    expect({ expression, bare: lists.length === 0 }).toEqual({ expression, bare: false });
+    for (const labels of lists) expect(labels).toEqual(expect.arrayContaining(["job", "namespace"]));
+  }
+  const legends = textsIn(grafanaDashboard(), ["legendFormat"]);
+  for (const legend of legends) expect(legend).toContain("{{namespace}}");
+});
+
+test("StintDead rings for new deaths and for old ones, not for as long as anything is dead", () => {
+  const dead = alertRules().groups[0]!.rules.filter(({ alert }) => alert === "StintDead");
+  const [fresh, old] = dead.map(({ expr }) => expr);
+
+  expect(dead).toHaveLength(2);
+  expect(fresh).toContain("increase(stint_jobs_dead_total[15m])");
+  // A kind that has just begun to die, whose counter has no increase yet.
+  expect(fresh).toMatch(
+    /stint_jobs\{state="dead"\}\) > 0 unless .*stint_jobs\{state="dead"\} offset 15m\) > 0$/,
+  );
+  expect(old).toMatch(/\(stint_oldest_dead_age_seconds\) > 86400$/);
 });
 
 test("a dashboard has its data source, queue and kind as variables, and panels that do not overlap", () => {
