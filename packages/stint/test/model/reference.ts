@@ -23,6 +23,8 @@ export type ModelJob = {
   leaseUntil: Moment | null;
   worker: string | null;
   cancelRequested: boolean;
+  /** Given with the newest request to cancel it. */
+  cancelReason: string | null;
   dedupeKey: string | null;
   dedupeUntil: "started" | "finished" | null;
   reason: string | null;
@@ -102,7 +104,7 @@ export class Reference {
     const job = this.#held(fence);
     if (job === undefined) return false;
     job.state = state;
-    job.reason = reason;
+    job.reason = state === "cancelled" && job.cancelRequested ? (job.cancelReason ?? reason) : reason;
     if (outcome !== null) log(job, outcome);
     this.#end(job);
     return true;
@@ -134,6 +136,7 @@ export class Reference {
     const job = this.jobs.get(id);
     if (job?.state === "running") {
       job.cancelRequested = true;
+      job.cancelReason = reason;
       return "running";
     }
     if (job === undefined || isEnded(job)) return undefined;
@@ -171,7 +174,7 @@ export class Reference {
       log(job, "crashed");
       if (job.cancelRequested) {
         job.state = "cancelled";
-        job.reason = "cancelled while it ran; its worker died";
+        job.reason = job.cancelReason ?? "cancelled while it ran; its worker died";
         this.#end(job);
       } else if (job.crashes >= limit && (job.reason === "quarantine" || limit === 1)) {
         job.state = "dead";
@@ -268,6 +271,7 @@ const untouched = {
   leaseUntil: null,
   worker: null,
   cancelRequested: false,
+  cancelReason: null,
   reason: null,
 };
 
