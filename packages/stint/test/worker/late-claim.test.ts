@@ -9,6 +9,7 @@ import { rescue } from "#stint/sql/rescue.js";
 import { Claimer } from "#stint/worker/claimer.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
 import { running } from "../sql/jobs.ts";
@@ -166,4 +167,24 @@ test("a worker that stops gives back what a lost claim took", async () => {
     message: "the job is free",
   });
   expect(await fresh.sql("select crashes from stint.jobs where crashes > 0")).toEqual([]);
+});
+
+test("a renewal whose connection is half open does not cost the lease", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url, prepare: false });
+  const end = gate();
+  const mute = proxy.muteAt("/* stint:renew */");
+  const { all } = await startWorker(stint, { lease: leaseMs, handlers: [handle(work, () => end.opened)] });
+  await fresh.client().enqueue(work, {});
+  await mute;
+  const renewals = proxy.count("/* stint:renew */");
+  await until(() => proxy.count("/* stint:renew */") > renewals + 1, {
+    message: "it is renewed on another connection",
+  });
+  end.open();
+  await untilEnded(fresh);
+
+  expect(all("leaseLost")).toEqual([]);
+  expect(await notWell(fresh)).toEqual([]);
 });
