@@ -207,9 +207,9 @@ test("a thousand enqueues at once wake an idle worker a few times", async () => 
   });
   open();
 
-  // All thousand come before anything is sent, and hundreds go in a statement; of each statement's jobs one wake may tell.
+  // All thousand come before anything is sent, and hundreds go in a statement. Each statement's jobs get one wake: the enqueue
+  // carries it, or, within 10 ms of the wake before, a statement of its own does.
   const { "enqueue-new": enqueues, wake } = sent;
   expect(enqueues?.calls).toBeLessThanOrEqual(10);
-  expect(wake?.calls).toBeGreaterThanOrEqual(1);
-  expect(wake?.calls).toBeLessThanOrEqual(enqueues?.calls ?? 0);
+  expect(wake?.calls ?? 0).toBeLessThanOrEqual(enqueues?.calls ?? 0);
 });
