@@ -191,7 +191,7 @@ create table stint.audit (
   reason text,
   job_id uuid not null
 );
-create index audit_job on stint.audit (job_id);
+create index audit_job on stint.audit (job_id, at, id);
 
 -- ---- For people ------------------------------------------------------------------------------------
 

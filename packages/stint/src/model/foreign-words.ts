@@ -95,6 +95,7 @@ export const foreignWords: ReadonlyMap<string, string> = new Map(
     databaseUrl: database,
     pgPool: database,
     url: database,
+    "database.url": "`connectionString`, as in { connectionString: process.env.DATABASE_URL }",
     gracefulShutdownTimeout: '`drain`, an option of worker, as in { drain: "20s" }',
     shutdownTimeout: '`drain`, an option of worker, as in { drain: "20s" }',
   }),

@@ -17,7 +17,9 @@ export function refuseUnknownKeys(what: string, input: object, allowed: readonly
   for (const key of Object.keys(given)) {
     if (allowed.includes(key)) continue;
     const shown = /^[\w-]{1,64}$/.test(key) ? `${what}.${key}` : `${what}[${describe(key)}]`;
-    const known = foreignWords.get(key);
+    // A word may mean one thing among these options and another elsewhere.
+    const known =
+      foreignWords.get(`${what.slice(what.lastIndexOf(".") + 1)}.${key}`) ?? foreignWords.get(key);
     if (known !== undefined)
       throw new InvalidOptionError(shown, `is not an option. Stint calls this ${known}`);
     const suggestion = closest(key, allowed);

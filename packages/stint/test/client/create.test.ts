@@ -43,7 +43,10 @@ test.each<[unknown, string]>([
   [{ database, jobs: [note, undefined] }, "createStint.jobs[1]: must be a job made by defineJob"],
   [{ database, jobs: [note, note] }, 'createStint.jobs: has kind "note" twice'],
   [{ database: new URL(database) }, "got an instance of URL. Pass its href."],
-  [{ database: { url: database } }, "createStint.database.url: is not an option. createStint.database has"],
+  [
+    { database: { url: database } },
+    "createStint.database.url: is not an option. Stint calls this `connectionString`",
+  ],
   [{ database: { hots: "db" } }, 'createStint.database.hots: is not an option; did you mean "host"?'],
   ["postgres://x", 'createStint: takes options: pass { database: "postgres://x" }'],
 ])("refuses %j", (options, message) => {
