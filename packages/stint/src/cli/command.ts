@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import { InvalidOptionError } from "../errors.ts";
 import { Context, type GlobalOptions } from "./context.ts";
 import { exitCodes, reportError, UsageError } from "./report-error.ts";
@@ -62,10 +62,21 @@ export function integer(text: string): number {
 }
 
 /** For options that may be repeated, and may hold several values separated by commas. */
-export function listed(text: string, before: readonly string[] = []): string[] {
+function listed(text: string, before: readonly string[] = []): string[] {
   const values = text.split(",").map((part) => part.trim());
   if (values.includes("")) throw new InvalidArgumentError("It must be names separated by commas.");
   return [...before, ...values];
+}
+
+/** An option that takes several values, separated by commas. Shells offer `values`. */
+export class ListOption extends Option {
+  readonly values: readonly string[];
+
+  constructor(flags: string, description: string, values: readonly string[] = []) {
+    super(flags, description);
+    this.values = values;
+    this.argParser(listed);
+  }
 }
 
 /** For options that may be repeated, whose values may hold commas. */

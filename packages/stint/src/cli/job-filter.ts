@@ -3,7 +3,7 @@ import { InvalidOptionError } from "../errors.ts";
 import type { JobFilter } from "../inspect/types.ts";
 import { toMs } from "../model/duration.ts";
 import { states, type JobState } from "../model/state.ts";
-import { listed } from "./command.ts";
+import { ListOption } from "./command.ts";
 
 /** Options that say which jobs are meant. */
 export type FilterFlags = Omit<JobFilter, "state" | "since" | "until"> & {
@@ -14,7 +14,9 @@ export type FilterFlags = Omit<JobFilter, "state" | "since" | "until"> & {
 
 export function addFilter(command: Command, among: readonly JobState[] = states): Command {
   return command
-    .option("--state <states>", `only these, separated by commas: ${among.join(", ")}`, listed)
+    .addOption(
+      new ListOption("--state <states>", `only these, separated by commas: ${among.join(", ")}`, among),
+    )
     .option("--kind <kind>", "only this kind")
     .option("--queue <queue>", "only this queue")
     .option("--key <key>", "only this business key")

@@ -1,7 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { version } from "../version.ts";
 import { seeHelp } from "./command.ts";
-import { addCompletion } from "./commands/completion.ts";
+import { addCompleteValues, addCompletion } from "./commands/completion.ts";
 import { addDashboard } from "./commands/dashboard.ts";
 import { addDead } from "./commands/dead.ts";
 import { addDev } from "./commands/dev.ts";
@@ -69,6 +69,7 @@ function program(): Command {
     addExport,
     addDoctor,
     addCompletion,
+    addCompleteValues,
   ]) {
     add(program);
   }

@@ -1,9 +1,12 @@
 import { spawnSync } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
 import { testFolder } from "../support/folder.ts";
-import { stint } from "./support.ts";
+import { freshSchema } from "../support/fresh.ts";
+import { project, stint } from "./support.ts";
 
 async function scriptFor(shell: string): Promise<string> {
   const { code, stdout } = await stint(["completion", shell]);
@@ -11,15 +14,26 @@ async function scriptFor(shell: string): Promise<string> {
   return stdout;
 }
 
+/** Where a shell completes. */
+type Place = { readonly cwd?: string; readonly env?: Record<string, string> };
+
+function optionsOf({ cwd, env = {} }: Place): { encoding: "utf8"; cwd?: string; env: NodeJS.ProcessEnv } {
+  return { encoding: "utf8", ...(cwd === undefined ? {} : { cwd }), env: { ...process.env, ...env } };
+}
+
 /** What a real bash offers after this command line. */
 function offered(script: string, ...words: readonly string[]): string[] {
+  return offeredByBash(script, words);
+}
+
+function offeredByBash(script: string, words: readonly string[], place: Place = {}): string[] {
   const complete = words[0] === "npx" ? "_stint_npx" : "_stint";
   const { stdout, stderr, status } = spawnSync("bash", ["--noprofile", "--norc", "-s", ...words], {
-    encoding: "utf8",
+    ...optionsOf(place),
     input: `${script}
       complete -p stint >&2
-      COMP_WORDS=("$@")
-      COMP_CWORD=$(($# - 1))
+      COMP_LINE="$*"
+      COMP_POINT=\${#COMP_LINE}
       ${complete}
       printf '%s\\n' "\${COMPREPLY[@]}"
     `,
@@ -40,8 +54,12 @@ test("bash completes commands, commands below commands, options and values", asy
   expect(offered(script, "stint", "jobs", "list", "--sta")).toEqual(["--state"]);
   expect(offered(script, "stint", "--json", "dead", "replay", "--rea")).toEqual(["--reason"]);
   expect(offered(script, "stint", "completion", "")).toEqual(expect.arrayContaining(["bash", "zsh", "fish"]));
+  expect(offered(script, "stint", "jobs", "list", "--state", "ca")).toEqual(["cancelled"]);
+  expect(offered(script, "stint", "jobs", "list", "--state", "dead,ca")).toEqual(["dead,cancelled"]);
+  expect(offered(script, "stint", "jobs", "list", "--state=ca")).toEqual(["cancelled"]);
+  expect(offered(script, "stint", "jobs", "run-now", "--state", "r")).toEqual(["retrying"]);
   // Anything may stand here; bash then offers files.
-  expect(offered(script, "stint", "jobs", "list", "--kind", "")).toEqual([]);
+  expect(offered(script, "stint", "jobs", "list", "--key", "")).toEqual([]);
   expect(offered(script, "stint", "jobs", "list", "no-such")).toEqual([]);
 });
 
@@ -64,29 +82,27 @@ test("what is offered is what --help has", async () => {
   }
 });
 
-async function folderWith(files: Record<string, string>): Promise<string> {
-  const folder = await testFolder();
+async function folderWith(files: Record<string, string>, cwd?: string): Promise<string> {
+  const folder = cwd ?? (await testFolder());
   for (const [name, text] of Object.entries({ "a-file": "", ...files }))
     await writeFile(join(folder, name), text);
   return folder;
 }
 
 /** What a real fish offers after each of these command lines. */
-async function offeredByFish(lines: readonly string[]): Promise<Record<string, string[]>> {
-  const folder = await folderWith({ ".script": await scriptFor("fish") });
+async function offeredByFish(lines: readonly string[], place: Place = {}): Promise<Record<string, string[]>> {
+  const cwd = await folderWith({ ".script": await scriptFor("fish") }, place.cwd);
   const driver = `
     source .script
     for line in $argv
       echo "asked:$line"
       complete -C "$line"
     end`;
-  return offers(
-    spawnSync("fish", ["--no-config", "-c", driver, ...lines], { cwd: folder, encoding: "utf8" }),
-  );
+  return offers(spawnSync("fish", ["--no-config", "-c", driver, ...lines], optionsOf({ ...place, cwd })));
 }
 
 /** The same of a real zsh, in a terminal of its own: it completes nowhere else. */
-async function offeredByZsh(lines: readonly string[]): Promise<Record<string, string[]>> {
+async function offeredByZsh(lines: readonly string[], place: Place = {}): Promise<Record<string, string[]>> {
   const setup = `
     PROMPT=
     autoload -Uz compinit && compinit -D -u
@@ -102,7 +118,7 @@ async function offeredByZsh(lines: readonly string[]): Promise<Record<string, st
     comppostfuncs=(told)
     bindkey '^I' complete-word
     print "it is" "ready"`;
-  const folder = await folderWith({ ".script": await scriptFor("zsh"), ".setup": setup });
+  const cwd = await folderWith({ ".script": await scriptFor("zsh"), ".setup": setup }, place.cwd);
   const driver = `
     zmodload zsh/zpty
     zpty shell zsh -f -i
@@ -121,9 +137,8 @@ async function offeredByZsh(lines: readonly string[]): Promise<Record<string, st
     zpty -d shell`;
   return offers(
     spawnSync("zsh", ["-f", "-c", driver, "zsh", ...lines], {
-      cwd: folder,
-      encoding: "utf8",
-      timeout: 60_000,
+      ...optionsOf({ ...place, cwd }),
+      timeout: 110_000,
     }),
   );
 }
@@ -137,7 +152,7 @@ function offers({ stdout, status }: { stdout: string; status: number | null }): 
       const [line = "", ...words] = part.split(/\r?\n/);
       const found = words.flatMap((word) => {
         if (word.includes("hit:")) return [/hit:(.*)$/.exec(word)?.[1] ?? ""];
-        return /^[\w-]+(\t|$)/.test(word) ? [word.split("\t")[0] ?? ""] : [];
+        return /^(?!told:)[\w:,=.-]+(\t|$)/.test(word) ? [word.split("\t")[0] ?? ""] : [];
       });
       return [line, found];
     }),
@@ -160,22 +175,135 @@ for (const [shell, offeredBy] of Object.entries(shells)) {
         "stint jobs list --sta": ["--state"],
         "stint --json dead replay --rea": ["--reason"],
         "stint jobs list no-such": [],
+        "stint jobs list --state ca": ["cancelled"],
+        "stint jobs run-now --state r": ["retrying"],
+        "npx stint do": ["doctor"],
+        "npx stint jobs list --sta": ["--state"],
+        "npx vitest do": [],
       };
       const found = await offeredBy([
         ...Object.keys(expected),
         top,
         "stint completion ",
-        "stint jobs list --kind ",
+        "stint jobs list --key ",
       ]);
 
       expect(found).toMatchObject(expected);
       expect(found[top]).toEqual(expect.arrayContaining(["dev", "worker", "top", "help"]));
       expect(found["stint completion "]?.toSorted()).toEqual(["bash", "fish", "zsh"]);
       // Anything may stand here: files are offered.
-      expect(found["stint jobs list --kind "]).toEqual(["a-file"]);
+      expect(found["stint jobs list --key "]).toEqual(["a-file"]);
     },
   );
 }
+
+const bin = fileURLToPath(new URL("../../bin/stint.js", import.meta.url));
+
+/** A project with jobs of some kinds, in which `stint` and `npx stint` run. */
+async function projectWithJobs(): Promise<Required<Place> & { ids: Record<string, string> }> {
+  const fresh = await freshSchema();
+  const ids: Record<string, string> = {};
+  for (const [kind, queue] of [
+    ["read-mail", "mail"],
+    ["billing:charge", "billing"],
+  ] as const) {
+    const [row] = await fresh.sql<{ id: string }>(
+      `select stint.enqueue($1, '{}', jsonb_build_object('queue', $2::text)) as id`,
+      [kind, queue],
+    );
+    ids[kind] = row?.id ?? "";
+  }
+  const cwd = await project({
+    "stint.config.ts": `
+      import { defineConfig, defineJob, handle, typed } from "stint";
+      console.log("noise-of-the-config");
+      export default defineConfig({
+        database: ${JSON.stringify(fresh.url)},
+        schema: ${JSON.stringify(fresh.schema)},
+        jobs: [defineJob("only-enqueued", { queue: "mail", payload: typed() })],
+        worker: {
+          pools: { mail: 2, heavy: 1 },
+          handlers: [handle(defineJob("read-mail", { queue: "mail", payload: typed() }), async () => undefined)],
+        },
+      });`,
+  });
+  await mkdir(join(cwd, "node_modules/.bin"));
+  await symlink(bin, join(cwd, "node_modules/.bin/stint"));
+  const PATH = `${join(cwd, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`;
+  // The machine may be busy, and the default limit is meant for people who wait.
+  return { ids, cwd, env: { PATH, STINT_COMPLETION_TIMEOUT: "60s", DATABASE_URL: "" } };
+}
+
+/** What is offered after each line, in the words of a shell that replaces the whole word. */
+function expectedValues(ids: Record<string, string>): Record<string, string[]> {
+  return {
+    "stint jobs list --kind ": ["billing:charge", "read-mail"],
+    "stint jobs list --kind re": ["read-mail"],
+    "stint jobs tail --queue b": ["billing"],
+    "stint worker --pool h": ["heavy"],
+    "stint enqueue on": ["only-enqueued"],
+    "stint enqueue read-mail r": [],
+    "npx stint jobs list --kind re": ["read-mail"],
+    "npx stint dead list --queue ma": ["mail"],
+    [`stint jobs why ${(ids["read-mail"] ?? "").slice(0, -2)}`]: [ids["read-mail"] ?? ""],
+    "stint jobs list --schema no_such_schema --kind ": [],
+    "stint jobs list --database-url postgres://localhost:1/none --kind ": [],
+  };
+}
+
+test("bash completes kinds, queues, pools and ids from database and config", async () => {
+  const { ids, ...place } = await projectWithJobs();
+  const script = await scriptFor("bash");
+  const found = (line: string): string[] => offeredByBash(script, line.split(" "), place);
+
+  for (const [line, values] of Object.entries(expectedValues(ids)))
+    expect({ line, found: found(line) }).toEqual({ line, found: values });
+  expect(found("stint worker --pool mail,h")).toEqual(["mail,heavy"]);
+  // bash replaces what follows the colon.
+  expect(found("stint jobs list --kind billing:c")).toEqual(["charge"]);
+  expect(found("stint jobs cancel 0").toSorted()).toEqual(Object.values(ids).toSorted());
+  expect(found("stint jobs replay 0")).toEqual([]);
+});
+
+for (const [shell, offeredBy] of Object.entries(shells)) {
+  test.skipIf(spawnSync(shell, ["--version"]).error !== undefined)(
+    `${shell} completes kinds, queues, pools and ids from database and config`,
+    async () => {
+      const { ids, ...place } = await projectWithJobs();
+      const expected = expectedValues(ids);
+      const listed = ["stint worker --pool mail,h", "stint jobs list --kind billing:c"];
+      const found = await offeredBy([...Object.keys(expected), ...listed], place);
+
+      for (const [line, values] of Object.entries(expected))
+        expect({ line, found: found[line]?.toSorted() }).toEqual({ line, found: values });
+      expect(found[listed[0] ?? ""]).toEqual([shell === "fish" ? "mail,heavy" : "heavy"]);
+      expect(found[listed[1] ?? ""]).toEqual(["billing:charge"]);
+    },
+  );
+}
+
+test("values end in time, silently, when the database does not respond", async () => {
+  const silent = createServer(() => undefined);
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    silent.close();
+  });
+  const { port } = silent.address() as AddressInfo;
+  const url = `postgres://127.0.0.1:${port}/away`;
+
+  for (const source of ["kinds", "queues", "ids"]) {
+    expect(await stint(["complete-values", source, "--", "jobs", "list", "--database-url", url])).toEqual({
+      code: 0,
+      stdout: "",
+      stderr: "",
+    });
+  }
+});
+
+test("the command that prints values is not offered and not in the help", async () => {
+  expect((await stint(["--help"])).stdout).not.toContain("complete-values");
+  expect(offered(await scriptFor("bash"), "stint", "comp")).toEqual(["completion"]);
+});
 
 test.each(["zsh", "fish"])(
   "the script for %s has every option, and its quotes come in pairs",

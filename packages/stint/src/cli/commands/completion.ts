@@ -1,8 +1,11 @@
 import { Argument, type Command } from "commander";
+import { toMs } from "../../model/duration.ts";
+import { sleep } from "../../runtime/sleep.ts";
 import { examples, runs } from "../command.ts";
 import { bashScript } from "../completion/bash.ts";
 import { fishScript } from "../completion/fish.ts";
 import { placesOf, type Place } from "../completion/tree.ts";
+import { sources, valuesOf, type Source } from "../completion/values.ts";
 import { zshScript } from "../completion/zsh.ts";
 
 const scripts: Record<string, (places: readonly Place[]) => string> = {
@@ -12,16 +15,18 @@ const scripts: Record<string, (places: readonly Place[]) => string> = {
 };
 
 export function addCompletion(program: Command): void {
-  const command = program.command("completion").summary("print a script that completes commands and options");
+  const command = program
+    .command("completion")
+    .summary("print a script that completes commands, options and values");
   command.description(
-    "Print a script with which your shell completes the commands and options of stint.\n" +
+    "Print a script with which your shell completes the commands, options and values of stint.\n" +
       "It says in its first line how to install it.",
   );
   command.addArgument(new Argument("<shell>", "which shell").choices(Object.keys(scripts)));
   examples(
     command,
     'eval "$(stint completion bash)"',
-    "stint completion fish > ~/.config/fish/completions/stint.fish",
+    "stint completion fish > ~/.config/fish/conf.d/stint.fish",
   );
   runs(command, async (context, { args: [shell = ""] }) => {
     const script = scripts[shell]?.(placesOf(program)) ?? "";
@@ -29,4 +34,30 @@ export function addCompletion(program: Command): void {
     else context.out.script(script);
     await Promise.resolve();
   });
+}
+
+/** The scripts ask for values with this command. The prompt of a shell waits for it, so it prints nothing if anything is wrong. */
+export function addCompleteValues(program: Command): void {
+  const command = program.command("complete-values", { hidden: true });
+  command.addArgument(new Argument("<source>", "which values").choices(sources));
+  command.argument("[line...]", "the words before the cursor");
+  command.action(async (source: Source, line: readonly string[]) => {
+    // What a config prints while it loads must not be offered as a value.
+    const write = process.stdout.write.bind(process.stdout);
+    process.stdout.write = () => true;
+    const values = await Promise.race([
+      valuesOf(program, source, line).catch(() => []),
+      sleep(timeLimit()).then(() => []),
+    ]);
+    process.stdout.write = write;
+    process.stdout.write(values.map((value) => `${value}\n`).join(""));
+  });
+}
+
+function timeLimit(): number {
+  try {
+    return toMs(process.env["STINT_COMPLETION_TIMEOUT"] ?? "1s", "STINT_COMPLETION_TIMEOUT");
+  } catch {
+    return 1_000;
+  }
 }

@@ -4,7 +4,7 @@ import { toMs } from "../../model/duration.ts";
 import { requireOneOf } from "../../model/options.ts";
 import { states, type JobState } from "../../model/state.ts";
 import { sleep } from "../../runtime/sleep.ts";
-import { examples, listed, runs } from "../command.ts";
+import { examples, ListOption, runs } from "../command.ts";
 import { inspecting } from "../inspecting.ts";
 import { stateText } from "../job-text.ts";
 import { paint, say, type Output } from "../output.ts";
@@ -18,7 +18,13 @@ export function addTail(jobs: Command): void {
     .command("tail")
     .description("Follow jobs as they come, run and end, a line each, until Ctrl-C.");
   command
-    .option("--state <states>", `only changes to these, separated by commas: ${states.join(", ")}`, listed)
+    .addOption(
+      new ListOption(
+        "--state <states>",
+        `only changes to these, separated by commas: ${states.join(", ")}`,
+        states,
+      ),
+    )
     .option("--kind <kind>", "only this kind")
     .option("--queue <queue>", "only this queue")
     .option("--every <duration>", "how often to look (default 1s)");

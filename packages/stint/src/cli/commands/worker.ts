@@ -7,7 +7,7 @@ import { requireOneOf } from "../../model/options.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
 import type { StopReport } from "../../worker/events.ts";
 import type { Worker } from "../../worker/worker.ts";
-import { examples, integer, listed, runs } from "../command.ts";
+import { examples, integer, ListOption, runs } from "../command.ts";
 import type { Context } from "../context.ts";
 import { deferred } from "../deferred.ts";
 import { say, type Output } from "../output.ts";
@@ -29,7 +29,7 @@ export function addWorker(program: Command): void {
       "Run the worker of the config until SIGTERM or SIGINT; then take nothing new, drain, and end with 0.\n" +
         "A second signal cuts the draining short. The schema must have been migrated.",
     )
-    .option("--pool <names>", "serve only these pools of the config, separated by commas", listed)
+    .addOption(new ListOption("--pool <pools>", "serve only these pools of the config, separated by commas"))
     .option("--drain <duration>", 'how long running attempts may finish after a signal, as "20s"')
     .addOption(
       new Option("--health-port <port>", "answer /livez, /readyz, /startupz and /metrics on this port")

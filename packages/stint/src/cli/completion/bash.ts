@@ -1,36 +1,78 @@
-import type { Place } from "./tree.ts";
+import type { Flag, Place } from "./tree.ts";
 
 export function bashScript(places: readonly Place[]): string {
   const below = places.filter(({ path }) => path !== "").map(({ path }) => path);
   const cases = places.map(
-    ({ path, words, options }) =>
-      `    "${path}") words="${[...words, ...options].map(({ word }) => word).join(" ")}" ;;`,
+    ({ path, words, options, source }) =>
+      `    "${path}") words="${[...words, ...options].map(({ word }) => word).join(" ")}"${source === undefined ? "" : `; source=${source}`} ;;`,
   );
   return `# Completion of stint for bash. Once: eval "$(npx stint completion bash)"; for good, put that line into ~/.bashrc.
 _stint() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}" path="" words="" i
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    case "$path/\${COMP_WORDS[i]}" in
-      ${below.join("|")}) path="$path/\${COMP_WORDS[i]}" ;;
+  # By the line, not by COMP_WORDS: bash breaks those at every colon, also within names and URLs.
+  local line path="" words="" source="" before current i
+  read -ra line <<<"\${COMP_LINE:0:COMP_POINT}"
+  [[ "\${COMP_LINE:0:COMP_POINT}" == *[[:space:]] ]] && line+=("")
+  local cli="\${line[0]}"
+  if [[ "$1" == npx ]]; then
+    line=("\${line[@]:1}")
+    cli="$(_stint_local)"
+  fi
+  COMPREPLY=()
+  local last=$((\${#line[@]} - 1))
+  current="\${line[last]}"
+  before="\${line[last-1]}"
+  local -a earlier=("\${line[@]:1:last-1}")
+  for ((i = 1; i < last; i++)); do
+    case "$path/\${line[i]}" in
+      ${below.join("|")}) path="$path/\${line[i]}" ;;
     esac
   done
+  if [[ "$current" == --*=* ]]; then
+    before="\${current%%=*}"
+    current="\${current#*=}"
+  fi
   case "$path $before" in
 ${valueCases(places).join("\n")}
   esac
   case "$path" in
 ${cases.join("\n")}
   esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  # An argument whose values the database or the config knows.
+  if [[ -n "$source" && "$current" != -* ]]; then
+    words="$words $(_stint_live "$source")"
+  fi
+  _stint_offer "$words"
+}
+# Offers the words that begin as the current one does. bash replaces only what follows the last colon.
+_stint_offer() {
+  local head="$2"
+  COMPREPLY=($(compgen -W "$1" -- "\${current#"$head"}"))
+  COMPREPLY=("\${COMPREPLY[@]/#/$head}")
+  if [[ "$current" == *:* && "$COMP_WORDBREAKS" == *:* ]]; then
+    COMPREPLY=("\${COMPREPLY[@]#"\${current%"\${current##*:}"}"}")
+  fi
+}
+# The same for the last of several values, separated by commas.
+_stint_offer_list() {
+  _stint_offer "$1" "\${current%"\${current##*,}"}"
+}
+# Values that stint prints. It ends within a second and prints nothing if the database is away.
+_stint_live() {
+  type "$cli" >/dev/null 2>&1 && "$cli" complete-values "$1" -- "\${earlier[@]}" </dev/null 2>/dev/null
+}
+# The stint of this project: the one that npx would run, without the time that npx takes.
+_stint_local() {
+  local at="$PWD"
+  until [[ -x "$at/node_modules/.bin/stint" || -z "$at" ]]; do at="\${at%/*}"; done
+  [[ -n "$at" ]] && printf '%s' "$at/node_modules/.bin/stint"
 }
 complete -o default -F _stint stint
 # The same behind npx. For other packages bash offers files, as it did.
 _stint_npx() {
+  local line
+  read -ra line <<<"\${COMP_LINE:0:COMP_POINT}."
   COMPREPLY=()
-  if ((COMP_CWORD > 1)) && [[ "\${COMP_WORDS[1]}" == stint ]]; then
-    COMP_WORDS=("\${COMP_WORDS[@]:1}")
-    COMP_CWORD=$((COMP_CWORD - 1))
-    _stint
-  fi
+  if ((\${#line[@]} > 2)) && [[ "\${line[1]}" == stint ]]; then _stint npx; fi
 }
 # A completion of npx that is there already stays.
 complete -p npx >/dev/null 2>&1 || complete -o default -F _stint_npx npx
@@ -41,16 +83,23 @@ complete -p npx >/dev/null 2>&1 || complete -o default -F _stint_npx npx
 function valueCases(places: readonly Place[]): string[] {
   return places.flatMap(({ path, options }) => {
     const taking = options.filter((option) => option.takesValue);
-    const choosing = taking.filter((option) => option.values.length > 0);
-    const free = taking.filter((option) => option.values.length === 0);
+    const known = taking.filter((option) => isKnown(option));
+    const free = taking.filter((option) => !isKnown(option));
     return [
-      ...choosing.map(
-        ({ word, values }) =>
-          `    "${path} ${word}") COMPREPLY=($(compgen -W "${values.join(" ")}" -- "$current")); return ;;`,
-      ),
+      ...known.map((option) => `    "${path} ${option.word}") ${offer(option)}; return ;;`),
       ...(free.length === 0
         ? []
         : [`    ${free.map(({ word }) => `"${path} ${word}"`).join("|")}) COMPREPLY=(); return ;;`]),
     ];
   });
+}
+
+function isKnown({ values, source }: Flag): boolean {
+  return values.length > 0 || source !== undefined;
+}
+
+function offer({ values, source, isList }: Flag): string {
+  const words = source === undefined ? values.join(" ") : `$(_stint_live ${source})`;
+  // Where names are known, a file is none of them.
+  return `compopt +o default 2>/dev/null; _stint_offer${isList ? "_list" : ""} "${words}"`;
 }

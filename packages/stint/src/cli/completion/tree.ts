@@ -1,4 +1,6 @@
-import type { Command } from "commander";
+import type { Command, Option } from "commander";
+import { ListOption } from "../command.ts";
+import type { Source } from "./values.ts";
 
 /** One command as completion sees it. */
 export type Place = {
@@ -6,6 +8,8 @@ export type Place = {
   readonly path: string;
   /** What may follow it: commands, or the values of its first argument. */
   readonly words: readonly Word[];
+  /** Where values of its first argument come from, if the program does not know them itself. */
+  readonly source: Source | undefined;
   readonly options: readonly Flag[];
 };
 
@@ -14,7 +18,15 @@ export type Word = { readonly word: string; readonly about: string };
 export type Flag = Word & {
   readonly takesValue: boolean;
   readonly values: readonly string[];
+  /** Where its values come from, if the program does not know them itself. */
+  readonly source: Source | undefined;
+  /** Takes several values, separated by commas. */
+  readonly isList: boolean;
 };
+
+/** What placeholders of options and of arguments stand for. */
+const optionSources: Record<string, Source> = { kind: "kinds", queue: "queues", pools: "pools" };
+const argumentSources: Record<string, Source> = { kind: "config-kinds", id: "ids" };
 
 /** Every command of the program with what may follow it, read from the program itself, so that it cannot be out of date. */
 export function placesOf(command: Command, path = ""): Place[] {
@@ -30,6 +42,7 @@ export function placesOf(command: Command, path = ""): Place[] {
       })),
       ...(argument?.argChoices ?? []).map((word) => ({ word, about: plain(argument?.description ?? "") })),
     ],
+    source: argument === undefined ? undefined : argumentSources[argument.name()],
     options: [...help.visibleOptions(command), ...help.visibleGlobalOptions(command)].flatMap((option) =>
       option.long === undefined
         ? []
@@ -38,7 +51,9 @@ export function placesOf(command: Command, path = ""): Place[] {
               word: option.long,
               about: plain(option.description),
               takesValue: option.required || option.optional,
-              values: option.argChoices ?? [],
+              values: option instanceof ListOption ? option.values : (option.argChoices ?? []),
+              source: optionSources[placeholderOf(option)],
+              isList: option instanceof ListOption,
             },
           ],
     ),
@@ -48,6 +63,10 @@ export function placesOf(command: Command, path = ""): Place[] {
     .filter((child) => child.name() !== "help")
     .flatMap((child) => placesOf(child, `${path}/${child.name()}`));
   return [own, ...below];
+}
+
+function placeholderOf(option: Option): string {
+  return /[<[]([\w-]+)/.exec(option.flags)?.[1] ?? "";
 }
 
 /** The first line, without what a shell would take for its own. */
