@@ -21,7 +21,7 @@ const stint = createStint({
 });
 // It stops by itself, draining first, on SIGTERM and SIGINT.
 const worker = stint.worker({
-  name: `helper-${process.pid}`,
+  name: "helper",
   pools: { agent: 1 },
   handlers: agentHandlers(),
   drain: "10s",

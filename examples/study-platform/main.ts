@@ -32,7 +32,7 @@ const stint = createStint({
 const feed = new Feed();
 const watch = new Watch(feed);
 const worker = stint.worker({
-  name: `main-${process.pid}`,
+  name: "main",
   pools: slots,
   handlers: allHandlers(stint),
   middlewares: [watch.middleware, explainProviderErrors],

@@ -28,6 +28,8 @@ export class RescueStory {
   #held: Held | undefined;
   /** The job whose helper is dead, until it has run again. */
   #orphan: Held | undefined;
+  /** The id of the worker in it. */
+  #helper = "helper";
   #killed = false;
   #stopping = false;
   #end: () => void = () => undefined;
@@ -87,6 +89,7 @@ export class RescueStory {
 
   #hear(child: ChildProcess, message: Message): void {
     if (message.type === "started") {
+      this.#helper = message.worker;
       this.#feed.add("plain", `worker ${message.worker} joins in, with one more slot for agent jobs`);
     } else if (message.type === "claimed") {
       this.#held = message;
@@ -116,12 +119,15 @@ export class RescueStory {
     }
     this.#orphan = this.#held;
     if (this.#orphan === undefined) {
-      this.#feed.add("bad", `worker helper-${pid} was killed between two jobs; there is nothing to rescue`);
+      this.#feed.add("bad", `worker ${this.#helper} was killed between two jobs; there is nothing to rescue`);
       this.start();
       return;
     }
     const what = `while running ${name(this.#orphan)}`;
-    this.#feed.add("bad", `worker helper-${pid} was killed (kill -9) ${what}; its lease runs out within 3 s`);
+    this.#feed.add(
+      "bad",
+      `worker ${this.#helper} was killed (kill -9) ${what}; its lease runs out within 3 s`,
+    );
   }
 
   #follow(worker: Worker): void {

@@ -194,7 +194,8 @@ as $$
     select key
     from jsonb_object_keys(p_pools) as key
     where strpos(key, '*') > 0
-      and p_queue like replace(replace(replace(replace(key, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
+      -- No backslash: a role may read it as the start of an escape.
+      and p_queue like replace(replace(replace(replace(key, '!', '!!'), '%', '!%'), '_', '!_'), '*', '%') escape '!'
     order by length(key) desc, key
     limit 1
   ) end

@@ -318,8 +318,10 @@ test("queues counts by state and shows the slots that serve each; workers shows 
     { queue: "lost", ready: 1, slots: 0 },
     { queue: "sums", ready: 0, slots: 7 },
   ]);
-  expect(workers.stdout).toMatch(/^w-1 +serving .* sums 7 +add$/m);
-  expect(who.workers).toMatchObject([{ id: "w-1", pools: { sums: 7 }, kinds: ["add"], state: "serving" }]);
+  expect(workers.stdout).toMatch(/^w-1-\w+ +serving .* sums 7 +add$/m);
+  expect(who.workers).toMatchObject([
+    { id: worker.id, pools: { sums: 7 }, kinds: ["add"], state: "serving" },
+  ]);
   expect(await run("workers")).toMatchObject({
     code: 0,
     stdout: "",

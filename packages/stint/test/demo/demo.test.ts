@@ -19,8 +19,8 @@ describe("npm start", () => {
 
     expect(demo.output()).toMatch(/^Starting an embedded Postgres/);
     expectInOrder(demo.output(), [
-      /worker helper-\d+ joins in/,
-      /worker helper-\d+ was killed \(kill -9\) while running research-topic …\w+; its lease runs out/,
+      /worker helper-\w+ joins in/,
+      /worker helper-\w+ was killed \(kill -9\) while running research-topic …\w+; its lease runs out/,
       /its lease ran out: research-topic …\w+ rescued/,
       /research-topic …\w+ is running again, on main-/,
       /research-topic …\w+ succeeded on main-/,

@@ -167,6 +167,7 @@ test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do no
   expect(refused).toEqual(Array.from({ length: 10 }, () => "42501"));
   expect(allowed).toEqual([
     "databaseNow",
+    "claimWindow",
     "enqueue",
     "enqueueAgain",
     "noteTransaction",
@@ -206,6 +207,7 @@ test("a read-only role looks at everything and changes nothing", async () => {
     "latestOperations",
     "findReadyQueues",
     "claimedBy",
+    "claimWindow",
     "glance",
     "glancePools",
     "noteTransaction",
