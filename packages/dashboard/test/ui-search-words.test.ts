@@ -28,10 +28,14 @@ test("words without a qualifier are looked for in errors, and unknown qualifiers
   expect(read("kind: ")).toEqual({});
 });
 
-test("a star stands for the one name that begins so, and asks where there are several", () => {
-  expect(read("kind:send*")).toEqual({ kind: "send-receipt" });
-  expect(readSearch("kind:read*", known).problem).toBe("kind:read* fits read-map, read-page: choose one.");
-  expect(readSearch("kind:zz*", known).problem).toBe("No kind begins with zz.");
+test("a star in a kind is a pattern, and in a queue the one name that begins so", () => {
+  expect(read("kind:read*")).toEqual({ kind: "read*" });
+  expect(readSearch("kind:read*", known).problem).toBeUndefined();
+  expect(asCommand({ kind: "read*" })).toBe("npx stint jobs list --kind 'read*'");
+  expect(read("queue:ma*")).toEqual({ queue: "mail" });
+  expect(readSearch("queue:zz*", known).problem).toBe("No queue begins with zz.");
+  const queues = { queue: ["mail", "maps"] };
+  expect(readSearch("queue:ma*", queues).problem).toBe("queue:ma* fits mail, maps: choose one.");
   // Keys are not known: the star is a letter.
   expect(read("key:a*")).toEqual({ key: "a*" });
 });

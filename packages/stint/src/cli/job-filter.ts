@@ -17,7 +17,7 @@ export function addFilter(command: Command, among: readonly JobState[] = states)
     .addOption(
       new ListOption("--state <states>", `only these, separated by commas: ${among.join(", ")}`, among),
     )
-    .option("--kind <kind>", "only this kind")
+    .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
     .option("--queue <queue>", "only this queue")
     .option("--key <key>", "only this business key")
     .option("--tenant <tenant>", "only this tenant")

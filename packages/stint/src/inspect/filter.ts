@@ -1,5 +1,6 @@
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
+import { checkNameOrPattern } from "../model/name-pattern.ts";
 import { checkName, checkText } from "../model/names.ts";
 import { refuseUnknownKeys, requireDate, requireOneOf } from "../model/options.ts";
 import { states, type JobState } from "../model/state.ts";
@@ -41,7 +42,7 @@ export function toSearch(what: string, filter: JobFilter): Search {
   const wanted = state === undefined ? states : [state].flat();
   return {
     states: wanted.map((one) => requireOneOf(`${what}.state`, one, states)),
-    kind: kind === undefined ? null : checkName(kind, `${what}.kind`),
+    kind: kind === undefined ? null : checkNameOrPattern(kind, `${what}.kind`),
     queue: queue === undefined ? null : checkName(queue, `${what}.queue`),
     tenant: tenant === undefined ? null : checkText(tenant, `${what}.tenant`),
     key: key === undefined ? null : checkText(key, `${what}.key`),

@@ -2,6 +2,7 @@ import { ask } from "../client/ask.ts";
 import { requireId } from "../client/ids.ts";
 import type { Db } from "../db/db.ts";
 import { attemptNumbers } from "../model/attempt-number.ts";
+import { checkNameOrPattern } from "../model/name-pattern.ts";
 import { checkName } from "../model/names.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import { isTerminal } from "../model/state.ts";
@@ -63,7 +64,7 @@ export function inspectJobs(
 
     async deadGroups(filter = {}) {
       refuseUnknownKeys("deadGroups", filter, ["kind", "queue"]);
-      const kind = filter.kind === undefined ? null : checkName(filter.kind, "deadGroups.kind");
+      const kind = filter.kind === undefined ? null : checkNameOrPattern(filter.kind, "deadGroups.kind");
       const queue = filter.queue === undefined ? null : checkName(filter.queue, "deadGroups.queue");
       const wanted = { kind, queue, most: mostDead, groups: mostGroups };
       const { groups, matched, lookedAt } = await ask(db, (run) => deadGroups(run, wanted));

@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { matchesPattern } from "../model/name-pattern.ts";
 import { depths } from "../sql/depth.ts";
 import type { Search } from "../sql/search.ts";
 import { isWhole } from "./filter.ts";
@@ -13,7 +14,7 @@ const isTallied = (state: Search["states"][number]): state is Tallied =>
 /** How many jobs of the kind and queue are in these states, by the tallies: exact, and found without a search. */
 async function sumOf(db: Run, { kind, queue }: Search, states: readonly Tallied[]): Promise<number> {
   const rows = (await depths(db)).filter(
-    (row) => (kind === null || row.kind === kind) && (queue === null || row.queue === queue),
+    (row) => (kind === null || matchesPattern(kind, row.kind)) && (queue === null || row.queue === queue),
   );
   return rows.reduce((sum, row) => sum + states.reduce((own, state) => own + row[state], 0), 0);
 }

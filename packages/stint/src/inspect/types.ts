@@ -158,6 +158,7 @@ export type KindView = {
 
 export type JobFilter = {
   readonly state?: JobState | readonly JobState[];
+  /** A kind, or a pattern for kinds such as `read-*`. */
   readonly kind?: string;
   readonly queue?: string;
   readonly tenant?: string;

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { InvalidOptionError } from "../errors.ts";
-import { checkQueueOrPattern, matchesQueue, QueueMap, toLike } from "./queue-pattern.ts";
+import { checkNameOrPattern, matchesPattern, toLike } from "./name-pattern.ts";
+import { QueueMap } from "./queue-pattern.ts";
 
 test.each([
   ["tenant-*", "tenant-7", true],
@@ -21,7 +22,7 @@ test.each([
   ["plain", "plain", true],
   ["plain", "plainer", false],
 ])("the pattern %s against the queue %s: %s", (pattern, queue, expected) => {
-  expect(matchesQueue(pattern, queue)).toBe(expected);
+  expect(matchesPattern(pattern, queue)).toBe(expected);
 });
 
 test("LIKE gets every character but the star as itself", () => {
@@ -61,6 +62,6 @@ test.each([
   [`${"x".repeat(128)}*`, "must be a pattern of 1 to 128"],
   [7, "must be 1 to 128 characters"],
 ])("%j is neither the name of a queue nor a pattern", (value, message) => {
-  expect(() => checkQueueOrPattern(value, "worker.pools")).toThrow(InvalidOptionError);
-  expect(() => checkQueueOrPattern(value, "worker.pools")).toThrow(message);
+  expect(() => checkNameOrPattern(value, "worker.pools")).toThrow(InvalidOptionError);
+  expect(() => checkNameOrPattern(value, "worker.pools")).toThrow(message);
 });

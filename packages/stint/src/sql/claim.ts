@@ -2,7 +2,7 @@ import type { Row, Run, RunOptions } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { ClaimedJob } from "../model/job.ts";
-import { toLike } from "../model/queue-pattern.ts";
+import { toLike } from "../model/name-pattern.ts";
 import { byClaimOrder, toClaimedJob } from "./rows.ts";
 import { toTallies } from "./tallies.ts";
 

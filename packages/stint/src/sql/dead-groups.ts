@@ -1,5 +1,6 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { toLike } from "../model/name-pattern.ts";
 import { commonIn, fingerprintOf, readable, whyDied } from "./fingerprint.ts";
 
 /** Dead jobs of one kind that died of the same thing. */
@@ -40,7 +41,7 @@ const groupDead = statement(
       kind, ${commonIn("why")} as common, count(*) as count, max(finished_at) as newest, min(finished_at) as oldest,
       (array_agg(id order by finished_at desc, id desc))[1] as example
     from looked
-    where ($1::text is null or kind = $1) and ($2::text is null or queue = $2)
+    where ($1::text is null or kind like $1) and ($2::text is null or queue = $2)
     group by kind, why
   ), groups as (
     select
@@ -64,7 +65,12 @@ export async function deadGroups(
   db: Run,
   input: { kind: string | null; queue: string | null; most: number; groups: number },
 ): Promise<GroupedDead> {
-  const rows = await db.run(groupDead, [input.kind, input.queue, input.most, input.groups]);
+  const rows = await db.run(groupDead, [
+    input.kind === null ? null : toLike(input.kind),
+    input.queue,
+    input.most,
+    input.groups,
+  ]);
   return {
     groups: rows.filter((row) => row["kind"] !== null).map(toGroup),
     matched: rows[0]?.["matched"] as number,

@@ -1,5 +1,6 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { toLike } from "../model/name-pattern.ts";
 import type { JobState } from "../model/state.ts";
 import { commonIn, fingerprintOf, lastError, whyDied } from "./fingerprint.ts";
 import { toJobHead, type JobHead } from "./rows.ts";
@@ -10,6 +11,7 @@ import { toJobHead, type JobHead } from "./rows.ts";
  */
 export type Search = {
   readonly states: readonly JobState[];
+  /** A kind, or a pattern for kinds. No index is by kind, so a pattern costs what a name does. */
   readonly kind: string | null;
   readonly queue: string | null;
   readonly tenant: string | null;
@@ -42,7 +44,7 @@ const shown = `
 const matching = `
     w.id >= $9::uuid
     and w.state = any ($1::stint.job_state[])
-    and ($2::text is null or w.kind = $2)
+    and ($2::text is null or w.kind like $2)
     and ($3::text is null or w.queue = $3)
     and ($4::text is null or w.tenant = $4)
     and ($5::text is null or w.key = $5)
@@ -121,7 +123,18 @@ function toWalked<T>(rows: readonly Row[], found: T): Walked<T> {
 
 function values(search: Search): unknown[] {
   const { states, kind, queue, tenant, key, tag, error, before, from, fingerprint } = search;
-  return [states, kind, queue, tenant, key, tag, error, before, from, fingerprint];
+  return [
+    states,
+    kind === null ? null : toLike(kind),
+    queue,
+    tenant,
+    key,
+    tag,
+    error,
+    before,
+    from,
+    fingerprint,
+  ];
 }
 
 function windowValues(search: Search, rows: number): unknown[] {

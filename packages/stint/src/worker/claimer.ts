@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { ConnectionLost, type Db, type RunOptions } from "../db/db.ts";
 import { isTooLate } from "../db/server-clock.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
-import { isPattern } from "../model/queue-pattern.ts";
+import { isPattern } from "../model/name-pattern.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floor } from "../sql/claim.ts";

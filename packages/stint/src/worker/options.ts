@@ -4,7 +4,8 @@ import { defaultBackoff, resolveBackoff, type ResolvedBackoff } from "../model/b
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { checkText } from "../model/names.ts";
-import { checkQueueOrPattern, isPattern, QueueMap } from "../model/queue-pattern.ts";
+import { checkNameOrPattern, isPattern } from "../model/name-pattern.ts";
+import { QueueMap } from "../model/queue-pattern.ts";
 import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "../model/options.ts";
 import type { Handler, Middleware } from "./handler.ts";
 
@@ -137,10 +138,10 @@ function resolvePools(input: WorkerOptions["pools"]): readonly Pool[] {
   const seen = new Set<string>();
   const pools = Object.entries(input ?? {}).map(([name, pool]): Pool => {
     const option = `worker.pools.${name}`;
-    checkQueueOrPattern(name, option);
+    checkNameOrPattern(name, option);
     const { queues, slots } = poolOptions(option, name, pool);
     for (const queue of queues) {
-      checkQueueOrPattern(queue, `${option}.queues`);
+      checkNameOrPattern(queue, `${option}.queues`);
       if (seen.has(queue)) {
         const what = isPattern(queue) ? "pattern" : "queue";
         throw new InvalidOptionError(option, `serves ${what} "${queue}", which another pool serves already`);

@@ -1,4 +1,4 @@
-import { isPattern } from "../model/queue-pattern.ts";
+import { isPattern } from "../model/name-pattern.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import type { QueueRange, ReadyQueues } from "../sql/ready-queues.ts";
 import { askAgainMs, mostAsked } from "./turns.ts";

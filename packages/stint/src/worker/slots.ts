@@ -1,5 +1,6 @@
 import type { ClaimedJob } from "../model/job.ts";
-import { isPattern, QueueMap } from "../model/queue-pattern.ts";
+import { isPattern } from "../model/name-pattern.ts";
+import { QueueMap } from "../model/queue-pattern.ts";
 import type { PoolView } from "../signals/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
 import type { QueueRange } from "../sql/ready-queues.ts";

@@ -34,6 +34,22 @@ test("jobs list takes every filter, and says when it is asked for what cannot be
   });
 });
 
+test("a pattern for kinds lists, and cancels no job of another kind", async () => {
+  const fresh = await freshSchema();
+  const run = stintOn(fresh);
+  await some(fresh, 2, "acme");
+  const other = defineJob("a-d", { payload: typed<unknown>(), queue: "sums" });
+  await fresh.client().enqueue(other, {}, { delay: "1h" });
+
+  const listed = answer(await run("jobs", "list", "--kind", "ad*", "--json")) as JobPage;
+  const ended = await run("jobs", "cancel", "--kind", "ad*", "--reason", "left us", "--yes");
+
+  expect(listed.jobs.map(({ kind }) => kind)).toEqual(["add", "add"]);
+  expect(ended).toMatchObject({ code: 0 });
+  expect(await inState(fresh, "cancelled")).toBe(2);
+  expect(await inState(fresh, "scheduled")).toBe(1);
+});
+
 test("a dry run shows what it would be and changes nothing", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);

@@ -42,6 +42,7 @@ test("dead jobs of one kind that died of the same thing are one group, whatever 
   expect(groups[0]!.newest.getTime() - groups[0]!.oldest.getTime()).toBeCloseTo(7 * 60_000, -4);
   expect([others, of]).toEqual([0, { count: 5, capped: false }]);
   expect((await jobs.deadGroups({ queue: "scans" })).groups).toHaveLength(2);
+  expect((await jobs.deadGroups({ kind: "oc*" })).groups).toHaveLength(2);
   expect(await jobs.deadGroups({ kind: "nothing" })).toEqual({ groups: [], others: 0, of });
   await expect(jobs.deadGroups({ state: "dead" } as object)).rejects.toThrow(/deadGroups\.state/);
 });

@@ -140,6 +140,32 @@ test("counting agrees with listing", async () => {
   expect(await jobs.count({ error: "nothing like it" })).toEqual({ count: 0, capped: false });
 });
 
+test("a star in a kind stands for any characters", async () => {
+  const fresh = await freshSchema();
+  await add(fresh.db, [
+    { id: idOf(1), kind: "read_page" },
+    { id: idOf(2), kind: "read-map" },
+    { id: idOf(3), kind: "readXpage" },
+    { id: idOf(4), kind: "send-receipt" },
+    { id: idOf(5), kind: "read_page", queue: "b" },
+  ]);
+  const jobs = jobsOf(fresh);
+
+  expect(ids(await jobs.jobs({ kind: "read*" }))).toEqual([5, 3, 2, 1].map((n) => idOf(n)));
+  // Nothing else in it is a pattern.
+  expect(ids(await jobs.jobs({ kind: "read_*" }))).toEqual([idOf(5), idOf(1)]);
+  expect(ids(await jobs.jobs({ kind: "read*", queue: "b", state: "ready" }))).toEqual([idOf(5)]);
+  expect(ids(await jobs.jobs({ kind: "*-*" }))).toEqual([idOf(4), idOf(2)]);
+  expect(ids(await jobs.jobs({ kind: "*" }))).toHaveLength(5);
+  expect(ids(await jobs.jobs({ kind: "zz*" }))).toEqual([]);
+  // By the tallies and by a search.
+  expect(await jobs.count({ kind: "read*" })).toEqual({ count: 4, capped: false });
+  expect(await jobs.count({ kind: "read*", state: "ready" })).toEqual({ count: 4, capped: false });
+  expect(await jobs.count({ kind: "read*", state: "running" })).toEqual({ count: 0, capped: false });
+  await expect(jobs.jobs({ kind: "read%" })).rejects.toThrow("jobs.kind: must be");
+  await expect(jobs.jobs({ kind: "-*" })).rejects.toThrow("jobs.kind: must be");
+});
+
 test("a filter that cannot work is refused with what would", async () => {
   const fresh = await freshSchema();
   const jobs = jobsOf(fresh);

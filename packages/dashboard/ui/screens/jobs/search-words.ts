@@ -51,10 +51,10 @@ export function readSearch(text: string, known: Known = {}): Read {
   return { values, problem };
 }
 
-/** `read*` is the one name that begins so. The server looks for whole names, which its indexes find. */
+/** Of kinds the server searches patterns. Elsewhere `read*` is the one name that begins so. */
 function expand(qualifier: Qualifier, value: string, known: Known): string | { problem: string } {
   const names = known[qualifier];
-  if (!value.endsWith("*") || names === undefined) return value;
+  if (!value.endsWith("*") || names === undefined || qualifier === "kind") return value;
   const fitting = names.filter((name) => name.startsWith(value.slice(0, -1)));
   const [only] = fitting;
   if (only !== undefined && fitting.length === 1) return only;

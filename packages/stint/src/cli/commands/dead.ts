@@ -32,7 +32,7 @@ function addList(dead: Command): void {
       "What the newest dead jobs died of, then the jobs themselves, newest first, with why they died.",
     );
   command
-    .option("--kind <kind>", "only this kind")
+    .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
     .option("--queue <queue>", "only this queue")
     .option("--fingerprint <fingerprint>", "only that died of this, as the groups name it")
     .option("--limit <n>", "jobs per page, at most 1000 (default 50)", integer)
@@ -94,7 +94,7 @@ function addReplay(dead: Command): void {
   command
     .option("--reason <text>", "why, for the audit (needed)")
     .option("--all", "every dead job that is dead now, instead of named ones")
-    .option("--kind <kind>", "with --all: only this kind")
+    .option("--kind <kind>", "with --all: only this kind; * stands for any characters")
     .option("--queue <queue>", "with --all: only this queue")
     .option(
       "--fingerprint <fingerprint>",

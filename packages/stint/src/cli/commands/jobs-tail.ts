@@ -25,7 +25,7 @@ export function addTail(jobs: Command): void {
         states,
       ),
     )
-    .option("--kind <kind>", "only this kind")
+    .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
     .option("--queue <queue>", "only this queue")
     .option("--every <duration>", "how often to look (default 1s)");
   examples(command, "stint jobs tail --queue mail", "stint jobs tail --state dead --json");
