@@ -27,9 +27,18 @@ export class ReadingClient extends Client {
     this.setTypeParser(types.builtins.TIMESTAMPTZ, readTime);
   }
 
+  /** Process id of its session, if the session is its own. */
+  get backend(): number | undefined {
+    return this.pooled ? undefined : (this.#loggedIn ?? undefined);
+  }
+
+  get #loggedIn(): number | null {
+    return (this as unknown as { processID: number | null }).processID;
+  }
+
   /** Set these settings for the whole session if it is ours alone. `assumePooled`: it never is. */
   async firstStatement(settings: Settings = {}, assumePooled = false): Promise<void> {
-    const loggedIn = assumePooled ? null : (this as unknown as { processID: number | null }).processID;
+    const loggedIn = assumePooled ? null : this.#loggedIn;
     const { rows } = await this.query<{ pid: number }>(firstStatement(settings, loggedIn));
     this.pooled = rows[0]?.pid !== loggedIn;
   }

@@ -47,4 +47,6 @@ export interface Db extends Run {
  */
 export class ConnectionLost extends Error {
   override readonly name = "ConnectionLost";
+  /** Process id of the session that may still work on the statement. Unknown behind a pooler. */
+  backend: number | undefined;
 }

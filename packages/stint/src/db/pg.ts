@@ -13,6 +13,7 @@ import { isAway } from "./passing.ts";
 import {
   handlerSettings,
   localSettings,
+  noTimeLimits,
   ownSettings,
   resetSession,
   transactionTime,
@@ -64,10 +65,9 @@ export class PgDb implements Db {
     this.#options = options;
     this.#assumePooled = options.prepare === false || options.pool !== undefined;
     const { statementTimeoutMs } = options;
-    this.#ownSettings =
-      statementTimeoutMs === undefined
-        ? ownSettings
-        : { ...ownSettings, statement_timeout: String(statementTimeoutMs) };
+    this.#ownSettings = { ...ownSettings, ...noTimeLimits };
+    if (statementTimeoutMs !== undefined)
+      this.#ownSettings = { ...this.#ownSettings, statement_timeout: String(statementTimeoutMs) };
     this.#own = this.#openPool(options.connections, this.#ownSettings);
     this.#turnstile = new Turnstile(options.transactions);
   }
@@ -196,6 +196,7 @@ export class PgDb implements Db {
       return (await answered(client, answer, statement.name, deadlineMs)).rows;
     } catch (error) {
       this.clock.learnFrom(error);
+      if (error instanceof ConnectionLost && client instanceof ReadingClient) error.backend = client.backend;
       if (locally && !spoilt.has(client))
         await this.#control(client, "rollback").catch(() => spoilt.add(client));
       throw error;

@@ -16,6 +16,12 @@ export const ownSettings: Settings = {
 };
 
 /**
+ * Time limits of the role are meant for the statements of applications. A renewal or settle that the server cancels costs the lease,
+ * and the job counts a crash. Our own statements have deadlines instead: the client stops waiting, and the server refuses late ones.
+ */
+export const noTimeLimits: Settings = { statement_timeout: "0", lock_timeout: "0", transaction_timeout: "0" };
+
+/**
  * In transactions of handlers the defaults are their owner's wish, but for two: the driver reads times in ISO style only, and writes
  * arrays whose NULL means null. The statement that settles the job runs in there, too.
  */
@@ -36,10 +42,16 @@ export function localSettings(settings: Settings): string {
   return `/* stint:local-settings */ select ${calls(settings, true).join(", ")}`;
 }
 
+/** Older servers do not have these. */
+const sinceVersion17 = new Set(["transaction_timeout"]);
+
 function calls(settings: Settings, local: boolean): string[] {
-  return Object.entries(settings).map(
-    ([name, value]) => `pg_catalog.set_config('${name}', '${value}', ${local})`,
-  );
+  return Object.entries(settings).map(([name, value]) => {
+    const call = `pg_catalog.set_config('${name}', '${value}', ${local})`;
+    return sinceVersion17.has(name)
+      ? `case when pg_catalog.current_setting('${name}', true) is not null then ${call} end`
+      : call;
+  });
 }
 
 /**

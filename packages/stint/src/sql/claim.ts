@@ -309,15 +309,31 @@ const readClaimWindow = statement(
   select
     extract(epoch from clock_timestamp() - $1::timestamptz)::float8 * 1000 as past_ms,
     pg_snapshot_xmin(pg_current_snapshot())::text as oldest,
-    pg_snapshot_xmax(pg_current_snapshot())::text as next`,
+    pg_snapshot_xmax(pg_current_snapshot())::text as next,
+    coalesce((
+      select bool_or(pg_terminate_backend(a.pid))
+      from pg_stat_activity a
+      where a.pid = $2::integer
+        and a.usename = session_user
+        and a.state = 'active'
+        and a.query ~ '^/[*] stint:claim(-quarantined)? '
+    ), false) as at_work`,
 );
 
-/** How long ago the deadline of a claim was, the oldest transaction that is under way, and the next one that will begin. */
-export type ClaimWindow = { pastMs: number; oldest: bigint; next: bigint };
+/**
+ * How long ago the deadline of a claim was, the oldest transaction that is under way, and the next one that will begin. `atWork`:
+ * the backend of the claim still works on it. That backend is terminated.
+ */
+export type ClaimWindow = { pastMs: number; oldest: bigint; next: bigint; atWork: boolean };
 
-export async function claimWindow(db: Run, until: number, options?: RunOptions): Promise<ClaimWindow> {
-  const [row] = await db.run(readClaimWindow, [toTimestamp(until)], options);
+export async function claimWindow(
+  db: Run,
+  { until, backend }: { until: number; backend?: number | undefined },
+  options?: RunOptions,
+): Promise<ClaimWindow> {
+  const [row] = await db.run(readClaimWindow, [toTimestamp(until), backend ?? null], options);
   return {
+    atWork: row?.["at_work"] as boolean,
     pastMs: row?.["past_ms"] as number,
     oldest: BigInt(row?.["oldest"] as string),
     next: BigInt(row?.["next"] as string),

@@ -115,7 +115,7 @@ export class Claimer {
     } catch (error) {
       if (isTooLate(error)) this.#refusals += 1;
       if (!(error instanceof ConnectionLost)) throw error;
-      const jobs = await onLost(new LostClaim(db, input, until), sentAt);
+      const jobs = await onLost(new LostClaim(db, input, until, error.backend), sentAt);
       if (jobs.length === 0) throw error;
       return jobs;
     }

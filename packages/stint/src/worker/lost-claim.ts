@@ -11,16 +11,21 @@ export class LostClaim {
   readonly #db: Db;
   readonly #input: LeaseInput;
   readonly #until: number;
+  readonly #backend: number | undefined;
   readonly #leasesMs: readonly number[];
   /** Transactions from this one on began after the deadline. */
   #boundary: bigint | undefined;
   #over = false;
 
-  /** @param until Its deadline, by the database's clock. */
-  constructor(db: Db, input: LeaseInput, until: number) {
+  /**
+   * @param until Its deadline, by the database's clock.
+   * @param backend Process id of the session it was sent to, if that is known.
+   */
+  constructor(db: Db, input: LeaseInput, until: number, backend?: number) {
     this.#db = db;
     this.#input = input;
     this.#until = until;
+    this.#backend = backend;
     this.#leasesMs = [input.leaseMs, ...Object.values(input.kindLeaseMs)];
   }
 
@@ -43,13 +48,15 @@ export class LostClaim {
   async look(): Promise<ClaimedJob[]> {
     const options = { deadlineMs: this.answerWithinMs };
     // Before the look: a claim that commits between the two is seen.
-    const { pastMs, oldest, next } = await claimWindow(this.#db, this.#until, options);
+    const window = { until: this.#until, backend: this.#backend };
+    const { pastMs, oldest, next, atWork } = await claimWindow(this.#db, window, options);
     const jobs = await claimedBy(this.#db, this.#input, options);
     if (jobs.length > 0 || pastMs <= 0) return jobs;
     // A claim has its transaction id before it checks its deadline. So one that is still under way is older than this; where
-    // another old transaction stays open, the end of the longest lease ends the search.
+    // another old transaction stays open, the end of the longest lease ends the search. A backend that stands still in the middle
+    // of the claim may commit after that: then its leases have ended already, and only this search prevents a crash.
     this.#boundary ??= next;
-    this.#over = oldest >= this.#boundary || pastMs > Math.max(...this.#leasesMs);
+    this.#over = oldest >= this.#boundary || (pastMs > Math.max(...this.#leasesMs) && !atWork);
     return jobs;
   }
 }

@@ -87,7 +87,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   claimQuarantined: (db) => claimQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   reserveQuarantined: (db) => reserveQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   claimedBy: (db) => claimedBy(db, { leaseId: id, kindLeaseMs: {}, leaseMs: 1 }),
-  claimWindow: (db) => claimWindow(db, 0),
+  claimWindow: (db) => claimWindow(db, { until: 0 }),
   glance: (db) => glance(db, { queues: ["a", "b"], kinds: ["work"], since: "-infinity" }),
   glancePools: (db) =>
     glance(db, {

@@ -1,0 +1,88 @@
+import { expect, onTestFinished, test } from "vitest";
+import { defineJob, entry, handle, typed } from "#stint/index.js";
+import { adminClient } from "../support/database.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { ownServer } from "../support/own-server.ts";
+import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<object>(), maxCrashes: 1 });
+const leaseMs = 2_000;
+/** For this long the backend of the claim stands still: the worker has long given the claim up, and its leases are over. */
+const frozenLeases = 4;
+
+async function onOwnServer(): Promise<Fresh> {
+  const server = await ownServer();
+  onTestFinished(() => server.remove());
+  return await freshSchema(server.url);
+}
+
+async function pidsOf(fresh: Fresh, condition: string): Promise<number[]> {
+  const rows = await fresh.sql<{ pid: number }>(
+    `select pid from pg_stat_activity where application_name = 'stint' and ${condition}`,
+  );
+  return rows.map(({ pid }) => pid);
+}
+
+/** Waits by the clock of the database, which does not stand still. */
+async function untilLeasesPassed(fresh: Fresh, count: number): Promise<void> {
+  const [{ at } = { at: "" }] = await fresh.sql<{ at: string }>(
+    `select (clock_timestamp() + $1 * interval '1 millisecond')::text as at`,
+    [count * leaseMs],
+  );
+  await until(
+    async () => (await fresh.sql("select where clock_timestamp() > $1::timestamptz", [at])).length > 0,
+    { message: `${count} leases have passed` },
+  );
+}
+
+async function untilAllRan(fresh: Fresh): Promise<void> {
+  await until(async () => (await fresh.sql("select from stint.job")).length === 0, {
+    message: "every job has ended",
+  });
+  expect(
+    await fresh.sql(
+      "select state, crashes, attempts, log from stint.jobs where crashes > 0 or state <> 'succeeded' or attempts <> 1",
+    ),
+  ).toEqual([]);
+}
+
+test("a claim whose backend stood still before it began counts no crash", async () => {
+  const fresh = await onOwnServer();
+  await startWorker(fresh.client(), { lease: leaseMs, handlers: [handle(work, () => undefined)] });
+  const stopped = await pidsOf(fresh, "true");
+  for (const pid of stopped) process.kill(pid, "SIGSTOP");
+  await fresh.client().enqueueMany([1, 2, 3].map(() => entry(work, {})));
+  await untilLeasesPassed(fresh, frozenLeases);
+  for (const pid of stopped) process.kill(pid, "SIGCONT");
+
+  await untilAllRan(fresh);
+  expect(stopped.length).toBeGreaterThan(0);
+});
+
+test("a claim whose backend stood still after it took jobs counts no crash", async () => {
+  const fresh = await onOwnServer();
+  // The claim has its rows, and waits before its commit.
+  await fresh.sql(`create function stint.wait_here() returns trigger language plpgsql as $$
+    begin
+      perform pg_advisory_xact_lock_shared(4711);
+      return null;
+    end $$`);
+  await fresh.sql(`create trigger wait_here after update on stint.job for each row
+    when (old.state = 'ready' and new.state = 'running') execute function stint.wait_here()`);
+  const gatekeeper = await adminClient(fresh.url);
+  onTestFinished(() => gatekeeper.end());
+  await gatekeeper.query("select pg_advisory_lock(4711)");
+  await fresh.client().enqueueMany([1, 2, 3].map(() => entry(work, {})));
+  await startWorker(fresh.client(), { lease: leaseMs, handlers: [handle(work, () => undefined)] });
+  const waiting = "wait_event = 'advisory'";
+  await until(async () => (await pidsOf(fresh, waiting)).length > 0, { message: "a claim has taken jobs" });
+  const stopped = await pidsOf(fresh, waiting);
+  for (const pid of stopped) process.kill(pid, "SIGSTOP");
+  await gatekeeper.query("select pg_advisory_unlock(4711)");
+  await untilLeasesPassed(fresh, frozenLeases);
+  for (const pid of stopped) process.kill(pid, "SIGCONT");
+
+  await untilAllRan(fresh);
+  expect(stopped).toHaveLength(1);
+});
