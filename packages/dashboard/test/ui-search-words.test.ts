@@ -61,3 +61,10 @@ test("the same filter as a command can be pasted into a shell", () => {
     String.raw`npx stint jobs list --state dead --kind send-receipt --error 'it'\''s gone' --since 1h`,
   );
 });
+
+test("the command names the schema where it is not the default", () => {
+  expect(asCommand({ state: "dead" }, "billing_jobs")).toBe(
+    "npx stint jobs list --state dead --schema billing_jobs",
+  );
+  expect(asCommand({ state: "dead" }, "stint")).toBe("npx stint jobs list --state dead");
+});

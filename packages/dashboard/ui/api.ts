@@ -42,6 +42,8 @@ export type Me = {
   /** What this role may search by. */
   readonly filters?: readonly string[];
   readonly environment: { readonly name: string; readonly production: boolean } | null;
+  /** The schema of the installation. Servers of an older version do not send it. */
+  readonly schema?: string;
   readonly version: string;
   /** Where traces are shown, with {traceId} in it. */
   readonly traceUrl?: string | null;

@@ -9,13 +9,14 @@ export const meRoutes = [
     path: "me",
     right: "view",
     parse: nothing,
-    run: async ({ environment, traceUrl, redactor }, _, visitor) => ({
+    run: async (tools, _, visitor) => ({
       user: visitor.user,
       can: visitor.can,
-      filters: filtersFor(visitor, redactor),
-      environment,
+      filters: filtersFor(visitor, tools.redactor),
+      environment: tools.environment,
+      schema: tools.inspector().schema,
       version,
-      traceUrl,
+      traceUrl: tools.traceUrl,
     }),
   }),
 ];

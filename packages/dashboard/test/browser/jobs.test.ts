@@ -181,7 +181,8 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
   });
 
   test("one line searches by qualifiers, is saved as a view, and is the same filter as a command", async () => {
-    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}jobs`);
+    const stint = fakeStint({ ...busyNight, schema: "billing_jobs" });
+    const { page, problems } = await visit(browser, `${await serve({ stint })}jobs`);
     const line = page.getByRole("combobox", { name: "Search jobs" });
     await line.fill("kind:send-receipt state:dead tag:night");
     await line.press("Enter");
@@ -190,8 +191,12 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     expect(await page.getByLabel("Kind", { exact: true }).inputValue()).toBe("send-receipt");
     await eventually(() => line.inputValue()).toBe("state:dead kind:send-receipt tag:night");
 
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await page.getByRole("button", { name: "Copy as CLI" }).click();
     await page.getByText("Copied", { exact: true }).waitFor();
+    expect(await page.evaluate(async () => await navigator.clipboard.readText())).toBe(
+      "npx stint jobs list --state dead --kind send-receipt --tag night --schema billing_jobs",
+    );
     await page.getByRole("button", { name: "Save view" }).click();
     await page.getByRole("textbox", { name: "Name of the view" }).fill("Night receipts");
     await page.getByRole("button", { name: "Save", exact: true }).click();

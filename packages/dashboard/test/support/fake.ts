@@ -109,7 +109,7 @@ export function fakeStint(
   const inspector = Object.fromEntries(Object.keys(usual).map((name) => [name, method(name)]));
   return {
     calls,
-    inspector: () => inspector as unknown as Inspector,
+    inspector: () => ({ ...inspector, schema: answers.schema ?? "stint" }) as unknown as Inspector,
     get: method("get") as DashboardClient["get"],
     cancel: method("cancel") as DashboardClient["cancel"],
     runNow: method("runNow") as DashboardClient["runNow"],

@@ -12,6 +12,7 @@ export function makeInspector(db: PgDb, tell: Tell, targets: Targets, onClose?: 
   const jobs: JobsInspector = inspectJobs(db, signals);
   const operations: OperationsInspector = inspectOperations(db, tell);
   return {
+    schema: db.schema,
     ...signals,
     ...jobs,
     ...operations,

@@ -332,6 +332,8 @@ export type WaitingTenants = {
  * Looks at an installation, on connections of its own, each statement within a time limit. Made by `stint.inspector()`.
  */
 export type Inspector = {
+  /** The schema of the installation. */
+  readonly schema: string;
   health(): Promise<Health>;
   stats(): Promise<Stats>;
   series(options: { queue?: string; kind?: string; range?: SeriesRange }): Promise<Series>;

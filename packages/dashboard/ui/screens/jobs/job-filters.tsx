@@ -57,7 +57,7 @@ export function JobFilters({
   return (
     <>
       <div className="search-line">
-        <SearchBox values={values} known={known} onChange={onChange} />
+        <SearchBox values={values} known={known} schema={me?.schema} onChange={onChange} />
         <SavedViews values={values} />
       </div>
       <FilterBar states={states} fields={allowed} also={also} values={values} onChange={onChange}>

@@ -8,10 +8,12 @@ import { asCommand, printSearch, readSearch, suggest, type Known } from "./searc
 export function SearchBox({
   values,
   known,
+  schema,
   onChange,
 }: {
   values: FilterValues;
   known: Known;
+  schema: string | undefined;
   onChange: FilterChange;
 }) {
   const id = useId();
@@ -61,7 +63,7 @@ export function SearchBox({
       <Button
         small
         onClick={() => {
-          void copyText(asCommand(values)).then((done) => setSaid(done ? "Copied" : "Not copied"));
+          void copyText(asCommand(values, schema)).then((done) => setSaid(done ? "Copied" : "Not copied"));
         }}
       >
         Copy as CLI

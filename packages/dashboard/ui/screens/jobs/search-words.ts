@@ -90,13 +90,17 @@ export function suggest(text: string, known: Known, most = 12): string[] {
   return offers.slice(0, most).map((offer) => before + offer);
 }
 
+/** The schema that commands work on unless they are given another. */
+const defaultSchema = "stint";
+
 /** The same filter as a command, to be pasted into a terminal. */
-export function asCommand(values: FilterValues): string {
+export function asCommand(values: FilterValues, schema = defaultSchema): string {
   const flags = qualifiers.flatMap((name) => {
     const value = values[name];
     return value === undefined ? [] : [`--${name}`, shellWord(value)];
   });
-  return ["npx", "stint", "jobs", "list", ...flags].join(" ");
+  const where = schema === defaultSchema ? [] : ["--schema", shellWord(schema)];
+  return ["npx", "stint", "jobs", "list", ...flags, ...where].join(" ");
 }
 
 function quotedIfNeeded(value: string): string {
