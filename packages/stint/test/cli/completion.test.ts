@@ -300,6 +300,18 @@ test("values end in time, silently, when the database does not respond", async (
   }
 });
 
+test("values end in time when the config blocks or never loads", async () => {
+  for (const code of ["for (;;);", "await new Promise(() => setInterval(() => undefined, 1e6));"]) {
+    const cwd = await project({ "stint.config.ts": `${code}\nexport default {};` });
+    const env = { STINT_COMPLETION_TIMEOUT: "200ms" };
+
+    expect(await stint(["complete-values", "pools", "--", "worker"], { cwd, env })).toMatchObject({
+      stdout: "",
+      stderr: "",
+    });
+  }
+});
+
 test("the command that prints values is not offered and not in the help", async () => {
   expect((await stint(["--help"])).stdout).not.toContain("complete-values");
   expect(offered(await scriptFor("bash"), "stint", "comp")).toEqual(["completion"]);

@@ -1,3 +1,4 @@
+import { Worker } from "node:worker_threads";
 import { Argument, type Command } from "commander";
 import { toMs } from "../../model/duration.ts";
 import { sleep } from "../../runtime/sleep.ts";
@@ -42,16 +43,24 @@ export function addCompleteValues(program: Command): void {
   command.addArgument(new Argument("<source>", "which values").choices(sources));
   command.argument("[line...]", "the words before the cursor");
   command.action(async (source: Source, line: readonly string[]) => {
+    const limitMs = timeLimit();
+    killAfter(2 * limitMs);
     // What a config prints while it loads must not be offered as a value.
     const write = process.stdout.write.bind(process.stdout);
     process.stdout.write = () => true;
     const values = await Promise.race([
       valuesOf(program, source, line).catch(() => []),
-      sleep(timeLimit()).then(() => []),
+      sleep(limitMs).then(() => []),
     ]);
     process.stdout.write = write;
     process.stdout.write(values.map((value) => `${value}\n`).join(""));
   });
+}
+
+/** A config that blocks the event loop, as execSync does, stops every timer of this thread. Another thread can end the process. */
+function killAfter(ms: number): void {
+  const code = `setTimeout(() => process.kill(process.pid, "SIGKILL"), ${ms})`;
+  new Worker(code, { eval: true }).unref();
 }
 
 function timeLimit(): number {
