@@ -98,7 +98,7 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
   expect(ids.length).toBeGreaterThan(0);
 
   for (const { id } of holding) second.go(id);
-  await until(() => ids.some((id) => ranIn(second).has(id)), { message: "the other worker runs them" });
+  await until(() => ids.every((id) => ranIn(second).has(id)), { message: "the other worker runs them" });
   expect(ranIn(first).has(blocking!)).toBe(false);
   await writeFile(file, "");
   for (const id of held) first.go(id);
