@@ -1,12 +1,11 @@
 import { expect, onTestFinished, test } from "vitest";
 import { Enqueuer } from "#stint/client/enqueue.js";
-import { PgDb } from "#stint/db/pg.js";
 import { ServerClock } from "#stint/db/server-clock.js";
 import { UnknownOutcomeError } from "#stint/index.js";
 import { newId } from "#stint/runtime/new-id.js";
 import type { EncodedRow } from "#stint/sql/enqueue.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { type Fresh, freshSchema, openDb } from "../support/fresh.ts";
 
 const hourMs = 3_600_000;
 
@@ -21,18 +20,7 @@ function rows(count: number): EncodedRow[] {
 /** Enqueues with an estimate of the server's clock that is wrong by so much. */
 function enqueuer(fresh: Fresh, url: string, wrongByMs: number): { enqueuer: Enqueuer; clock: ServerClock } {
   const clock = new ServerClock(undefined, Date.now() + wrongByMs);
-  const db = new PgDb({
-    connection: url,
-    schema: fresh.schema,
-    connections: 2,
-    transactions: 2,
-    applicationName: "stint-test",
-    prepare: true,
-    deadlineMs: 15_000,
-    connectDeadlineMs: 5_000,
-    clock,
-    onError: () => undefined,
-  });
+  const db = openDb(url, fresh.schema, clock);
   onTestFinished(() => db.close());
   const made = new Enqueuer({
     db,

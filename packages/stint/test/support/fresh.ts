@@ -3,6 +3,7 @@ import { createStint, silentLogger, type Stint } from "#stint/index.js";
 import type { StintOptions } from "#stint/client/options.js";
 import { migrate } from "#stint/db/migrate.js";
 import { PgDb } from "#stint/db/pg.js";
+import type { ServerClock } from "#stint/db/server-clock.js";
 import { forSchema } from "#stint/db/statement.js";
 import { freshSchemaName, query, testDatabaseUrl } from "./database.ts";
 import { fingerprint, hasShelf, putOnShelf, takeFromShelf } from "./shelf.ts";
@@ -64,7 +65,8 @@ async function open(url: string, schema: string, again: boolean): Promise<Fresh>
   };
 }
 
-export function openDb(url: string, schema: string): PgDb {
+/** `clock`: an estimate of the server's clock, if the test has its own. */
+export function openDb(url: string, schema: string, clock?: ServerClock): PgDb {
   return new PgDb({
     connection: url,
     schema,
@@ -74,6 +76,7 @@ export function openDb(url: string, schema: string): PgDb {
     prepare: true,
     deadlineMs: 15_000,
     connectDeadlineMs: 5_000,
+    ...(clock === undefined ? {} : { clock }),
     onError: () => undefined,
   });
 }

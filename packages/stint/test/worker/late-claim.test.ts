@@ -1,14 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { PgDb } from "#stint/db/pg.js";
 import { isTooLate, ServerClock } from "#stint/db/server-clock.js";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
 import { claim, claimQuarantined } from "#stint/sql/claim.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { Claimer } from "#stint/worker/claimer.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { type Fresh, freshSchema, openDb } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
@@ -119,18 +118,7 @@ test.each([-3_600_000, -10_000, 10_000, 3_600_000])(
   async (wrongByMs) => {
     const fresh = await freshSchema();
     const clock = new ServerClock(undefined, Date.now() + wrongByMs);
-    const db = new PgDb({
-      connection: fresh.url,
-      schema: fresh.schema,
-      connections: 2,
-      transactions: 1,
-      applicationName: "stint-test",
-      prepare: true,
-      deadlineMs: 15_000,
-      connectDeadlineMs: 5_000,
-      clock,
-      onError: () => undefined,
-    });
+    const db = openDb(fresh.url, fresh.schema, clock);
     onTestFinished(() => db.close());
     await fresh.client().enqueue(work, {});
     const claimer = new Claimer({
