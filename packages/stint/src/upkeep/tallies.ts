@@ -7,7 +7,7 @@ import type { Meter } from "../signals/meter.ts";
 import { usualMsByKind } from "../signals/usual.ts";
 import { flush, type Vitals } from "../sql/series.ts";
 import { fold } from "../sql/tallies.ts";
-import { Beat } from "./beat.ts";
+import { FlushTiming } from "./flush-timing.ts";
 import { Service, type ServiceOptions } from "./service.ts";
 
 /** Of many workers only one folds in this time. */
@@ -41,7 +41,7 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
   const increments = new Increments(meter);
   // A sample reads the heads of the queues, which may be far from their first entries.
   const samples = new Sweeps();
-  const beat = new Beat();
+  const timing = new FlushTiming();
   // At first it is not known whose tallies these are: of a restored dump they say nothing here, and a fold sees that.
   let unfolded = true;
   // Something was claimed, given back or ended here: what runs is another than at the last sample, and nobody else would ask for one.
@@ -72,7 +72,7 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
     try {
       const { usual, nowMs } = await flush(db, { worker, vitals: vitals(), kinds, ...increment });
       told();
-      beat.setBy(nowMs, performance.now());
+      timing.setBy(nowMs, performance.now());
       onUsual(usualMsByKind(usual));
     } catch (error) {
       // It may have arrived. Told again it would count twice, so it counts as told.
@@ -103,7 +103,7 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
         if (sample) samples.done(sentAt, performance.now());
       }
     }
-    return beat.restMs(performance.now());
+    return timing.restMs(performance.now());
   };
 
   const service = new Service({ name: "tallies", logger, tick });

@@ -3,7 +3,7 @@ import { isAway } from "../db/passing.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Glance, GlanceInput } from "../sql/glance.ts";
 import type { Rescued } from "../sql/rescue.ts";
-import { glanceService } from "./glance.ts";
+import { idleCheckService } from "./idle-check.ts";
 import { presenceService, type Presence } from "./presence.ts";
 import { promoteService } from "./promote.ts";
 import { pruneService } from "./prune.ts";
@@ -57,7 +57,7 @@ export class Upkeep {
     });
     this.#presence = presenceService(db, { logger, ...presence });
     this.#tallies = talliesService(db, { logger, worker: presence.worker.id, kinds, ...options.tallies });
-    this.#glance = glanceService(db, {
+    this.#glance = idleCheckService(db, {
       logger,
       queues,
       search: options.search,

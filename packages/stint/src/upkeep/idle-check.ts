@@ -8,7 +8,7 @@ import { Service, type ServiceOptions } from "./service.ts";
  * Looks around for a worker with nothing to do: one statement instead of one for each duty. It is the net under everything
  * that should have been told and was not.
  */
-export function glanceService(
+export function idleCheckService(
   db: Db,
   options: {
     /** The queues to look into: those with room. */
