@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import type { StintOptions } from "../client/options.ts";
-import { troubleOf } from "../db/sqlstate.ts";
+import { dbErrorCategory } from "../db/sqlstate.ts";
 import { InvalidOptionError, SchemaVersionError, StintError } from "../errors.ts";
 import { checkSchemaName } from "../model/names.ts";
 import { isPool, shownConnection, type Connection } from "../db/connection.ts";
@@ -109,7 +109,7 @@ export class Context {
 
   /** An error of the driver in the words of what to do about it, and lines that help to place it. */
   async explain(error: unknown): Promise<{ error: unknown; hints: string[] }> {
-    if (!(error instanceof StintError) && troubleOf(error) === "schema") {
+    if (!(error instanceof StintError) && dbErrorCategory(error) === "schema") {
       const schema = await this.schema();
       const remedy = `${migrateHint(schema)}, then try again.`;
       return { error: new SchemaVersionError(schema, undefined, schemaVersion, remedy), hints: [] };

@@ -1,5 +1,5 @@
 import { ConnectionLost, type Db } from "../db/db.ts";
-import { codeOf, troubleOf } from "../db/sqlstate.ts";
+import { codeOf, dbErrorCategory } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, SchemaVersionError, UnknownOutcomeError } from "../errors.ts";
 import { Recovery } from "../runtime/recovery.ts";
 import { sleep } from "../runtime/sleep.ts";
@@ -38,7 +38,7 @@ export async function act<T>(
 
 /** A missing table means one thing to whoever meets it: the schema is not installed. */
 export function explain(error: unknown, schema: string): unknown {
-  if (troubleOf(driverError(error)) !== "schema") return error;
+  if (dbErrorCategory(driverError(error)) !== "schema") return error;
   const missing = new SchemaVersionError(
     schema,
     undefined,

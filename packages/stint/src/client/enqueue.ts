@@ -1,7 +1,7 @@
 import { ConnectionLost, type Db, type Run } from "../db/db.ts";
-import { isAway, isPassing, isSessionOver } from "../db/passing.ts";
+import { isUnavailable, isTransient, isSessionEnded } from "../db/transient.ts";
 import { isTooLate } from "../db/server-clock.ts";
-import { codeOf, connectAdvice, troubleOf } from "../db/sqlstate.ts";
+import { codeOf, connectAdvice, dbErrorCategory } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, UnknownOutcomeError } from "../errors.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import { maskUrl } from "../runtime/mask.ts";
@@ -114,16 +114,16 @@ export class Enqueuer {
         }
         if (error instanceof ConnectionLost && until !== undefined) {
           unknown = error;
-          if (!isSessionOver(error) && toSend.some(({ row }) => row.again === undefined)) after = until;
+          if (!isSessionEnded(error) && toSend.some(({ row }) => row.again === undefined)) after = until;
           toSend = rows.map((row) => ({ ...row, row: { ...row.row, again: true } }));
         }
-        if (!isPassing(error)) throw explain(error, db.schema);
+        if (!isTransient(error)) throw explain(error, db.schema);
         const tooFar = after !== undefined && after - db.clock.nowMs() > longestWaitMs ? after : undefined;
         if (left > 1 && tooFar === undefined) {
           await sleep(recovery.next());
           continue;
         }
-        if (unknown === undefined) throw isAway(error) ? unavailable(rows, error) : error;
+        if (unknown === undefined) throw isUnavailable(error) ? unavailable(rows, error) : error;
         await this.#passed(after);
         throw unknownOutcome(rows, unknown, tooFar);
       }
@@ -165,10 +165,10 @@ async function enqueueBatches(
  * fail each of them alike.
  */
 function mayBeOneRow(error: unknown): boolean {
-  if (troubleOf(error) === "data") return true;
+  if (dbErrorCategory(error) === "data") return true;
   const code = codeOf(error);
   return (
-    troubleOf(error) === "other" &&
+    dbErrorCategory(error) === "other" &&
     /^[0-9A-Z]{5}$/.test(code ?? "") &&
     !/^(?:42|53|57|58|XX)/.test(code ?? "")
   );

@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { isAway } from "../db/passing.ts";
+import { isUnavailable } from "../db/transient.ts";
 import { codeOf } from "../db/sqlstate.ts";
 import { JobFailedError, WaitTimeoutError } from "../errors.ts";
 import { sleep, Wakeable } from "../runtime/sleep.ts";
@@ -102,5 +102,5 @@ export class Waiting {
 
 /** A missing table, a missing right. */
 function isLasting(error: unknown): boolean {
-  return !isAway(error) && /^(?:42|3F)/.test(codeOf(error) ?? "");
+  return !isUnavailable(error) && /^(?:42|3F)/.test(codeOf(error) ?? "");
 }

@@ -7,7 +7,7 @@ import { sleep } from "../runtime/sleep.ts";
 import { openClient } from "./client.ts";
 import { files } from "./migration-files.js";
 import { requireConnection, toClientConfig, type Connection } from "./connection.ts";
-import { troubleOf } from "./sqlstate.ts";
+import { dbErrorCategory } from "./sqlstate.ts";
 import { forSchema } from "./statement.ts";
 
 export type Migration = {
@@ -173,7 +173,7 @@ async function appliedSteps(client: Client, schema: string): Promise<Map<number,
     );
     return new Map(rows.map((row) => [row.version, new Date(Number(row.at))]));
   } catch (error) {
-    if (troubleOf(error) === "schema") return new Map();
+    if (dbErrorCategory(error) === "schema") return new Map();
     throw error;
   }
 }
@@ -190,7 +190,7 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (troubleOf(error) !== "contention" || tries >= 20) throw error;
+      if (dbErrorCategory(error) !== "contention" || tries >= 20) throw error;
       await sleep(recovery.next());
     }
   }

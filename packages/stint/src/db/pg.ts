@@ -9,7 +9,7 @@ import type { Row, RunOptions } from "./db.ts";
 import { LentConnection } from "./lent-connection.ts";
 import { runLocally } from "./local-query.ts";
 import { ServerClock } from "./server-clock.ts";
-import { isAway } from "./passing.ts";
+import { isUnavailable } from "./transient.ts";
 import {
   handlerSettings,
   localSettings,
@@ -19,9 +19,9 @@ import {
   transactionTime,
   type Settings,
 } from "./session-settings.ts";
-import { codeOf, isLostStatement, troubleOf } from "./sqlstate.ts";
+import { codeOf, isLostStatement, dbErrorCategory } from "./sqlstate.ts";
 import { forSchema, type Statement } from "./statement.ts";
-import { Turnstile } from "./turnstile.ts";
+import { Semaphore } from "./semaphore.ts";
 
 export type PgDbOptions = {
   connection: Connection;
@@ -53,7 +53,7 @@ export class PgDb implements Db {
   readonly #options: PgDbOptions;
   readonly #own: Pool;
   readonly #ownSettings: Settings;
-  readonly #turnstile: Turnstile;
+  readonly #transactionSlots: Semaphore;
   #transactions: Pool | undefined;
   /** Set once named statements were lost: on every connection from then on. */
   #assumePooled: boolean;
@@ -69,7 +69,7 @@ export class PgDb implements Db {
     if (statementTimeoutMs !== undefined)
       this.#ownSettings = { ...this.#ownSettings, statement_timeout: String(statementTimeoutMs) };
     this.#own = this.#openPool(options.connections, this.#ownSettings);
-    this.#turnstile = new Turnstile(options.transactions);
+    this.#transactionSlots = new Semaphore(options.transactions);
   }
 
   async run(statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> {
@@ -102,7 +102,7 @@ export class PgDb implements Db {
     };
     // In line for a connection, not in the pool: there the wait would count against the time to connect, and handlers
     // that hold theirs for long would fail the others.
-    return await this.#turnstile.pass(lend);
+    return await this.#transactionSlots.run(lend);
   }
 
   async #lend<T>(client: PoolClient, work: (tx: DbTx) => Promise<T>, onFault: OnFault): Promise<T> {
@@ -110,9 +110,10 @@ export class PgDb implements Db {
     try {
       return await this.#transact(client, work);
     } catch (error) {
-      const fault = lent.faultBehind(error) ?? (isAway(error) || spoilt.has(client) ? error : undefined);
+      const fault =
+        lent.faultBehind(error) ?? (isUnavailable(error) || spoilt.has(client) ? error : undefined);
       // A handler may have put another error in its place.
-      if (troubleOf(fault) === "connection") spoilt.add(client);
+      if (dbErrorCategory(fault) === "connection") spoilt.add(client);
       if (fault !== undefined) onFault(fault, true);
       throw error;
     } finally {
@@ -308,7 +309,7 @@ async function runOn<T>(client: PoolClient, work: (client: PoolClient) => Promis
   try {
     return await work(client);
   } catch (error) {
-    if (troubleOf(error) === "connection") spoilt.add(client);
+    if (dbErrorCategory(error) === "connection") spoilt.add(client);
     throw error;
   } finally {
     client.release(spoilt.has(client));
@@ -339,9 +340,9 @@ async function answered(
     return result;
   } catch (error) {
     answer.catch(() => undefined);
-    if (error instanceof ConnectionLost || troubleOf(error) === "connection") spoilt.add(client);
+    if (error instanceof ConnectionLost || dbErrorCategory(error) === "connection") spoilt.add(client);
     if (codeOf(error) === "25006") throw new DatabaseUnavailableError("it is read-only", { cause: error });
-    if (troubleOf(error) === "connection")
+    if (dbErrorCategory(error) === "connection")
       throw new ConnectionLost(`${name}: ${maskUrl((error as Error).message)}`, { cause: error });
     throw error;
   } finally {

@@ -1,12 +1,12 @@
-/** What an error from the driver means for us. */
-export type Trouble =
-  /** The connection or the server is gone, or is not a primary any more. */
+/** How the library reacts to an error of the driver or the server. */
+export type DbErrorCategory =
+  /** The connection or the server is gone, or the server is no longer a primary. */
   | "connection"
-  /** Lost a race inside the server; the same statement may simply be sent again. */
+  /** The statement lost a race inside the server and may be sent again unchanged. */
   | "contention"
-  /** This row cannot be stored. Sending it again cannot help. */
+  /** The row cannot be stored. Sending it again cannot succeed. */
   | "data"
-  /** A table or function is missing: the schema is not the one this code needs. */
+  /** A table or function is missing: the schema is not of the version this code needs. */
   | "schema"
   | "other";
 
@@ -34,7 +34,7 @@ const schemaCodes = new Set(["42P01", "42883", "3F000", "42703", "42704"]);
 const connectionMessages =
   /connection terminated|not queryable|client was closed|connection timeout|server closed/i;
 
-export function troubleOf(error: unknown): Trouble {
+export function dbErrorCategory(error: unknown): DbErrorCategory {
   if (!(error instanceof Error)) return "other";
   const code = codeOf(error);
   if (code === undefined) return connectionMessages.test(error.message) ? "connection" : "other";

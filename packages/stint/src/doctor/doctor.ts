@@ -1,4 +1,4 @@
-import { troubleOf } from "../db/sqlstate.ts";
+import { dbErrorCategory } from "../db/sqlstate.ts";
 import { Session } from "../db/session.ts";
 import type { Connection } from "../db/connection.ts";
 import { maskUrl } from "../runtime/mask.ts";
@@ -58,7 +58,7 @@ function undone(name: string, error: unknown): Finding {
   const refused = (error as { code?: unknown } | null)?.code === "42501";
   const fix = refused
     ? "Run it as the owner of the schema, or as a role that is a member of pg_monitor."
-    : troubleOf(error) === "connection"
+    : dbErrorCategory(error) === "connection"
       ? "Run it again; if it stays, look into the server's log."
       : "Run it again with --verbose, and report it if it stays.";
   return note(`The check "${name}" could not be done`, message, fix);

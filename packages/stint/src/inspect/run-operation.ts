@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { isPassing } from "../db/passing.ts";
+import { isTransient } from "../db/transient.ts";
 import { codeOf } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, StintError } from "../errors.ts";
 import { Recovery } from "../runtime/recovery.ts";
@@ -103,7 +103,7 @@ async function steadily<T>(signal: AbortSignal, work: () => Promise<T>): Promise
     try {
       return await work();
     } catch (error) {
-      if (!isPassing(error) || failures >= mostFailures || signal.aborted) throw error;
+      if (!isTransient(error) || failures >= mostFailures || signal.aborted) throw error;
       await sleep(recovery.next(), signal);
     }
   }

@@ -1,6 +1,6 @@
 import type { Run } from "../db/db.ts";
 import type { ServerClock } from "../db/server-clock.ts";
-import { troubleOf } from "../db/sqlstate.ts";
+import { dbErrorCategory } from "../db/sqlstate.ts";
 import { statement } from "../db/statement.ts";
 import { SchemaVersionError } from "../errors.ts";
 import { command } from "../model/command.ts";
@@ -29,7 +29,7 @@ export async function checkSchemaVersion(db: Run & { clock?: ServerClock }, sche
     [found] = (await db.run(readVersion, [])) as [typeof found];
     if (found !== undefined) db.clock?.learn(found.server_ms);
   } catch (error) {
-    if (troubleOf(error) !== "schema") throw error;
+    if (dbErrorCategory(error) !== "schema") throw error;
   }
   const version = found?.version ?? undefined;
   if (version === undefined || version < schemaVersion) {

@@ -1,6 +1,6 @@
 import { ConnectionLost, type Db } from "../db/db.ts";
-import { troubleOf } from "../db/sqlstate.ts";
-import { Turnstile } from "../db/turnstile.ts";
+import { dbErrorCategory } from "../db/sqlstate.ts";
+import { Semaphore } from "../db/semaphore.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { Increments } from "../signals/increments.ts";
 import type { Meter } from "../signals/meter.ts";
@@ -49,9 +49,9 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
   let again = false;
 
   // One after the other: what is on its way is not told a second time by a worker that stops meanwhile.
-  const flushes = new Turnstile(1);
+  const flushes = new Semaphore(1);
 
-  const flushNow = async (): Promise<void> => await flushes.pass(tellSteadily);
+  const flushNow = async (): Promise<void> => await flushes.run(tellSteadily);
 
   // Where transactions are serializable and nobody could set them otherwise, workers that tell at once fail each other.
   const tellSteadily = async (): Promise<void> => {
@@ -59,7 +59,7 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
       try {
         return await tellAll();
       } catch (error) {
-        if (troubleOf(error) !== "contention" || tries >= 5) throw error;
+        if (dbErrorCategory(error) !== "contention" || tries >= 5) throw error;
       }
     }
   };

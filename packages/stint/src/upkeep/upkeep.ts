@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { isAway } from "../db/passing.ts";
+import { isUnavailable } from "../db/transient.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Glance, GlanceInput } from "../sql/glance.ts";
 import type { Rescued } from "../sql/rescue.ts";
@@ -69,7 +69,7 @@ export class Upkeep {
       },
       onTrouble: (error) => {
         // Only where nobody could reach it: leases run out meanwhile although their holders live.
-        if (isAway(error)) this.#rescue.troubled();
+        if (isUnavailable(error)) this.#rescue.troubled();
         this.#promote.wakeIn(0);
         options.onBlind();
       },

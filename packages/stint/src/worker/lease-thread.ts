@@ -10,7 +10,7 @@ import { performance } from "node:perf_hooks";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ConnectionParts } from "../db/connection.ts";
 import type { Db, RunOptions } from "../db/db.ts";
-import { isPassing } from "../db/passing.ts";
+import { isTransient } from "../db/transient.ts";
 import { PgDb } from "../db/pg.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 import { Recovery } from "../runtime/recovery.ts";
@@ -234,7 +234,7 @@ function failed(error: unknown): void {
   renewable = false;
   tryAgainAt = now() + recovery.next();
   const message = error instanceof Error ? error.message : String(error);
-  post({ type: "trouble", message, transient: isPassing(error) });
+  post({ type: "trouble", message, transient: isTransient(error) });
 }
 
 /** A connection that stands still is given up while there is time to try another. */

@@ -1,6 +1,6 @@
 import type { Db } from "../db/db.ts";
-import { isPassing } from "../db/passing.ts";
-import { troubleOf } from "../db/sqlstate.ts";
+import { isTransient } from "../db/transient.ts";
+import { dbErrorCategory } from "../db/sqlstate.ts";
 import { minimalFailure } from "../model/failure.ts";
 import type { Fence } from "../model/job.ts";
 import type { SettledAttempt } from "../model/telemetry.ts";
@@ -108,15 +108,16 @@ export class Settler {
       } catch (error) {
         // Whatever failed, another statement of the same write may have been answered before it.
         unsure = true;
-        if (troubleOf(error) === "data" && sent === verdicts) {
+        if (dbErrorCategory(error) === "data" && sent === verdicts) {
           if (verdicts.length > 1) return await this.#oneByOne(verdicts);
           // Recording a failure can never be refused, so what is refused goes without its detail.
           sent = verdicts.map((verdict) => withoutDetail(verdict, minimalFailure()));
           continue;
         }
         // Sent again it would be refused again, for ever, and the others would wait behind it. Its lease runs out.
-        if (troubleOf(error) === "data") return verdicts.map(() => error as Error);
-        if (!isPassing(error)) this.#logger.error({ err: error }, "could not record outcomes; trying again");
+        if (dbErrorCategory(error) === "data") return verdicts.map(() => error as Error);
+        if (!isTransient(error))
+          this.#logger.error({ err: error }, "could not record outcomes; trying again");
         await sleep(recovery.next(), this.#givenUp.signal);
         if (this.#givenUp.signal.aborted) return verdicts.map(() => error as Error);
       }

@@ -1,5 +1,5 @@
 import type { Listener } from "../db/listener.ts";
-import { Turnstile } from "../db/turnstile.ts";
+import { Semaphore } from "../db/semaphore.ts";
 import { InvalidOptionError, StoppingError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
@@ -71,7 +71,7 @@ export class Worker {
   readonly #pulse = new Pulse(() => this.#slow.look());
   readonly #stopping = new AbortController();
   readonly #hurrying = new AbortController();
-  readonly #beats = new Turnstile(1);
+  readonly #beats = new Semaphore(1);
   #hears = false;
   #wakesMissing = false;
   #glancedAt = 0;
@@ -445,7 +445,7 @@ export class Worker {
 
   /** Say how this worker is, one thing after the other: what was said first must not be what stays. */
   async #say(state: () => WorkerState): Promise<boolean> {
-    return await this.#beats.pass(async () => await beat(this.#home.db, this.id, state()));
+    return await this.#beats.run(async () => await beat(this.#home.db, this.id, state()));
   }
 
   #pollMs(): number {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readMigrations, type Migration } from "../../db/migrate.ts";
-import { troubleOf } from "../../db/sqlstate.ts";
+import { dbErrorCategory } from "../../db/sqlstate.ts";
 import { appliedSteps, hasNamesake, type AppliedStep } from "../../sql/doctor/schema.ts";
 import { migrateHint, schemaVersion } from "../../sql/schema-version.ts";
 import type { Check } from "../check.ts";
@@ -12,7 +12,7 @@ export const schema: Check = {
   needsSchema: false,
   look: async ({ session, schema: name }) => {
     const applied = await appliedSteps(session).catch((caught: unknown) => {
-      if (troubleOf(caught) === "schema") return [];
+      if (dbErrorCategory(caught) === "schema") return [];
       throw caught;
     });
     const seen = schemaRule({ schema: name, applied, steps: readMigrations() });
