@@ -1,4 +1,4 @@
-import { ask } from "./client/ask.ts";
+import { withRetry } from "./client/retry.ts";
 import { Enqueuer } from "./client/enqueue.ts";
 import { enqueueIn, refusedQuietly, type Traced } from "./client/enqueue-in.ts";
 import { requireId } from "./client/ids.ts";
@@ -95,7 +95,7 @@ export class Stint implements Enqueues {
   readonly #options: ResolvedStintOptions;
   readonly #openDb: (options: OpenDbOptions) => PgDb;
   readonly #db: PgDb;
-  readonly #patientDb: PgDb;
+  readonly #lockWaitDb: PgDb;
   readonly #enqueuer: Enqueuer;
   readonly #waker: Waker;
   readonly #waiting: Waiting;
@@ -114,11 +114,11 @@ export class Stint implements Enqueues {
     this.#kinds = new Kinds(options.jobs);
     this.#openDb = dbOpener(options);
     this.#db = this.#openDb({ connections: options.connections });
-    this.#patientDb = this.#openDb({ connections: 4, clock: this.#db.clock });
+    this.#lockWaitDb = this.#openDb({ connections: 4, clock: this.#db.clock });
     this.#waker = new Waker(this.#db);
     this.#enqueuer = new Enqueuer({
       db: this.#db,
-      patientDb: this.#patientDb,
+      lockWaitDb: this.#lockWaitDb,
       ready: () => this.#checkSchema(),
       wakes: () => options.wake !== "none" && this.#waker.ridesAlong(),
       onEnqueued: (rows, answers, woke) =>
@@ -267,12 +267,12 @@ export class Stint implements Enqueues {
 
   /** How many jobs each queue holds, by state. */
   async queues(): Promise<QueueCounts[]> {
-    return await this.#whileOpen(() => ask(this.#db, queues));
+    return await this.#whileOpen(() => withRetry(this.#db, queues));
   }
 
   /** The workers that live. */
   async workers(): Promise<LiveWorker[]> {
-    return await this.#whileOpen(() => ask(this.#db, listWorkers));
+    return await this.#whileOpen(() => withRetry(this.#db, listWorkers));
   }
 
   /**
@@ -342,7 +342,7 @@ export class Stint implements Enqueues {
     this.#waiting.close();
     await this.#calls.idle();
     await this.#waker.idle();
-    await Promise.all([this.#db.close(), this.#patientDb.close()]);
+    await Promise.all([this.#db.close(), this.#lockWaitDb.close()]);
   }
 
   #keep(worker: Worker): void {

@@ -1,5 +1,5 @@
 import type { WorkerView } from "../inspect/types.ts";
-import { isSilent } from "../model/silence.ts";
+import { isUnresponsive } from "../model/liveness.ts";
 import { bytes, count, duration } from "./figures.ts";
 import { age } from "./job-text.ts";
 import { paint, type Painted, type Style } from "./output.ts";
@@ -16,7 +16,7 @@ const styles: Record<WorkerWord, Style> = {
 
 export function stateOf(worker: WorkerView): WorkerWord {
   if (worker.asleep) return "asleep";
-  if (isSilent(worker)) return "silent";
+  if (isUnresponsive(worker)) return "silent";
   return worker.draining ? "draining" : "serving";
 }
 

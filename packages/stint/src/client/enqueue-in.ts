@@ -11,7 +11,7 @@ import {
   type EnqueuedRow,
   type Notify,
 } from "../sql/enqueue.ts";
-import { driverError, explain } from "./ask.ts";
+import { driverError, explainError } from "./explain-error.ts";
 import { inStatements } from "./batches.ts";
 
 type Send = (rows: readonly EncodedRow[]) => Promise<EnqueuedRow[]>;
@@ -55,7 +55,7 @@ export function enqueueIn(
       return ready.length === 0 ? [] : await traced(ready, send);
     } catch (error) {
       sent = true;
-      throw explain(error, schema);
+      throw explainError(error, schema);
     }
   };
   const answers = work();

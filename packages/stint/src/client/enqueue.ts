@@ -5,10 +5,10 @@ import { codeOf, connectAdvice, dbErrorCategory } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, UnknownOutcomeError } from "../errors.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import { maskUrl } from "../runtime/mask.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { enqueue, type EncodedRow, type EnqueuedRow, type SendTimes } from "../sql/enqueue.ts";
-import { explain } from "./ask.ts";
+import { explainError } from "./explain-error.ts";
 import { heaviestBatch, inBatches, inStatements, largestBatch, largestStatement, weigh } from "./batches.ts";
 
 const tries = 4;
@@ -23,7 +23,7 @@ export type EnqueuerOptions = {
    * For what may have to wait for somebody else's transaction. On the connections that everything else uses, two
    * such waits would stop the client and its workers.
    */
-  patientDb: Db;
+  lockWaitDb: Db;
   /** Called before every try: refuses a schema this code cannot work with. */
   ready: () => Promise<void>;
   /** Whether an enqueue sent now should wake workers by its own commit. */
@@ -88,9 +88,9 @@ export class Enqueuer {
    * after which each of them has either written its jobs or can write nothing any more. So exactly one job comes of it.
    */
   async #persistently(rows: readonly EncodedRow[], wakes: boolean): Promise<EnqueuedRow[]> {
-    const { db, patientDb, ready } = this.#options;
+    const { db, lockWaitDb, ready } = this.#options;
     const waits = rows.some((row) => row.row.dedupe_key !== undefined);
-    const recovery = new Recovery();
+    const retryDelay = new RetryDelay();
     let toSend = rows;
     let unknown: ConnectionLost | undefined;
     /** The latest deadline of the sends that look for no job that was there before them. */
@@ -105,7 +105,7 @@ export class Enqueuer {
       try {
         await ready();
         await this.#passed(after);
-        return await enqueueAll(waits ? patientDb : db, patientDb, toSend, wakes, times);
+        return await enqueueAll(waits ? lockWaitDb : db, lockWaitDb, toSend, wakes, times);
       } catch (error) {
         if (isTooLate(error) && refusals < mostRefusals) {
           refusals += 1;
@@ -117,10 +117,10 @@ export class Enqueuer {
           if (!isSessionEnded(error) && toSend.some(({ row }) => row.again === undefined)) after = until;
           toSend = rows.map((row) => ({ ...row, row: { ...row.row, again: true } }));
         }
-        if (!isTransient(error)) throw explain(error, db.schema);
+        if (!isTransient(error)) throw explainError(error, db.schema);
         const tooFar = after !== undefined && after - db.clock.nowMs() > longestWaitMs ? after : undefined;
         if (left > 1 && tooFar === undefined) {
-          await sleep(recovery.next());
+          await sleep(retryDelay.next());
           continue;
         }
         if (unknown === undefined) throw isUnavailable(error) ? unavailable(rows, error) : error;
@@ -139,13 +139,13 @@ export class Enqueuer {
 
 async function enqueueAll(
   db: Db,
-  patientDb: Db,
+  lockWaitDb: Db,
   rows: readonly EncodedRow[],
   wakes: boolean,
   times: () => SendTimes,
 ): Promise<EnqueuedRow[]> {
   if (inBatches(rows, largestStatement).length === 1) return await enqueue(db, rows, wakes, times());
-  return await patientDb.transaction(async (tx) => await enqueueBatches(tx, rows, wakes, times));
+  return await lockWaitDb.transaction(async (tx) => await enqueueBatches(tx, rows, wakes, times));
 }
 
 async function enqueueBatches(

@@ -8,7 +8,7 @@ import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
 import { get, list, type ListFilter } from "../sql/find.ts";
 import { cancel, replay, runNow, stateOf, type Deed } from "../sql/operate.ts";
-import { act, ask } from "./ask.ts";
+import { sendOnce, withRetry } from "./retry.ts";
 import { requireId } from "./ids.ts";
 
 export type ListOptions = {
@@ -45,12 +45,12 @@ export class Jobs {
 
   async get(id: string): Promise<Job | undefined> {
     const wanted = requireId(id);
-    return await ask(this.#db, async (db) => await get(db, wanted));
+    return await withRetry(this.#db, async (db) => await get(db, wanted));
   }
 
   async audit(id: string): Promise<AuditEntry[]> {
     const wanted = requireId(id);
-    return await ask(this.#db, async (db) => await auditOf(db, wanted));
+    return await withRetry(this.#db, async (db) => await auditOf(db, wanted));
   }
 
   async list(options: ListOptions): Promise<Page> {
@@ -68,7 +68,7 @@ export class Jobs {
       ...(tag === undefined ? {} : { tag: checkText(tag, "list.tag") }),
       ...(after === undefined ? {} : { before: requireId(after, "list.after") }),
     };
-    const found = await ask(this.#db, async (db) => await list(db, filter));
+    const found = await withRetry(this.#db, async (db) => await list(db, filter));
     const jobs = found.slice(0, limit);
     return { jobs, next: found.length > limit ? jobs.at(-1)?.id : undefined };
   }
@@ -78,7 +78,7 @@ export class Jobs {
     const deed = this.#deed("cancel", options, false);
     // A job that is being claimed at this moment is neither waiting nor running to this statement: look again.
     for (let tries = 0; tries < 5; tries++) {
-      const was = await act(this.#db, "cancel", id, async (db) => await cancel(db, id, deed));
+      const was = await sendOnce(this.#db, "cancel", id, async (db) => await cancel(db, id, deed));
       if (was === "waiting") return "cancelled";
       if (was === "running") {
         this.#tell("cancel");
@@ -94,7 +94,7 @@ export class Jobs {
   async runNow(jobId: string, options: ActOptions): Promise<void> {
     const id = requireId(jobId);
     const deed = this.#deed("runNow", options, false);
-    const queue = await act(this.#db, "runNow", id, async (db) => await runNow(db, id, deed));
+    const queue = await sendOnce(this.#db, "runNow", id, async (db) => await runNow(db, id, deed));
     if (queue !== undefined) {
       this.#tell(`ready:${queue}`);
       return;
@@ -107,14 +107,14 @@ export class Jobs {
   async replay(jobId: string, options: ActOptions = {}): Promise<void> {
     const id = requireId(jobId);
     const deed = this.#deed("replay", options, true);
-    const queue = await act(this.#db, "replay", id, async (db) => await replay(db, id, deed));
+    const queue = await sendOnce(this.#db, "replay", id, async (db) => await replay(db, id, deed));
     if (queue === undefined)
       throw new WrongStateError(id, await this.#stateOf(id), "replay", ["dead", "cancelled"]);
     this.#tell(`ready:${queue}`);
   }
 
   async #stateOf(id: string): Promise<JobState> {
-    const state = await ask(this.#db, async (db) => await stateOf(db, id));
+    const state = await withRetry(this.#db, async (db) => await stateOf(db, id));
     if (state === undefined) throw new JobNotFoundError(id);
     return state;
   }

@@ -4,7 +4,7 @@ import { codeOf } from "../db/sqlstate.ts";
 import { JobFailedError, WaitTimeoutError } from "../errors.ts";
 import { sleep, Wakeable } from "../runtime/sleep.ts";
 import { finished, type Finished } from "../sql/find.ts";
-import { explain } from "./ask.ts";
+import { explainError } from "./explain-error.ts";
 
 const shortestPollMs = 25;
 const longestPollMs = 1_000;
@@ -80,7 +80,7 @@ export class Waiting {
       } catch (error) {
         // While the database is away the waiters' own timeouts decide. What a poll can never get past must reach them.
         if (isLasting(error)) {
-          for (const waiter of this.#everybody()) waiter.reject(explain(error, this.#db.schema));
+          for (const waiter of this.#everybody()) waiter.reject(explainError(error, this.#db.schema));
         }
       }
       if (this.#waiters.size === 0) break;

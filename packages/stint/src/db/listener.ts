@@ -1,7 +1,7 @@
 import { escapeIdentifier } from "pg";
 import { maskUrl } from "../runtime/mask.ts";
-import { Recovery } from "../runtime/recovery.ts";
-import { sleep, Wakeable, within } from "../runtime/sleep.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
+import { sleep, Wakeable, settledWithin } from "../runtime/sleep.ts";
 import { ReadingClient } from "./client.ts";
 import { toClientConfig, type Connection } from "./connection.ts";
 
@@ -67,7 +67,7 @@ export class Listener {
   }
 
   async #run(): Promise<void> {
-    const recovery = new Recovery();
+    const retryDelay = new RetryDelay();
     while (!this.#stopping.signal.aborted) {
       // One for each connection: the end of the last one must not be taken for the end of this one.
       const broken = new Wakeable();
@@ -81,7 +81,7 @@ export class Listener {
         await client.query(`listen ${escapeIdentifier(this.#options.channel)}`);
         this.#listening = true;
         this.#options.onListening();
-        await this.#watch(client, broken, () => recovery.reset());
+        await this.#watch(client, broken, () => retryDelay.reset());
       } catch (error) {
         if (error instanceof SubscriptionLost && client.pooled)
           return this.#options.onPooler?.(error.message);
@@ -93,7 +93,7 @@ export class Listener {
         await end(client);
       }
       if (this.#quiet) await this.#loud.wait(quietMs, this.#stopping.signal);
-      else await sleep(recovery.next(), this.#stopping.signal);
+      else await sleep(retryDelay.next(), this.#stopping.signal);
     }
   }
 
@@ -139,7 +139,7 @@ async function requireSubscription(client: ReadingClient): Promise<void> {
 
 async function end(client: ReadingClient): Promise<void> {
   // A half-open connection never answers a goodbye.
-  await within(
+  await settledWithin(
     500,
     client.end().catch(() => undefined),
   );

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Client } from "pg";
 import { checkSchemaName } from "../model/names.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { openClient } from "./client.ts";
 import { files } from "./migration-files.js";
@@ -185,13 +185,13 @@ async function rollback(client: Client): Promise<void> {
 
 /** Try again while a lock is taken: by another migration, or by a long statement on our tables. */
 async function patiently<T>(work: () => Promise<T>): Promise<T> {
-  const recovery = new Recovery();
+  const retryDelay = new RetryDelay();
   for (let tries = 1; ; tries++) {
     try {
       return await work();
     } catch (error) {
       if (dbErrorCategory(error) !== "contention" || tries >= 20) throw error;
-      await sleep(recovery.next());
+      await sleep(retryDelay.next());
     }
   }
 }

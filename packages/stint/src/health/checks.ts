@@ -1,5 +1,5 @@
 import { SchemaVersionError } from "../errors.ts";
-import { within } from "../runtime/sleep.ts";
+import { settledWithin } from "../runtime/sleep.ts";
 import type { Worker } from "../worker/worker.ts";
 
 /** How it stands, or why not well. */
@@ -60,7 +60,7 @@ export class Checks {
         if (error instanceof SchemaVersionError) found = "schema";
       },
     );
-    await within(databaseWithinMs, asked);
+    await settledWithin(databaseWithinMs, asked);
     return found;
   }
 }

@@ -1,4 +1,4 @@
-import { ask } from "../client/ask.ts";
+import { withRetry } from "../client/retry.ts";
 import { requireId } from "../client/ids.ts";
 import type { Db } from "../db/db.ts";
 import { attemptNumbers } from "../model/attempt-number.ts";
@@ -15,7 +15,7 @@ import { timeline } from "./timeline.ts";
 import type { Explanation, Inspector, Percentiles } from "./types.ts";
 import { searchPage } from "./search-page.ts";
 import { countMatches } from "./tallied.ts";
-import type { Budget } from "./walk.ts";
+import type { Budget } from "./bounded-search.ts";
 import { explain } from "./why.ts";
 
 export type JobsInspector = Pick<Inspector, "jobs" | "count" | "deadGroups" | "job" | "why">;
@@ -41,7 +41,9 @@ export function inspectJobs(
     audit: readonly AuditEntry[],
     normal: Percentiles,
   ): Promise<Explanation> => {
-    const around = isTerminal(seen.job.state) ? nobody : await ask(db, (run) => surroundings(run, seen.job));
+    const around = isTerminal(seen.job.state)
+      ? nobody
+      : await withRetry(db, (run) => surroundings(run, seen.job));
     return explain({ ...seen, schema: db.schema, around, audit, usualMs: normal.p95 });
   };
 
@@ -52,14 +54,14 @@ export function inspectJobs(
       const limit = requireInteger("jobs.limit", size ?? 50, { min: 1, max: 1000 });
       const search = toSearch("jobs", filter);
       const before = after === undefined ? search.before : earlier(search.before, toBefore(after));
-      return await ask(db, (run) => searchPage(run, { ...search, before }, limit, budget));
+      return await withRetry(db, (run) => searchPage(run, { ...search, before }, limit, budget));
     },
 
     async count(options) {
       const { after, ...filter } = options;
       const search = toSearch("count", filter);
       const below = after === undefined ? undefined : earlier(search.before, toBefore(after, "count.after"));
-      return await ask(db, (run) => countMatches(run, search, below, budget));
+      return await withRetry(db, (run) => countMatches(run, search, below, budget));
     },
 
     async deadGroups(filter = {}) {
@@ -67,7 +69,7 @@ export function inspectJobs(
       const kind = filter.kind === undefined ? null : checkNameOrPattern(filter.kind, "deadGroups.kind");
       const queue = filter.queue === undefined ? null : checkName(filter.queue, "deadGroups.queue");
       const wanted = { kind, queue, most: mostDead, groups: mostGroups };
-      const { groups, matched, lookedAt } = await ask(db, (run) => deadGroups(run, wanted));
+      const { groups, matched, lookedAt } = await withRetry(db, (run) => deadGroups(run, wanted));
       const shown = groups.reduce((sum, { count }) => sum + count, 0);
       return { groups, others: matched - shown, of: { count: lookedAt, capped: lookedAt === mostDead } };
     },
@@ -75,8 +77,8 @@ export function inspectJobs(
     async job(id) {
       const wanted = requireId(id);
       const [seen, audit] = await Promise.all([
-        ask(db, (run) => closeJob(run, wanted)),
-        ask(db, (run) => auditOf(run, wanted)),
+        withRetry(db, (run) => closeJob(run, wanted)),
+        withRetry(db, (run) => auditOf(run, wanted)),
       ]);
       if (seen === undefined) return undefined;
       const run = await normalOf(seen.job.kind);
@@ -95,8 +97,8 @@ export function inspectJobs(
     async why(id) {
       const wanted = requireId(id);
       const [seen, audit] = await Promise.all([
-        ask(db, (run) => closeJob(run, wanted)),
-        ask(db, (run) => auditOf(run, wanted)),
+        withRetry(db, (run) => closeJob(run, wanted)),
+        withRetry(db, (run) => auditOf(run, wanted)),
       ]);
       if (seen === undefined) return undefined;
       // Only a running job is measured against its kind.

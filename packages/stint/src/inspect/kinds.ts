@@ -1,7 +1,7 @@
 import type { Run } from "../db/db.ts";
 import { leaseAdvice } from "../model/lease-advice.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
-import { isSilent } from "../model/silence.ts";
+import { isUnresponsive } from "../model/liveness.ts";
 import { enoughEnded } from "../model/slow.ts";
 import { percentiles } from "../signals/histogram.ts";
 import { depths } from "../sql/depth.ts";
@@ -28,7 +28,7 @@ export async function kinds(db: Run): Promise<KindView[]> {
   const byPlace = depthBy(depth, ({ kind, queue }) => ({ kind, queue }));
   const leases = new Map(known.map(({ name, leaseMs }) => [name, leaseMs]));
   const alive = workers
-    .filter((worker) => !isSilent(worker))
+    .filter((worker) => !isUnresponsive(worker))
     .map((worker) => ({ kinds: worker.kinds, slots: new QueueMap(Object.entries(worker.pools)) }));
   const places = new Map<string, Place>();
   for (const { kind, queue } of [

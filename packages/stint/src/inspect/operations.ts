@@ -1,4 +1,4 @@
-import { ask } from "../client/ask.ts";
+import { withRetry } from "../client/retry.ts";
 import type { Db } from "../db/db.ts";
 import { InvalidOptionError, TooManyOperationsError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
@@ -19,7 +19,7 @@ import { toActionSearch } from "./filter.ts";
 import { runOperation } from "./run-operation.ts";
 import type { Inspector, JobFilter, Operation, PreviewedSet } from "./types.ts";
 import { countMatches } from "./tallied.ts";
-import { findPage } from "./walk.ts";
+import { findPage } from "./bounded-search.ts";
 
 export type OperationsInspector = Pick<
   Inspector,
@@ -37,7 +37,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
   const running = new Set<Promise<void>>();
 
   const find = async (id: string): Promise<Operation | undefined> => {
-    const found = isUuid(id) ? await ask(db, (run) => findOperation(run, id)) : undefined;
+    const found = isUuid(id) ? await withRetry(db, (run) => findOperation(run, id)) : undefined;
     return found === undefined ? undefined : toOperation(found);
   };
 
@@ -45,9 +45,9 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
     async preview(action, filter) {
       const search = toActionSearch(action, filter);
       // Taken first: nothing is acted on later that was not counted here.
-      const asOf = await ask(db, databaseNow);
-      const matched = await ask(db, (run) => countMatches(run, search));
-      const { jobs } = await ask(db, (run) => findPage(run, search, samples));
+      const asOf = await withRetry(db, databaseNow);
+      const matched = await withRetry(db, (run) => countMatches(run, search));
+      const { jobs } = await withRetry(db, (run) => findPage(run, search, samples));
       return { matched, sample: jobs, asOf };
     },
 
@@ -61,7 +61,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
       // Jobs that come from the preview on, or from here on, are not touched: the walk goes down from the newest, and by the clock of the
       // database it leaves out those that came later, whatever their ids.
       const preview = options.preview === undefined ? undefined : checkPreview(options.preview);
-      const matched = preview?.matched ?? (await ask(db, (run) => countMatches(run, search)));
+      const matched = preview?.matched ?? (await withRetry(db, (run) => countMatches(run, search)));
       const noted = {
         id: newId(),
         action,
@@ -72,7 +72,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
         cursor: search.before,
         asOf: preview?.asOf ?? null,
       };
-      const operation = await ask(db, (run) => beginOperation(run, noted));
+      const operation = await withRetry(db, (run) => beginOperation(run, noted));
       if (operation === undefined) throw new TooManyOperationsError(mostOperations);
       const work = runOperation({ db, operation, search, tell, signal: letGo.signal });
       running.add(work);
@@ -81,14 +81,14 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
     },
 
     async operations() {
-      return (await ask(db, latestOperations)).map(toOperation);
+      return (await withRetry(db, latestOperations)).map(toOperation);
     },
 
     operation: find,
 
     async abort(id) {
       if (!isUuid(id)) return undefined;
-      await ask(db, (run) => abortOperation(run, id));
+      await withRetry(db, (run) => abortOperation(run, id));
       return await find(id);
     },
 

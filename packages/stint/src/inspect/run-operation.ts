@@ -2,14 +2,14 @@ import type { Db } from "../db/db.ts";
 import { isTransient } from "../db/transient.ts";
 import { codeOf } from "../db/sqlstate.ts";
 import { DatabaseUnavailableError, StintError } from "../errors.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { newId } from "../runtime/new-id.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { clip } from "../runtime/text.ts";
 import { actOnMany, type Acted } from "../sql/operate-many.ts";
 import { endOperation, progressOperation, type StoredOperation } from "../sql/operations.ts";
 import type { Search } from "../sql/search.ts";
-import { findPage } from "./walk.ts";
+import { findPage } from "./bounded-search.ts";
 
 const batchSize = 100;
 /** Between two batches, and before jobs that somebody held are tried again. */
@@ -98,13 +98,13 @@ function tellOf({ operation, tell }: Running, acted: readonly Acted[]): void {
 
 /** Through faults that pass, for a while. */
 async function steadily<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  const recovery = new Recovery();
+  const retryDelay = new RetryDelay();
   for (let failures = 1; ; failures++) {
     try {
       return await work();
     } catch (error) {
       if (!isTransient(error) || failures >= mostFailures || signal.aborted) throw error;
-      await sleep(recovery.next(), signal);
+      await sleep(retryDelay.next(), signal);
     }
   }
 }

@@ -4,7 +4,7 @@ import { size } from "../sql/size.ts";
 import { isNewest } from "./filter.ts";
 import { mostFound } from "./tallied.ts";
 import type { JobPage } from "./types.ts";
-import { findPage, type Budget } from "./walk.ts";
+import { findPage, type Budget } from "./bounded-search.ts";
 
 /** A page of jobs. A search that ran out of its budget is over where the tallies know that there is no more; else it says how far it is. */
 export async function searchPage(db: Run, search: Search, limit: number, budget?: Budget): Promise<JobPage> {

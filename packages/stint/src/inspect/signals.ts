@@ -1,6 +1,6 @@
 import type { PgDb } from "../db/pg.ts";
 import { requireOneOf } from "../model/options.ts";
-import { isSilent } from "../model/silence.ts";
+import { isUnresponsive } from "../model/liveness.ts";
 import { arrivals } from "../sql/arrivals.ts";
 import { depths } from "../sql/depth.ts";
 import { recent, topTenants, usual } from "../sql/series.ts";
@@ -77,7 +77,7 @@ async function stats(db: PgDb): Promise<Stats> {
 async function workers(db: PgDb): Promise<WorkerView[]> {
   const all = await watchWorkers(db);
   const newest = all
-    .filter((worker) => !isSilent(worker))
+    .filter((worker) => !isUnresponsive(worker))
     .map(({ version }) => version)
     .reduce((highest, version) => (isBehind(highest, version) ? version : highest), "0");
   return all.map((worker) => toView(worker, newest));

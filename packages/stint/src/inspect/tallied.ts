@@ -4,7 +4,7 @@ import { depths } from "../sql/depth.ts";
 import type { Search } from "../sql/search.ts";
 import { isWhole } from "./filter.ts";
 import { depthStates, type Count, type Depth } from "./types.ts";
-import { countFew, countUpTo, type Budget } from "./walk.ts";
+import { countFew, countUpTo, type Budget } from "./bounded-search.ts";
 
 type Tallied = keyof Depth;
 

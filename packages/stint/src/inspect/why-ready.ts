@@ -1,6 +1,6 @@
 import { command } from "../model/command.ts";
 import { formatMs } from "../model/duration.ts";
-import { isSilent } from "../model/silence.ts";
+import { isUnresponsive } from "../model/liveness.ts";
 import type { NearWorker } from "../sql/explain-job.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
@@ -14,7 +14,7 @@ export function whyReady(facts: Facts): Explanation {
   const { job, at, around } = facts;
   const waitedMs = Math.max(0, at.getTime() - job.runAt.getTime());
   const serving = around.workers.filter((worker) => worker.slots !== null && worker.servesKind);
-  const able = serving.filter((worker) => !worker.draining && !isSilent(worker));
+  const able = serving.filter((worker) => !worker.draining && !isUnresponsive(worker));
   const findings =
     able.length === 0
       ? [nobody(facts, serving)]
@@ -35,7 +35,7 @@ function nobody(
 ): Finding {
   if (serving.length > 0) {
     const draining = serving.filter((worker) => worker.draining).length;
-    const silent = serving.filter(isSilent).length;
+    const silent = serving.filter(isUnresponsive).length;
     const how =
       draining === serving.length ? "draining" : silent === serving.length ? "silent" : "draining or silent";
     return blocks(
@@ -43,8 +43,8 @@ function nobody(
       "Start a worker, or wait for the one that replaces them.",
     );
   }
-  const ofQueue = workers.filter((worker) => worker.slots !== null && !isSilent(worker)).length;
-  const ofKind = workers.filter((worker) => worker.servesKind && !isSilent(worker)).length;
+  const ofQueue = workers.filter((worker) => worker.slots !== null && !isUnresponsive(worker)).length;
+  const ofKind = workers.filter((worker) => worker.servesKind && !isUnresponsive(worker)).length;
   if (ofQueue > 0 && ofKind > 0) {
     return blocks(
       `Some workers serve queue ${queue} and others have a handler for ${kind}, but none does both.`,

@@ -1,7 +1,7 @@
 import { command } from "../model/command.ts";
 import { formatMs } from "../model/duration.ts";
 import type { Job } from "../model/job.ts";
-import { isSilent } from "../model/silence.ts";
+import { isUnresponsive } from "../model/liveness.ts";
 import type { ParkReason } from "../model/state.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
@@ -102,7 +102,7 @@ function leaseFindings({ job, at, around }: Facts): Finding[] {
   }
   const until = `when the lease runs out, in ${formatMs(-overMs)}, it is rescued`;
   if (worker === undefined) return [notes(`Its worker is no longer registered; ${until}.`)];
-  if (isSilent(worker)) {
+  if (isUnresponsive(worker)) {
     return [
       notes(`Its worker has been silent for ${formatMs(worker.silentMs)}; ${until} unless it is renewed.`),
     ];
@@ -166,7 +166,7 @@ function whyParked({ schema, job, maxCrashes, around }: Facts): Explanation {
   }
   const may = maxCrashes === null ? "" : ` (at most ${maxCrashes} are allowed)`;
   const able = around.workers.filter(
-    (worker) => worker.slots !== null && worker.servesKind && !isSilent(worker),
+    (worker) => worker.slots !== null && worker.servesKind && !isUnresponsive(worker),
   );
   return {
     summary: `It is in quarantine: its worker died ${times(crashes)} while running it${may}.`,

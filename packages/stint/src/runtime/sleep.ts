@@ -72,7 +72,7 @@ export class Wakeable {
 }
 
 /** Wait for the work, but no longer than `ms` or until the signal aborts. True if the work ended first. Leaves no timer behind. */
-export async function within(
+export async function settledWithin(
   ms: number,
   work: Promise<unknown> | undefined,
   signal?: AbortSignal,
@@ -98,6 +98,6 @@ export function pauseAfter(tookMs: number): number {
 }
 
 /** A rest of about this length: workers that started together must not come back together. */
-export function about(ms: number): number {
+export function jitter(ms: number): number {
   return ms * (0.8 + 0.4 * Math.random());
 }

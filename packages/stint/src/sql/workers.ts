@@ -1,6 +1,6 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
-import { silentAfterMs } from "../model/silence.ts";
+import { unresponsiveAfterMs } from "../model/liveness.ts";
 import type { Vitals } from "./series.ts";
 
 export type WorkerInfo = {
@@ -29,7 +29,7 @@ export type WatchedWorker = LiveWorker & { vitals: Vitals | null; silentMs: numb
 export type WorkerState = { hears: boolean; draining?: boolean; asleep?: boolean; vitals?: Vitals };
 
 /** Whether worker `w` can be counted on: heard of lately, or asleep on purpose. */
-export const isHeard = `(w.asleep or w.seen_at > statement_timestamp() - interval '${silentAfterMs} milliseconds')`;
+export const isHeard = `(w.asleep or w.seen_at > statement_timestamp() - interval '${unresponsiveAfterMs} milliseconds')`;
 
 const putWorker = statement(
   "register-worker",

@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { about } from "../runtime/sleep.ts";
+import { jitter } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { glance, type Glance, type GlanceInput } from "../sql/glance.ts";
 import { Service, type ServiceOptions } from "./service.ts";
@@ -45,7 +45,7 @@ export function idleCheckService(
       onTrouble(error);
       throw error;
     }
-    return about(everyMs());
+    return jitter(everyMs());
   };
   return new Service({ name: "glance", logger, tick });
 }

@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { about } from "../runtime/sleep.ts";
+import { jitter } from "../runtime/sleep.ts";
 import { unserved, type Unserved } from "../sql/kinds.ts";
 import { forgetSilentWorkers, registerWorker, type WorkerInfo } from "../sql/workers.ts";
 import { Service, type ServiceOptions } from "./service.ts";
@@ -32,7 +32,7 @@ export function presenceService(db: Db, presence: Presence & Pick<ServiceOptions
       if (kinds.length > 0) presence.onUnserved(kinds);
     }
     // The second comes sooner: whoever has just started wants to know what is not served.
-    return about(ticks === 1 ? unservedAfterMs : everyMs);
+    return jitter(ticks === 1 ? unservedAfterMs : everyMs);
   };
   return new Service({ name: "presence", logger: presence.logger, tick });
 }

@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { about } from "../runtime/sleep.ts";
+import { jitter } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { promote } from "../sql/promote.ts";
 import { Service, type ServiceOptions } from "./service.ts";
@@ -30,7 +30,7 @@ export function promoteService(
     if (promoted > 0) options.onPromoted(queues);
     if (promoted === batch) return 0;
     // Where another worker was quicker, it most likely will be again: a fleet need not wake for every due time.
-    const shortestMs = promoted === 0 && expected ? about(beatenRestMs) : shortestRestMs;
+    const shortestMs = promoted === 0 && expected ? jitter(beatenRestMs) : shortestRestMs;
     const restMs = Math.max(shortestMs, Math.min(nextDueMs ?? Infinity, untoldMs));
     expected = restMs === nextDueMs;
     return restMs;

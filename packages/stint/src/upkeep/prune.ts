@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { about } from "../runtime/sleep.ts";
+import { jitter } from "../runtime/sleep.ts";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "../sql/prune.ts";
 import { Service, type ServiceOptions } from "./service.ts";
 
@@ -22,7 +22,7 @@ export function pruneService(
     const dead = await pruneDead(db, keepDeadMs, batch);
     const others = await pruneSmall(db, { doneMs: keepDoneMs, auditMs: keepDeadMs }, batch);
     const signals = await pruneSignals(db, batch);
-    return Math.max(dead, others, signals) === batch ? betweenBatchesMs : about(everyMs);
+    return Math.max(dead, others, signals) === batch ? betweenBatchesMs : jitter(everyMs);
   };
   return new Service({ name: "prune", logger, tick });
 }

@@ -1,5 +1,5 @@
 import type { Logger } from "../runtime/logger.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { longestTimerMs, Wakeable } from "../runtime/sleep.ts";
 
 export type ServiceOptions = {
@@ -69,17 +69,17 @@ export class Service {
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
     const { name, logger, tick } = this.#options;
-    const recovery = new Recovery();
+    const retryDelay = new RetryDelay();
     while (!signal.aborted) {
       let restMs: number;
       this.#restUntil = Infinity;
       this.#tickedAt = performance.now();
       try {
         restMs = await tick();
-        recovery.reset();
+        retryDelay.reset();
       } catch (error) {
         logger.warn({ err: error, duty: name }, "upkeep failed; trying again");
-        restMs = recovery.next();
+        restMs = retryDelay.next();
       }
       this.#tickedAt = undefined;
       this.#restUntil = Math.min(this.#restUntil, performance.now() + restMs);

@@ -3,7 +3,7 @@ import { ConnectionLost, type Db, type RunOptions } from "../db/db.ts";
 import { isTooLate } from "../db/server-clock.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import { isPattern } from "../model/name-pattern.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floor } from "../sql/claim.ts";
 import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready-queues.ts";
@@ -124,14 +124,14 @@ export class Claimer {
   /** What it took so far is ours for as long as its lease lasts. What it takes later goes back. */
   async #find(claim: LostClaim, stopping: AbortSignal): Promise<ClaimedJob[]> {
     const lastMs = performance.now() + this.#options.leaseMs;
-    const recovery = new Recovery();
+    const retryDelay = new RetryDelay();
     while (!stopping.aborted && performance.now() < lastMs) {
       try {
         const jobs = await claim.look();
         if (jobs.length > 0) return jobs;
         break;
       } catch {
-        await sleep(recovery.next(), stopping);
+        await sleep(retryDelay.next(), stopping);
       }
     }
     if (!claim.over) this.#releaseLater(claim);

@@ -1,7 +1,7 @@
 import { ConnectionLost, type Db, type OnFault, type Tx } from "../db/db.ts";
 import { InvalidOptionError, LeaseLostError } from "../errors.ts";
 import type { Fence } from "../model/job.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { finishInLent, settledByOwner } from "../sql/settle.ts";
 
@@ -41,12 +41,12 @@ function endedByHandler({ job }: Fence): InvalidOptionError {
 }
 
 async function committed(db: Db, fence: Fence): Promise<boolean> {
-  const recovery = new Recovery();
+  const retryDelay = new RetryDelay();
   for (let tries = 0; tries < 10; tries++) {
     try {
       return (await settledByOwner(db, [fence])).has(fence);
     } catch {
-      await sleep(recovery.next());
+      await sleep(retryDelay.next());
     }
   }
   return false;

@@ -13,7 +13,7 @@ import type { Db, RunOptions } from "../db/db.ts";
 import { isTransient } from "../db/transient.ts";
 import { PgDb } from "../db/pg.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
@@ -56,7 +56,7 @@ const young = new Map<HeldClaim, number>();
 /** By fence: a stale and a current attempt of one job may both be here. */
 const leases = new Map<string, Keeping>();
 const timer = new Wakeable();
-const recovery = new Recovery(Math.random, { baseMs: 100, capMs: 2_000 });
+const retryDelay = new RetryDelay(Math.random, { baseMs: 100, capMs: 2_000 });
 const password = new LeasePassword(() => post({ type: "password-wanted" }));
 const database: Db = new PgDb({
   connection: data.asksPassword
@@ -78,7 +78,7 @@ let renewable = false;
 let tryAgainAt = 0;
 
 const stopping = new AbortController();
-const patience = new Recovery(Math.random, { baseMs: 200, capMs: 2_000 });
+const patience = new RetryDelay(Math.random, { baseMs: 200, capMs: 2_000 });
 let handBackAt = 0;
 let renewAll = false;
 let blocked: { since: number; kinds: readonly string[]; warned: boolean } | undefined;
@@ -224,7 +224,7 @@ async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<voi
 }
 
 function succeeded(): void {
-  recovery.reset();
+  retryDelay.reset();
   if (renewable) return;
   renewable = true;
   post({ type: "ready" });
@@ -232,7 +232,7 @@ function succeeded(): void {
 
 function failed(error: unknown): void {
   renewable = false;
-  tryAgainAt = now() + recovery.next();
+  tryAgainAt = now() + retryDelay.next();
   const message = error instanceof Error ? error.message : String(error);
   post({ type: "trouble", message, transient: isTransient(error) });
 }

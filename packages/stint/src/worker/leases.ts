@@ -4,7 +4,7 @@ import { LeasesUnavailableError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { Held, type HeldJob } from "./held.ts";
 import { code } from "./lease-thread-code.js";
 import type { FromThread, HeldClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
@@ -41,7 +41,7 @@ export class Leases {
   readonly #options: LeasesOptions;
   readonly #pulse = new Float64Array(new SharedArrayBuffer(16));
   readonly #held = new Set<Held>();
-  readonly #recovery = new Recovery();
+  readonly #retryDelay = new RetryDelay();
   #thread: Thread | undefined;
   #renewable = false;
   #starting: { resolve: () => void; reject: (error: Error) => void; lastTrouble: string } | undefined;
@@ -202,7 +202,7 @@ export class Leases {
         break;
       case "ready":
         this.#renewable = true;
-        this.#recovery.reset();
+        this.#retryDelay.reset();
         this.#starting?.resolve();
         listener.renewable();
         break;
@@ -251,7 +251,7 @@ export class Leases {
         this.#options.logger.error({ err: error }, "could not start the lease thread; trying again");
         this.#restartSoon();
       }
-    }, this.#recovery.next());
+    }, this.#retryDelay.next());
   }
 
   async #sendPassword(): Promise<void> {

@@ -1,8 +1,8 @@
 import type { ClaimedJob } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
-import { Recovery } from "../runtime/recovery.ts";
-import { about, pauseAfter, sleep, Wakeable, within } from "../runtime/sleep.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
+import { jitter, pauseAfter, sleep, Wakeable, settledWithin } from "../runtime/sleep.ts";
 import type { Take } from "../sql/claim.ts";
 import type { Claimer } from "./claimer.ts";
 import { Floors } from "./floors.ts";
@@ -43,7 +43,7 @@ const partsAmongOthers = 9;
 export class ClaimLoop {
   readonly #options: LoopOptions;
   readonly #wake = new Wakeable();
-  readonly #recovery = new Recovery();
+  readonly #retryDelay = new RetryDelay();
   readonly #floors = new Floors();
   #waits = 0;
   #pauseUntil = 0;
@@ -124,17 +124,17 @@ export class ClaimLoop {
         // A wake decided on while nobody listened is not sent when its transaction commits at last: look soon, then
         // ever less often.
         const restMs =
-          this.#waits < mostWaits ? about(Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits)) : Infinity;
+          this.#waits < mostWaits ? jitter(Math.min(pollMs(), shortestWaitMs * 2 ** this.#waits)) : Infinity;
         this.#waits += 1;
         this.#turnedAt = undefined;
         const sweepMs = this.#sweepInMs();
         const woken = await this.#wake.wait(Math.min(restMs, sweepMs), stopping);
         if (!woken && restMs <= sweepMs) slots.wet();
         else if (!woken) for (const queue of this.#floors.owed(monotonicMs())) slots.wet(queue);
-        this.#recovery.reset();
+        this.#retryDelay.reset();
       } catch (error) {
         logger.warn({ err: error }, "could not claim; trying again");
-        await sleep(this.#recovery.next(), stopping);
+        await sleep(this.#retryDelay.next(), stopping);
         slots.wet();
       }
     }
@@ -167,7 +167,7 @@ export class ClaimLoop {
       return this.#isToSearch();
     }
     await this.#claim(takes, stopping);
-    this.#recovery.reset();
+    this.#retryDelay.reset();
     return this.#takes().length > 0 || this.#isToSearch();
   }
 
@@ -241,7 +241,7 @@ export class ClaimLoop {
     this.#investigating = true;
     slots.take(job.queue);
     // The attempt's own timeout ends this wait.
-    await within(Infinity, runAlone(job, sentAt), stopping);
+    await settledWithin(Infinity, runAlone(job, sentAt), stopping);
     this.#lookIdleAt = 0;
     this.#spentAlone = monotonicMs() - sentAt;
     return true;

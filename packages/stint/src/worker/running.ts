@@ -6,7 +6,7 @@ import type { JobState } from "../model/state.ts";
 import type { Telemetry } from "../model/telemetry.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { Attempt, type AttemptHome } from "./attempt.ts";
 import type { WorkerEvents } from "./events.ts";
@@ -398,7 +398,7 @@ export class Running {
   /** Tries for as long as it may help: left to their leases, they would count a crash that never was. */
   async #giveBackSurely(jobs: readonly ClaimedJob[]): Promise<void> {
     const { db, logger, onPutBack } = this.#options;
-    const recovery = new Recovery();
+    const retryDelay = new RetryDelay();
     const leasesMs = jobs.map((job) => job.leaseMs);
     const until = performance.now() + Math.min(...leasesMs);
     const options = { deadlineMs: leaseAnswerWithinMs(leasesMs) };
@@ -412,7 +412,7 @@ export class Running {
       } catch (error) {
         logger.warn({ err: error }, "could not give back jobs that had not begun; trying again");
       }
-      await sleep(recovery.next(), undefined, { unref: true });
+      await sleep(retryDelay.next(), undefined, { unref: true });
     }
   }
 

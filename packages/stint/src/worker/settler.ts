@@ -6,7 +6,7 @@ import type { Fence } from "../model/job.ts";
 import type { SettledAttempt } from "../model/telemetry.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { pauseAfter, sleep } from "../runtime/sleep.ts";
 import { finish, putBack, settledByOwner, succeed, type Finish, type PutBack } from "../sql/settle.ts";
 import { withoutDetail, type Verdict } from "./verdict.ts";
@@ -100,7 +100,7 @@ export class Settler {
   }
 
   async #send(verdicts: readonly Verdict[], unsure = false): Promise<(Settled | Error)[]> {
-    const recovery = new Recovery();
+    const retryDelay = new RetryDelay();
     let sent = verdicts;
     for (;;) {
       try {
@@ -118,7 +118,7 @@ export class Settler {
         if (dbErrorCategory(error) === "data") return verdicts.map(() => error as Error);
         if (!isTransient(error))
           this.#logger.error({ err: error }, "could not record outcomes; trying again");
-        await sleep(recovery.next(), this.#givenUp.signal);
+        await sleep(retryDelay.next(), this.#givenUp.signal);
         if (this.#givenUp.signal.aborted) return verdicts.map(() => error as Error);
       }
     }

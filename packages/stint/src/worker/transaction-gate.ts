@@ -1,6 +1,6 @@
 import type { Db } from "../db/db.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { Recovery } from "../runtime/recovery.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import type { Handler } from "./handler.ts";
 
@@ -54,9 +54,9 @@ export class TransactionGate {
 
   async #openWhenPossible(): Promise<void> {
     const { db, logger, stopping, onOpened } = this.#options;
-    const recovery = new Recovery();
+    const retryDelay = new RetryDelay();
     for (;;) {
-      await sleep(recovery.next(), stopping, { unref: true });
+      await sleep(retryDelay.next(), stopping, { unref: true });
       if (stopping.aborted) return;
       try {
         await db.transaction(

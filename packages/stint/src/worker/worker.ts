@@ -5,7 +5,7 @@ import { toMs, type Duration } from "../model/duration.ts";
 import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
 import { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { within } from "../runtime/sleep.ts";
+import { settledWithin } from "../runtime/sleep.ts";
 import { Meter } from "../signals/meter.ts";
 import type { PoolView } from "../signals/process-metrics.ts";
 import type { Glance } from "../sql/glance.ts";
@@ -346,9 +346,9 @@ export class Worker {
 
   async #drain(drainMs: number, abortMs: number): Promise<void> {
     const quiet = this.#quiet();
-    if (await within(drainMs, quiet, this.#hurrying.signal)) return;
+    if (await settledWithin(drainMs, quiet, this.#hurrying.signal)) return;
     this.#running.abortAll(new StoppingError());
-    await within(abortMs, quiet);
+    await settledWithin(abortMs, quiet);
   }
 
   /** Resolves when nothing runs and nothing more can come. */
@@ -374,7 +374,7 @@ export class Worker {
     });
     // A claim that is still under way, and what it brings, are waited for too: left to its lease, each would count a crash.
     const given = this.#looping?.then(() => Promise.all([this.#running.givenBack(), this.#claimer.idle()]));
-    await within(recordWithinMs, Promise.all([this.#quietly(recorded), this.#settler.idle(), given]));
+    await settledWithin(recordWithinMs, Promise.all([this.#quietly(recorded), this.#settler.idle(), given]));
     this.#settler.giveUp();
     return count;
   }
@@ -386,10 +386,10 @@ export class Worker {
     this.#claimer.end();
     this.#pulse.stop();
     const ended = Promise.all([this.#upkeep.stop(), this.#listener?.stop()]);
-    await Promise.all([within(endWithinMs, ended), this.#leases.stop()]);
+    await Promise.all([settledWithin(endWithinMs, ended), this.#leases.stop()]);
     // After the loops: the presence of a worker that is forgotten while it lives is written again.
     if (this.#looping !== undefined)
-      await within(
+      await settledWithin(
         endWithinMs,
         this.#quietly(Promise.all([this.#upkeep.tellLast(), forgetWorker(this.#home.db, this.id)])),
       );

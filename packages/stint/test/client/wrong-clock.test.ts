@@ -24,7 +24,7 @@ function enqueuer(fresh: Fresh, url: string, wrongByMs: number): { enqueuer: Enq
   onTestFinished(() => db.close());
   const made = new Enqueuer({
     db,
-    patientDb: db,
+    lockWaitDb: db,
     ready: async () => undefined,
     wakes: () => false,
     onEnqueued: () => undefined,

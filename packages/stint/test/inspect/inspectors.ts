@@ -1,6 +1,6 @@
 import { inspectJobs, type JobsInspector } from "#stint/inspect/jobs.js";
 import { inspectOperations, type OperationsInspector } from "#stint/inspect/operations.js";
-import type { Budget } from "#stint/inspect/walk.js";
+import type { Budget } from "#stint/inspect/bounded-search.js";
 import { onTestFinished } from "vitest";
 import type { Fresh } from "../support/fresh.ts";
 

@@ -4,7 +4,7 @@ import { migrate } from "#stint/db/migrate.js";
 import type { Run } from "#stint/db/db.js";
 import { forSchema, type Statement } from "#stint/db/statement.js";
 import { toSearch } from "#stint/inspect/filter.js";
-import { countUpTo, findPage } from "#stint/inspect/walk.js";
+import { countUpTo, findPage } from "#stint/inspect/bounded-search.js";
 import type { JobFilter } from "#stint/index.js";
 import { deadGroups } from "#stint/sql/dead-groups.js";
 import { surroundings } from "#stint/sql/explain-job.js";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Run } from "#stint/db/db.js";
 import { forSchema } from "#stint/db/statement.js";
 import { toSearch } from "#stint/inspect/filter.js";
-import { findPage } from "#stint/inspect/walk.js";
+import { findPage } from "#stint/inspect/bounded-search.js";
 import { walk } from "#stint/sql/search.js";
 import { uuidv7 } from "#stint/runtime/uuid.js";
 import { adminClient } from "../support/database.ts";

@@ -3,7 +3,7 @@ import type { JobFilter, JobPage, JobRow } from "#stint/index.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { finish, putBack } from "#stint/sql/settle.js";
 import { toSearch } from "#stint/inspect/filter.js";
-import { countUpTo, findPage } from "#stint/inspect/walk.js";
+import { countUpTo, findPage } from "#stint/inspect/bounded-search.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { add, addOne, deed, running, take } from "../sql/jobs.ts";
 import { cancel } from "#stint/sql/operate.js";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { defineJob, handle, typed } from "#stint/index.js";
-import { about } from "#stint/runtime/sleep.js";
+import { jitter } from "#stint/runtime/sleep.js";
 import { resolveWorkerOptions } from "#stint/worker/options.js";
 import { unusedSchema } from "../support/fresh.ts";
 import { deed, fast, startWorkerProcess } from "../support/worker-process.ts";
@@ -11,7 +11,7 @@ const handlers = [handle(work, () => undefined)];
 /** The longest that a crash can go unnoticed: a whole lease, and the longest rest between two looks. */
 function longestRecoveryMs(options: object): number {
   const { leaseMs, rescueEveryMs } = resolveWorkerOptions({ pools: { default: 1 }, handlers, ...options });
-  const longestRest = Math.max(...Array.from({ length: 1_000 }, () => about(rescueEveryMs)));
+  const longestRest = Math.max(...Array.from({ length: 1_000 }, () => jitter(rescueEveryMs)));
   expect(longestRest).toBeLessThanOrEqual(rescueEveryMs * 1.2);
   return leaseMs + rescueEveryMs * 1.2;
 }

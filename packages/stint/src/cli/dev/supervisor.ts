@@ -1,6 +1,6 @@
 import { formatMs } from "../../model/duration.ts";
-import { Recovery } from "../../runtime/recovery.ts";
-import { within } from "../../runtime/sleep.ts";
+import { RetryDelay } from "../../runtime/retry-delay.ts";
+import { settledWithin } from "../../runtime/sleep.ts";
 import { deferred } from "../deferred.ts";
 import { say, type Output } from "../output.ts";
 import { exitCodes } from "../report-error.ts";
@@ -18,7 +18,7 @@ const longLifeMs = 60_000;
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #stopping = deferred();
-  readonly #recovery = new Recovery(Math.random, { baseMs: 250, capMs: 10_000 });
+  readonly #retryDelay = new RetryDelay(Math.random, { baseMs: 250, capMs: 10_000 });
   #changed = deferred();
   #isStopping = false;
   #hasServed = false;
@@ -63,9 +63,12 @@ export class Supervisor {
       } else if (!this.#isStopping) {
         const ending = await child.ended;
         if ("signal" in ending) {
-          if (performance.now() - startedAt > longLifeMs) this.#recovery.reset();
+          if (performance.now() - startedAt > longLifeMs) this.#retryDelay.reset();
           this.#sayKilled(ending.signal);
-          await within(this.#recovery.next(), Promise.race([this.#changed.promise, this.#stopping.promise]));
+          await settledWithin(
+            this.#retryDelay.next(),
+            Promise.race([this.#changed.promise, this.#stopping.promise]),
+          );
           continue;
         }
         const { code } = ending;

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import type { Run } from "../db/db.ts";
 import { toSearch } from "./filter.ts";
-import { countUpTo, findPage } from "./walk.ts";
+import { countUpTo, findPage } from "./bounded-search.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -4,7 +4,7 @@
  * Each delay is drawn from the upper half of its range: never zero, so a database that is down is not
  * hammered, and never the same, so workers that lost it together do not come back together.
  */
-export class Recovery {
+export class RetryDelay {
   readonly #random: () => number;
   readonly #baseMs: number;
   readonly #capMs: number;
