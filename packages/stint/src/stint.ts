@@ -319,7 +319,7 @@ export class Stint implements Enqueues {
         logger,
         telemetry,
         listen: (listener) => this.#waker.listen(listener),
-        tell: (hints) => this.#waker.tell(hints, wake !== "none"),
+        notify: (hints) => this.#waker.tell(hints, wake !== "none"),
       },
       resolved,
     );

@@ -13,11 +13,11 @@ import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext, Middleware } from "./handler.ts";
 import type { AttemptEvent } from "./events.ts";
-import type { HeldJob } from "./held.ts";
+import type { LeasedJob } from "./claim-leases.ts";
 import { released, returned, returnedInvalid, threw, type AttemptPolicy, type Verdict } from "./verdict.ts";
 
 /** What all attempts of a worker have in common. */
-export type AttemptHome = {
+export type AttemptDeps = {
   readonly db: Db;
   /** Undefined where nothing is traced. */
   readonly trace: ((job: ClaimedJob) => AttemptTrace) | undefined;
@@ -51,8 +51,8 @@ export class Attempt implements AttemptOfContext {
   readonly job: ClaimedJob;
   readonly startedAt = performance.now();
   readonly #handler: Handler;
-  readonly #entry: HeldJob;
-  readonly #home: AttemptHome;
+  readonly #entry: LeasedJob;
+  readonly #deps: AttemptDeps;
   /** Made when somebody asks for its signal: most handlers do not, and it is the dearest part of an attempt. */
   #controller: AbortController | undefined;
   #reason: Error | undefined;
@@ -77,11 +77,11 @@ export class Attempt implements AttemptOfContext {
   #verdict: Verdict | undefined;
   #trace: AttemptTrace | undefined;
 
-  constructor(entry: HeldJob, handler: Handler, home: AttemptHome) {
+  constructor(entry: LeasedJob, handler: Handler, deps: AttemptDeps) {
     this.job = entry.job;
     this.#entry = entry;
     this.#handler = handler;
-    this.#home = home;
+    this.#deps = deps;
   }
 
   /** How it is to be recorded. Only of an attempt that is decided and has not recorded itself. */
@@ -101,11 +101,11 @@ export class Attempt implements AttemptOfContext {
   }
 
   get maxAttempts(): number {
-    return this.#home.policyOf(this.job).maxAttempts;
+    return this.#deps.policyOf(this.job).maxAttempts;
   }
 
   get logger(): Logger {
-    return this.#home.loggerOf(this.job, this.traceId);
+    return this.#deps.loggerOf(this.job, this.traceId);
   }
 
   /** Of the trace it belongs to, or was enqueued in. */
@@ -159,14 +159,14 @@ export class Attempt implements AttemptOfContext {
   run(): void {
     this.began = true;
     try {
-      const trace = (this.#trace = this.#home.trace?.(this.job));
-      this.#home.onBegan(this);
+      const trace = (this.#trace = this.#deps.trace?.(this.job));
+      this.#deps.onBegan(this);
       const working = trace === undefined ? this.#work() : trace.run(() => this.#work());
       working.then(
         (verdict) => this.#end(() => this.#decide(verdict)),
         (thrown: unknown) => this.#end(() => this.#threw(thrown)),
       );
-      this.#home.watch(this);
+      this.#deps.watch(this);
     } catch (error) {
       this.#end(() => this.#threw(error));
     }
@@ -183,7 +183,7 @@ export class Attempt implements AttemptOfContext {
     } finally {
       this.over = true;
       clearTimeout(this.#timer);
-      this.#home.onOver(this);
+      this.#deps.onOver(this);
     }
   }
 
@@ -197,7 +197,7 @@ export class Attempt implements AttemptOfContext {
       error: verdict?.ending?.error,
     });
     if (first !== undefined && verdict?.ends === false) this.#verdict = { ...verdict, first };
-    this.#home.onVerdict(this, verdict !== undefined);
+    this.#deps.onVerdict(this, verdict !== undefined);
   }
 
   #threw(thrown: unknown): void {
@@ -206,7 +206,7 @@ export class Attempt implements AttemptOfContext {
     if (!this.#completed && this.#refusal !== undefined)
       return this.#decide(returnedInvalid(this.job, this.#refusal.error));
     if (!this.#completed)
-      return this.#decide(threw(this.job, thrown, this.#reason, this.#home.policyOf(this.job), this.#fault));
+      return this.#decide(threw(this.job, thrown, this.#reason, this.#deps.policyOf(this.job), this.#fault));
     this.logger.warn(
       { err: thrown },
       "the handler threw after it had completed its job; the job stays succeeded",
@@ -260,7 +260,7 @@ export class Attempt implements AttemptOfContext {
   }
 
   async #lend(work: (tx: Tx) => Promise<string | null>): Promise<void> {
-    const { db, onLend, onFault } = this.#home;
+    const { db, onLend, onFault } = this.#deps;
     onLend(this.job);
     this.#fault = undefined;
     await completeInTransaction(db, this.job.fence, work, (error, connected) => {
@@ -270,7 +270,7 @@ export class Attempt implements AttemptOfContext {
   }
 
   #call(context: HandlerContext): unknown {
-    const { middlewares, enter } = this.#home;
+    const { middlewares, enter } = this.#deps;
     const serial = this.#entry.held.serial(this.#entry.index);
     const handler = (): unknown => this.#handler.run(context as never);
     return callHandler(handler, middlewares, context, (call) => enter(serial, call));
@@ -310,7 +310,7 @@ export class Attempt implements AttemptOfContext {
     if (isOutcome(value)) return null;
     const { kind } = this.job;
     const { result } = this.#handler.definition;
-    const options = { kind, root: "result", maxBytes: this.#home.maxResultBytes } as const;
+    const options = { kind, root: "result", maxBytes: this.#deps.maxResultBytes } as const;
     try {
       const checked = result === undefined ? value : await validate(result, value, options);
       return checked === undefined ? null : encodeJson(checked, options);
@@ -320,14 +320,14 @@ export class Attempt implements AttemptOfContext {
         throw error;
       }
       // The work is done, and no result was declared. A failure would only repeat the work.
-      this.#home.onUnstorable(this.job, error);
+      this.#deps.onUnstorable(this.job, error);
       return null;
     }
   }
 
   /** Count the time it may take. */
   startTimeout(): void {
-    const timeoutMs = this.#home.timeoutOf(this.job);
+    const timeoutMs = this.#deps.timeoutOf(this.job);
     // Longer than a timer can count. The lease thread can: it renews no further, and then tells that the lease is lost.
     if (timeoutMs > longestTimerMs) return;
     const timeOut = (): void => this.abort(new TimedOutError(this.job.fence.job, timeoutMs));
@@ -335,7 +335,7 @@ export class Attempt implements AttemptOfContext {
   }
 
   #patienceMs(): number {
-    const { abortMs } = this.#home;
+    const { abortMs } = this.#deps;
     // After a timeout the lease is renewed no more: waiting for its end would turn the timeout into a crash.
     return this.#reason instanceof TimedOutError ? Math.min(abortMs, this.job.leaseMs / 2) : abortMs;
   }

@@ -7,8 +7,8 @@ import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floor } from "../sql/claim.ts";
 import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready-queues.ts";
-import { claimAnswerWithinMs } from "./answer-within.ts";
-import { handBackUnbegun } from "./hand-back.ts";
+import { claimDeadlineMs } from "./deadlines.ts";
+import { releaseUnbegun } from "./release.ts";
 import { Leases } from "./leases.ts";
 import { LostClaim } from "./lost-claim.ts";
 
@@ -29,7 +29,7 @@ type Input = Omit<ClaimInput, "takes">;
 /** Claims for one worker, each under a lease id of its own, and finds what a claim took whose answer was lost. */
 export class Claimer {
   readonly #options: ClaimerOptions;
-  readonly #answerWithinMs: number;
+  readonly #deadlineMs: number;
   readonly #ended = new AbortController();
   readonly #searches = new Set<Promise<void>>();
   /** How often in a row a claim came too late. */
@@ -39,7 +39,7 @@ export class Claimer {
   constructor(options: ClaimerOptions) {
     const { queues } = options;
     this.#options = options;
-    this.#answerWithinMs = claimAnswerWithinMs([options.leaseMs, ...Object.values(options.kindLeaseMs)]);
+    this.#deadlineMs = claimDeadlineMs([options.leaseMs, ...Object.values(options.kindLeaseMs)]);
     this.#served = {
       queues: queues.filter((queue) => !isPattern(queue)),
       patterns: queues.filter(isPattern),
@@ -106,10 +106,10 @@ export class Claimer {
   ): Promise<ClaimedJob[]> {
     const { db } = this.#options;
     const sentAt = Leases.now();
-    const until = db.clock.deadline(this.#refusals, this.#answerWithinMs);
+    const until = db.clock.deadline(this.#refusals, this.#deadlineMs);
     const input = { ...this.#input(), until };
     try {
-      const jobs = await send(input, { deadlineMs: this.#answerWithinMs });
+      const jobs = await send(input, { deadlineMs: this.#deadlineMs });
       this.#refusals = 0;
       return jobs;
     } catch (error) {
@@ -153,7 +153,7 @@ export class Claimer {
       try {
         if (left.length === 0) left = (await claim.look()).map((job) => job.fence);
         if (left.length === 0) continue;
-        const back = await handBackUnbegun(db, left, { deadlineMs: claim.answerWithinMs });
+        const back = await releaseUnbegun(db, left, { deadlineMs: claim.deadlineMs });
         onReleased(back.queues);
         left = back.left;
         if (left.length === 0) return;

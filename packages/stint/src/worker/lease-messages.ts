@@ -12,11 +12,11 @@ export const stage = {
   /** Recorded, or not ours any more. */
   over: 2,
   /** Goes back to its queue, and must not start here. */
-  handedBack: 3,
+  released: 3,
 } as const;
 
 /** The leases of one claim, job by job in the same order. Times are monotonic milliseconds, which both threads share. */
-export type HeldClaim = {
+export type LeasedClaim = {
   readonly leaseId: string;
   /** When the claim was sent: no lease of it can end before this plus its length. */
   readonly sentAt: number;
@@ -47,7 +47,7 @@ export type LeaseThreadData = {
 };
 
 export type ToThread =
-  | { type: "hold"; claims: readonly HeldClaim[] }
+  | { type: "hold"; claims: readonly LeasedClaim[] }
   | { type: "renew" }
   /** What the connection's password function returned; undefined if it threw. */
   | { type: "password"; password: string | undefined }
@@ -57,7 +57,7 @@ export type FromThread =
   | { type: "lost"; fence: Fence }
   | { type: "cancelled"; fence: Fence }
   /** Jobs that waited here for a slot are not to be begun. Those that were still ours are ready in these queues. */
-  | { type: "handed-back"; queues: readonly string[] }
+  | { type: "released"; queues: readonly string[] }
   /** A connection is about to be made, and only the main thread can call the password function. */
   | { type: "password-wanted" }
   /** Leases can be renewed: the first time, and again after each failure. */

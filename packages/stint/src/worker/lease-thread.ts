@@ -17,13 +17,13 @@ import { RetryDelay } from "../runtime/retry-delay.ts";
 import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
-import { leaseAnswerWithinMs } from "./answer-within.ts";
-import { handBackUnbegun } from "./hand-back.ts";
+import { leaseDeadlineMs } from "./deadlines.ts";
+import { releaseUnbegun } from "./release.ts";
 import { LeasePassword } from "./lease-password.ts";
 import {
   stage,
   type FromThread,
-  type HeldClaim,
+  type LeasedClaim,
   type LeaseThreadData,
   type ToThread,
 } from "./lease-messages.ts";
@@ -42,7 +42,7 @@ type Keeping = Fence & {
   readonly serial: number;
   readonly leaseMs: number;
   readonly renewUntil: number;
-  readonly claim: HeldClaim;
+  readonly claim: LeasedClaim;
   readonly index: number;
   renewAt: number;
   safeUntil: number;
@@ -51,8 +51,8 @@ type Keeping = Fence & {
   unwanted: boolean;
 };
 
-/** Claims whose leases are young. Most of their jobs end before one has to be renewed, and cost nothing here. */
-const young = new Map<HeldClaim, number>();
+/** Claims whose leases are untracked. Most of their jobs end before one has to be renewed, and cost nothing here. */
+const untracked = new Map<LeasedClaim, number>();
 /** By fence: a stale and a current attempt of one job may both be here. */
 const leases = new Map<string, Keeping>();
 const timer = new Wakeable();
@@ -89,7 +89,7 @@ const now = (): number => performance.timeOrigin + performance.now();
 parentPort?.on("message", (message: ToThread) => {
   // While anything is held, the loop turns by itself, and often enough.
   const turns = isHolding();
-  if (message.type === "hold") for (const claim of message.claims) young.set(claim, growsUpAt(claim));
+  if (message.type === "hold") for (const claim of message.claims) untracked.set(claim, trackAt(claim));
   else if (message.type === "renew") renewAll = true;
   else if (message.type === "password") password.receive(message.password);
   else stopping.abort();
@@ -101,7 +101,7 @@ async function keepLeases(): Promise<void> {
   while (!stopping.signal.aborted) {
     const at = now();
     forgetOver();
-    for (const [claim, growsUp] of young) if (renewAll || growsUp <= at) keep(claim);
+    for (const [claim, dueAt] of untracked) if (renewAll || dueAt <= at) keep(claim);
     withdrawWaiting(at);
     const due = [...leases.values()].filter(
       (lease) => at < lease.renewUntil && (renewAll || lease.renewAt <= at),
@@ -118,12 +118,12 @@ async function keepLeases(): Promise<void> {
 }
 
 /** When to look at a claim job by job: before the first lease of it is due, and when a job has waited in it for too long. */
-function growsUpAt(claim: HeldClaim): number {
+function trackAt(claim: LeasedClaim): number {
   return claim.sentAt + Math.min(data.prefetchMs, Math.min(...claim.leaseMs) / 3);
 }
 
-function keep(claim: HeldClaim): void {
-  young.delete(claim);
+function keep(claim: LeasedClaim): void {
+  untracked.delete(claim);
   const { leaseId, sentAt, firstSerial } = claim;
   for (const [index, job] of claim.jobs.entries()) {
     if (isOver(claim, index)) continue;
@@ -146,21 +146,21 @@ function keep(claim: HeldClaim): void {
 }
 
 function isHolding(): boolean {
-  return leases.size + young.size > 0;
+  return leases.size + untracked.size > 0;
 }
 
-function stageOf(claim: HeldClaim, index: number): number {
+function stageOf(claim: LeasedClaim, index: number): number {
   return Atomics.load(claim.stages, index);
 }
 
 function forgetOver(): void {
-  for (const claim of young.keys())
-    if (claim.jobs.every((_, index) => isOver(claim, index))) young.delete(claim);
+  for (const claim of untracked.keys())
+    if (claim.jobs.every((_, index) => isOver(claim, index))) untracked.delete(claim);
   for (const [key, { claim, index, unwanted }] of leases)
     if (isOver(claim, index) && !unwanted) leases.delete(key);
 }
 
-function isOver(claim: HeldClaim, index: number): boolean {
+function isOver(claim: LeasedClaim, index: number): boolean {
   return stageOf(claim, index) >= stage.over;
 }
 
@@ -176,20 +176,20 @@ function withdrawWaiting(at: number): void {
 }
 
 /** True if it was still waiting: the main thread will not begin it now. */
-function withdraw(claim: HeldClaim, index: number): boolean {
-  return Atomics.compareExchange(claim.stages, index, stage.waiting, stage.handedBack) === stage.waiting;
+function withdraw(claim: LeasedClaim, index: number): boolean {
+  return Atomics.compareExchange(claim.stages, index, stage.waiting, stage.released) === stage.waiting;
 }
 
 async function handBackUnwanted(): Promise<void> {
   const unwanted = [...leases.values()].filter((lease) => lease.unwanted);
   if (unwanted.length === 0 || now() < handBackAt) return;
   try {
-    const { queues, left } = await handBackUnbegun(database, unwanted, answerWithin(unwanted));
+    const { queues, left } = await releaseUnbegun(database, unwanted, deadline(unwanted));
     const staying = new Set(left);
     if (left.length === 0) patience.reset();
     else handBackAt = now() + patience.next();
     for (const lease of unwanted) if (!staying.has(lease)) leases.delete(keyOfFence(lease));
-    post({ type: "handed-back", queues });
+    post({ type: "released", queues });
     // From here as well: while the main thread stands still, nobody else would know.
     if (data.wake && queues.length > 0)
       await wake(
@@ -204,7 +204,7 @@ async function handBackUnwanted(): Promise<void> {
 
 async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<void> {
   try {
-    const answers = await renew(database, due, answerWithin(due));
+    const answers = await renew(database, due, deadline(due));
     succeeded();
     for (const answer of answers) {
       const lease = leases.get(keyOfFence(answer));
@@ -238,8 +238,8 @@ function failed(error: unknown): void {
 }
 
 /** A connection that stands still is given up while there is time to try another. */
-function answerWithin(due: readonly Keeping[]): RunOptions {
-  return { deadlineMs: leaseAnswerWithinMs(due.map(({ leaseMs }) => leaseMs)) };
+function deadline(due: readonly Keeping[]): RunOptions {
+  return { deadlineMs: leaseDeadlineMs(due.map(({ leaseMs }) => leaseMs)) };
 }
 
 /** A lease that was not renewed in time, or not any more, may be somebody else's by now. */
@@ -255,7 +255,7 @@ function tell(lease: Keeping): void {
   // One that waits for a slot is not begun. It may still be ours, and would then wait for a rescue if it were merely forgotten.
   if (withdraw(lease.claim, lease.index)) {
     lease.unwanted = true;
-    return post({ type: "handed-back", queues: [] });
+    return post({ type: "released", queues: [] });
   }
   post({ type: "lost", fence: fenceOf(lease) });
 }
@@ -268,7 +268,7 @@ function fenceOf({ job, epoch, leaseId }: Keeping): Fence {
 function watchMainThread(): void {
   const at = now();
   const stillMs = isHolding() ? at - (pulse[0] ?? at) : 0;
-  if (stillMs >= blockedMs) for (const claim of young.keys()) keep(claim);
+  if (stillMs >= blockedMs) for (const claim of untracked.keys()) keep(claim);
   if (stillMs < blockedMs) {
     if (blocked !== undefined)
       post({ type: "blocked", ms: Math.round(at - blocked.since), kinds: blocked.kinds });

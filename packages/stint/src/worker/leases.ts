@@ -5,9 +5,9 @@ import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
-import { Held, type HeldJob } from "./held.ts";
+import { ClaimLeases, type LeasedJob } from "./claim-leases.ts";
 import { code } from "./lease-thread-code.js";
-import type { FromThread, HeldClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
+import type { FromThread, LeasedClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
 
 const pulseMs = 100;
 /** How long a start waits for the first renewal: two attempts to connect, on a machine that is busy. */
@@ -18,7 +18,7 @@ export type LeaseListener = {
   lost(fence: Fence): void;
   cancelled(fence: Fence): void;
   /** Jobs that waited for a slot are not to be begun; those that were still ours went back to these queues. */
-  handedBack(queues: readonly string[]): void;
+  released(queues: readonly string[]): void;
   blocked(ms: number, kinds: readonly string[]): void;
   /** Leases can be renewed again. */
   renewable(): void;
@@ -40,7 +40,7 @@ export type LeasesOptions = {
 export class Leases {
   readonly #options: LeasesOptions;
   readonly #pulse = new Float64Array(new SharedArrayBuffer(16));
-  readonly #held = new Set<Held>();
+  readonly #held = new Set<ClaimLeases>();
   readonly #retryDelay = new RetryDelay();
   #thread: Thread | undefined;
   #renewable = false;
@@ -125,9 +125,9 @@ export class Leases {
    * Keep the leases of one claim until each is over, none longer than its timeout. The jobs wait; each is to be begun,
    * or withdrawn. `sentAt` is from before the claim was sent.
    */
-  hold(jobs: readonly ClaimedJob[], timeoutMs: (job: ClaimedJob) => number, sentAt: number): HeldJob[] {
+  hold(jobs: readonly ClaimedJob[], timeoutMs: (job: ClaimedJob) => number, sentAt: number): LeasedJob[] {
     const until = Leases.now() + this.#options.prefetchMs;
-    const held = new Held(
+    const held = new ClaimLeases(
       {
         leaseId: jobs[0]?.fence.leaseId ?? "",
         sentAt,
@@ -148,7 +148,7 @@ export class Leases {
     return jobs.map((job, index) => ({ job, held, index }));
   }
 
-  #release(held: Held): void {
+  #release(held: ClaimLeases): void {
     this.#held.delete(held);
     if (this.#held.size > 0) return;
     clearInterval(this.#beat);
@@ -212,8 +212,8 @@ export class Leases {
       case "cancelled":
         listener.cancelled(message.fence);
         break;
-      case "handed-back":
-        listener.handedBack(message.queues);
+      case "released":
+        listener.released(message.queues);
         break;
       case "blocked":
         listener.blocked(message.ms, message.kinds);
@@ -271,7 +271,7 @@ export class Leases {
 }
 
 /** A claim that is still here has been renewed by the thread that ended, when it was due; it is due again now. */
-function asRenewed(claim: HeldClaim): HeldClaim {
+function asRenewed(claim: LeasedClaim): LeasedClaim {
   const dueSince = Leases.now() - (Math.min(...claim.leaseMs) * 2) / 3;
   return { ...claim, sentAt: Math.max(claim.sentAt, dueSince) };
 }

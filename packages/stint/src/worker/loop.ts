@@ -81,7 +81,7 @@ export class ClaimLoop {
 
   /** There may be work, in this queue or in any. */
   hint(queue?: string): void {
-    if (this.#options.slots.wet(queue)) this.#wake.wake();
+    if (this.#options.slots.mayHaveWork(queue)) this.#wake.wake();
   }
 
   /** A job has just become a suspect, to be run alone. */
@@ -117,7 +117,7 @@ export class ClaimLoop {
         await this.#pause(stopping);
         if ((await this.#fill(stopping)) || (await this.#investigate(stopping))) continue;
         if (!slots.saturated && (await listen())) {
-          slots.wet();
+          slots.mayHaveWork();
           this.#waits = 0;
           continue;
         }
@@ -129,13 +129,13 @@ export class ClaimLoop {
         this.#turnedAt = undefined;
         const sweepMs = this.#sweepInMs();
         const woken = await this.#wake.wait(Math.min(restMs, sweepMs), stopping);
-        if (!woken && restMs <= sweepMs) slots.wet();
-        else if (!woken) for (const queue of this.#floors.owed(monotonicMs())) slots.wet(queue);
+        if (!woken && restMs <= sweepMs) slots.mayHaveWork();
+        else if (!woken) for (const queue of this.#floors.owed(monotonicMs())) slots.mayHaveWork(queue);
         this.#retryDelay.reset();
       } catch (error) {
         logger.warn({ err: error }, "could not claim; trying again");
         await sleep(this.#retryDelay.next(), stopping);
-        slots.wet();
+        slots.mayHaveWork();
       }
     }
   }
@@ -185,7 +185,7 @@ export class ClaimLoop {
     const found = await claimer.readyQueues(search.start());
     search.done(found, { sentAt, at: monotonicMs() });
     this.#lastClaimAt = sentAt;
-    for (const queue of found.queues) slots.wet(queue);
+    for (const queue of found.queues) slots.mayHaveWork(queue);
   }
 
   #takes(): Take[] {

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { claimedBy, claimWindow, type LeaseInput } from "../sql/claim.ts";
-import { leaseAnswerWithinMs } from "./answer-within.ts";
+import { leaseDeadlineMs } from "./deadlines.ts";
 
 /**
  * A claim whose answer was lost. It may have taken jobs, or may still take some until its deadline; they would count a crash
@@ -30,8 +30,8 @@ export class LostClaim {
   }
 
   /** How long to wait for an answer about its leases. */
-  get answerWithinMs(): number {
-    return leaseAnswerWithinMs(this.#leasesMs);
+  get deadlineMs(): number {
+    return leaseDeadlineMs(this.#leasesMs);
   }
 
   /** How long to wait between two looks, so that none of its leases ends unseen. */
@@ -46,7 +46,7 @@ export class LostClaim {
 
   /** The jobs it has taken, if it has taken any by now. */
   async look(): Promise<ClaimedJob[]> {
-    const options = { deadlineMs: this.answerWithinMs };
+    const options = { deadlineMs: this.deadlineMs };
     // Before the look: a claim that commits between the two is seen.
     const window = { until: this.#until, backend: this.#backend };
     const { pastMs, oldest, next, atWork } = await claimWindow(this.#db, window, options);

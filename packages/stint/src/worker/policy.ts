@@ -26,7 +26,7 @@ export function timeoutOf(options: ResolvedWorkerOptions, job: ClaimedJob): numb
 }
 
 /** Whether one more crash, even one that is not its own, could end it or make it a suspect. */
-export function isFragile(options: ResolvedWorkerOptions, job: ClaimedJob): boolean {
+export function isCrashSuspect(options: ResolvedWorkerOptions, job: ClaimedJob): boolean {
   const { kind, crashes, maxCrashes } = job;
   return (
     crashes > 0 || (maxCrashes ?? options.handlers.get(kind)?.policy.maxCrashes ?? options.maxCrashes) <= 2

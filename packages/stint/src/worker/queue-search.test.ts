@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { QueueSearch } from "./queue-search.ts";
-import { askAgainMs, mostAsked } from "./turns.ts";
+import { recheckEmptyMs, maxQueuesPerClaim } from "./queue-turns.ts";
 
 const at = (ms: number): { sentAt: number; at: number } => ({ sentAt: ms, at: ms });
 const none = { queues: [], after: null };
@@ -56,9 +56,9 @@ test("while queues with work are known it looks for others now and then", () => 
   search.start();
   search.done(none, at(1_000));
 
-  expect([search.inMs(1_000, 1), search.inMs(1_000 + askAgainMs, 1)]).toEqual([askAgainMs, 0]);
+  expect([search.inMs(1_000, 1), search.inMs(1_000 + recheckEmptyMs, 1)]).toEqual([recheckEmptyMs, 0]);
   // Those would only wait behind the ones that are in line.
-  expect(search.inMs(1_000, mostAsked)).toBeGreaterThan(askAgainMs);
+  expect(search.inMs(1_000, maxQueuesPerClaim)).toBeGreaterThan(recheckEmptyMs);
 });
 
 test("long searches that come to the end take a twentieth of the time", () => {

@@ -1,7 +1,7 @@
 import { isPattern } from "../model/name-pattern.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import type { QueueRange, ReadyQueues } from "../sql/ready-queues.ts";
-import { askAgainMs, mostAsked } from "./turns.ts";
+import { recheckEmptyMs, maxQueuesPerClaim } from "./queue-turns.ts";
 
 /** The same while more queues are in line than the next claim asks: a new one would only wait behind them. */
 const searchBusyMs = 5_000;
@@ -39,7 +39,7 @@ export class QueueSearch {
    */
   inMs(at: number, known: number): number {
     if (known === 0 && !this.#open) return Infinity;
-    const everyMs = known === 0 ? 0 : known < mostAsked ? askAgainMs : searchBusyMs;
+    const everyMs = known === 0 ? 0 : known < maxQueuesPerClaim ? recheckEmptyMs : searchBusyMs;
     return Math.max(this.#doneAt + everyMs - at, this.#sweeps.inMs(at), 0);
   }
 

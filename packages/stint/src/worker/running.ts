@@ -8,12 +8,12 @@ import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { Attempt, type AttemptHome } from "./attempt.ts";
+import { Attempt, type AttemptDeps } from "./attempt.ts";
 import type { WorkerEvents } from "./events.ts";
-import { leaseAnswerWithinMs } from "./answer-within.ts";
+import { leaseDeadlineMs } from "./deadlines.ts";
 import { reportFailed, reportLeaseLost } from "./failures.ts";
-import { handBackUnbegun } from "./hand-back.ts";
-import type { HeldJob } from "./held.ts";
+import { releaseUnbegun } from "./release.ts";
+import type { LeasedJob } from "./claim-leases.ts";
 import { Leases } from "./leases.ts";
 import type { Metering } from "./metering.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
@@ -49,7 +49,7 @@ const mostUnrecorded = 2_000;
 /** The jobs a worker has, from claimed to recorded. */
 export class Running {
   readonly #options: RunningOptions;
-  readonly #home: AttemptHome;
+  readonly #deps: AttemptDeps;
   readonly #attempts = new Set<Attempt>();
   /** Recorded, but their handlers had a moment to end, and did not. */
   readonly #stuck = new Set<Attempt>();
@@ -71,7 +71,7 @@ export class Running {
     const unwatched: Attempt[] = [];
     const unstorable = new Set<string>();
     this.#options = options;
-    this.#home = {
+    this.#deps = {
       db,
       trace: telemetry === undefined ? undefined : (job) => telemetry.attempt(job, options.worker),
       middlewares: worker.middlewares,
@@ -174,7 +174,7 @@ export class Running {
    */
   #sendSuspectsBack(): void {
     const { slots } = this.#options;
-    const suspects = slots.withdraw(slots.isFragile).map(({ job }) => job);
+    const suspects = slots.withdraw(slots.isCrashSuspect).map(({ job }) => job);
     const [first] = suspects;
     if (first === undefined) return;
     this.#suspectsLeaving += 1;
@@ -199,9 +199,9 @@ export class Running {
       await new Promise<void>((resolve) => void this.#alone.set(attempt, resolve));
   }
 
-  #hold(jobs: readonly ClaimedJob[], sentAt: number): HeldJob[] {
+  #hold(jobs: readonly ClaimedJob[], sentAt: number): LeasedJob[] {
     const { leases, events } = this.#options;
-    const held = leases.hold(jobs, this.#home.timeoutOf, sentAt);
+    const held = leases.hold(jobs, this.#deps.timeoutOf, sentAt);
     if (events.heard("claimed"))
       events.emit("claimed", { jobs: jobs.map((job) => ({ id: job.fence.job, kind: job.kind })) });
     return held;
@@ -213,8 +213,8 @@ export class Running {
     for (let entry = slots.next(queue); entry !== undefined; entry = slots.next(queue)) this.#begin(entry);
   }
 
-  #begin(entry: HeldJob): Attempt {
-    const attempt = new Attempt(entry, handlerOf(this.#options.options, entry.job), this.#home);
+  #begin(entry: LeasedJob): Attempt {
+    const attempt = new Attempt(entry, handlerOf(this.#options.options, entry.job), this.#deps);
     this.#attempts.add(attempt);
     if (this.#stopping === undefined) attempt.run();
     // Brought by a claim that was answered after everybody was told to stop.
@@ -401,11 +401,11 @@ export class Running {
     const retryDelay = new RetryDelay();
     const leasesMs = jobs.map((job) => job.leaseMs);
     const until = performance.now() + Math.min(...leasesMs);
-    const options = { deadlineMs: leaseAnswerWithinMs(leasesMs) };
+    const options = { deadlineMs: leaseDeadlineMs(leasesMs) };
     let left = jobs.map((job) => job.fence);
     while (left.length > 0 && performance.now() < until && !this.#over) {
       try {
-        const handed = await handBackUnbegun(db, left, options);
+        const handed = await releaseUnbegun(db, left, options);
         for (const queue of handed.queues) onPutBack(queue, 0);
         left = handed.left;
         if (left.length === 0) return;

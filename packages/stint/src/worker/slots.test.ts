@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { claimedJob } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
-import { Held, type HeldJob } from "./held.ts";
+import { ClaimLeases, type LeasedJob } from "./claim-leases.ts";
 import { stage } from "./lease-messages.ts";
 import { Slots } from "./slots.ts";
 
@@ -13,7 +13,7 @@ const at = (ms: number): { sentAt: number; at: number } => ({ sentAt: ms, at: ms
 const job = claimedJob;
 
 /** The jobs of one claim, as they wait; those named were handed back meanwhile. */
-function hold(jobs: readonly ClaimedJob[], handedBack: readonly string[] = []): HeldJob[] {
+function hold(jobs: readonly ClaimedJob[], released: readonly string[] = []): LeasedJob[] {
   const claim = {
     leaseId: "l",
     sentAt: 0,
@@ -25,21 +25,21 @@ function hold(jobs: readonly ClaimedJob[], handedBack: readonly string[] = []): 
     renewUntil: jobs.map(() => 60_000),
     stages: new Uint8Array(new SharedArrayBuffer(jobs.length)),
   };
-  const held = new Held(claim, () => undefined);
+  const held = new ClaimLeases(claim, () => undefined);
   const entries = jobs.map((each, index) => ({ job: each, held, index }));
-  handBack(entries.filter((entry) => handedBack.includes(entry.job.fence.job)));
+  handBack(entries.filter((entry) => released.includes(entry.job.fence.job)));
   return entries;
 }
 
 /** What the lease thread does. */
-function handBack(entries: readonly HeldJob[]): void {
-  for (const { held, index } of entries) held.claim.stages[index] = stage.handedBack;
+function handBack(entries: readonly LeasedJob[]): void {
+  for (const { held, index } of entries) held.claim.stages[index] = stage.released;
 }
 
 const named = (count: number, options = {}): ClaimedJob[] =>
   Array.from({ length: count }, (_, n) => job(`job-${String(n).padStart(3, "0")}`, options));
 const one = (slots: number): Slots => new Slots([{ name: "main", queues: ["main"], slots }]);
-const names = (entries: readonly HeldJob[]): string[] => entries.map((entry) => entry.job.fence.job);
+const names = (entries: readonly LeasedJob[]): string[] => entries.map((entry) => entry.job.fence.job);
 
 /** Slots whose pool has been seen to end one job a millisecond: it claims fifty ahead. */
 function quick(slots: number): Slots {
@@ -52,12 +52,12 @@ function quick(slots: number): Slots {
     pool.recorded("main");
   }
   pool.claimed(takes, [], at(100));
-  pool.wet();
+  pool.mayHaveWork();
   return pool;
 }
 
 function drain(slots: Slots, queue = "main"): string[] {
-  const begun: HeldJob[] = [];
+  const begun: LeasedJob[] = [];
   for (let entry = slots.next(queue); entry !== undefined; entry = slots.next(queue)) begun.push(entry);
   return names(begun);
 }
@@ -106,7 +106,7 @@ test("one claim brings no more than a thousand ahead, but never less than there 
       slots.free("main", 0.01);
     }
     slots.claimed(takes, [], at(1));
-    slots.wet();
+    slots.mayHaveWork();
     return slots;
   };
   expect(fill(one(4)).takes(later)).toEqual([{ queue: "main", limit: 1_000 }]);
@@ -131,9 +131,9 @@ test("the queues of a pool are asked together, with equal shares of what the poo
   expect(slots.takes(2)).toEqual([]);
   expect(slots.wants("a", 2)).toBe(false);
 
-  expect(slots.wet("a")).toBe(true);
+  expect(slots.mayHaveWork("a")).toBe(true);
   expect(slots.takes(5)).toEqual([{ queue: "a", limit: 4 }]);
-  expect(slots.wet("elsewhere")).toBe(false);
+  expect(slots.mayHaveWork("elsewhere")).toBe(false);
 });
 
 test("a pool of many queues is searched for those with ready jobs, and asks the ones that were found", () => {
@@ -144,7 +144,7 @@ test("a pool of many queues is searched for those with ready jobs, and asks the 
     { first: "vip", until: "vip\u0001" },
   ]);
   slots.search?.done({ queues: [], after: null }, at(0));
-  expect([slots.wet("tenant-7"), slots.wet("other")]).toEqual([true, false]);
+  expect([slots.mayHaveWork("tenant-7"), slots.mayHaveWork("other")]).toEqual([true, false]);
 
   expect(slots.takes(1)).toEqual([{ queue: "tenant-7", limit: 4 }]);
 });
@@ -152,7 +152,7 @@ test("a pool of many queues is searched for those with ready jobs, and asks the 
 test("a queue that was spoken of while its claim was under way is not dry, whatever the claim brought", () => {
   const slots = one(2);
   const takes = slots.takes(0);
-  slots.wet("main");
+  slots.mayHaveWork("main");
   slots.claimed(takes, [], at(1));
   expect(slots.takes(2)).toEqual([{ queue: "main", limit: 2 }]);
   slots.claimed(takes, [], at(3));
@@ -203,10 +203,10 @@ test("when jobs that waited were handed back, the pool forgets how quick it was"
   const entries = hold(named(10));
   slots.wait(entries);
   drain(slots);
-  slots.forgetHandedBack();
+  slots.forgetReleased();
   expect(slots.takes(later)).toHaveLength(1);
   handBack(entries.slice(5));
-  slots.forgetHandedBack();
+  slots.forgetReleased();
 
   expect(slots.busy).toBe(5);
   expect(slots.takes(later)).toEqual([]);
@@ -221,7 +221,7 @@ test("it forgets that, too, when it meets them itself before it was told", () =>
   slots.wait(entries);
   handBack(entries);
   expect(drain(slots)).toEqual([]);
-  slots.forgetHandedBack();
+  slots.forgetReleased();
 
   expect(slots.takes(later)).toEqual([{ queue: "main", limit: 1 }]);
 });
@@ -248,6 +248,6 @@ test("a slot that was taken for nothing is free again, and says nothing of how q
 
   expect(slots.busy).toBe(0);
   slots.claimed(slots.takes(0), [], at(1));
-  slots.wet();
+  slots.mayHaveWork();
   expect(slots.takes(later)).toEqual([{ queue: "main", limit: 1 }]);
 });

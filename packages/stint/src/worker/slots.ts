@@ -4,24 +4,24 @@ import { QueueMap } from "../model/queue-pattern.ts";
 import type { PoolView } from "../signals/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
 import type { QueueRange } from "../sql/ready-queues.ts";
-import type { HeldJob } from "./held.ts";
+import type { LeasedJob } from "./claim-leases.ts";
 import type { Pool } from "./options.ts";
-import { Pace } from "./pace.ts";
+import { Prefetch } from "./prefetch.ts";
 import { QueueSearch } from "./queue-search.ts";
-import { mostAsked, Turns } from "./turns.ts";
-import { Waiting } from "./waiting.ts";
+import { maxQueuesPerClaim, QueueTurns } from "./queue-turns.ts";
+import { WaitingList } from "./waiting-list.ts";
 
 /** One pool as it stands: attempts in its slots, jobs claimed ahead that wait for one, and whose turn it is to be asked. */
 type PoolState = {
   readonly pool: Pool;
-  readonly pace: Pace;
-  readonly turns: Turns;
+  readonly prefetch: Prefetch;
+  readonly turns: QueueTurns;
   /** Whether its queues with ready jobs are searched for, because they are too many to be asked. */
   readonly isSearched: boolean;
   running: number;
   /** Begun and not yet recorded. More than run: a slot is free before its outcome is on record. */
   unrecorded: number;
-  readonly waiting: Waiting;
+  readonly waiting: WaitingList;
   calmUntil: number;
 };
 
@@ -32,7 +32,7 @@ const calmMs = 1_000;
 
 /** Places for running attempts, by pool, what waits for them, and what is known of each queue. */
 export class Slots {
-  readonly isFragile: (job: ClaimedJob) => boolean;
+  readonly isCrashSuspect: (job: ClaimedJob) => boolean;
   /** The search for queues with ready jobs, if some pool needs it. */
   readonly search: QueueSearch | undefined;
   readonly #pools: readonly PoolState[];
@@ -40,26 +40,26 @@ export class Slots {
   readonly #prefetches: boolean;
 
   /**
-   * @param isFragile Whether a crash, its own or not, could be the job's last. Such jobs never wait here.
+   * @param isCrashSuspect Whether a crash, its own or not, could be the job's last. Such jobs never wait here.
    * @param prefetches Whether pools may claim more jobs than they have free slots.
    */
   constructor(
     pools: readonly Pool[],
-    isFragile: (job: ClaimedJob) => boolean = ({ crashes }) => crashes > 0,
+    isCrashSuspect: (job: ClaimedJob) => boolean = ({ crashes }) => crashes > 0,
     prefetches = true,
   ) {
     this.#prefetches = prefetches;
-    this.isFragile = isFragile;
+    this.isCrashSuspect = isCrashSuspect;
     this.#pools = pools.map((pool) => {
-      const isSearched = pool.queues.length > mostAsked || pool.queues.some(isPattern);
+      const isSearched = pool.queues.length > maxQueuesPerClaim || pool.queues.some(isPattern);
       return {
         pool,
-        pace: new Pace(pool.slots),
-        turns: new Turns(isSearched ? undefined : pool.queues),
+        prefetch: new Prefetch(pool.slots),
+        turns: new QueueTurns(isSearched ? undefined : pool.queues),
         isSearched,
         running: 0,
         unrecorded: 0,
-        waiting: new Waiting(),
+        waiting: new WaitingList(),
         calmUntil: 0,
       };
     });
@@ -136,7 +136,7 @@ export class Slots {
       const state = this.#poolOf.get(job.queue);
       if (state === undefined) continue;
       heaviest.set(state, Math.max(heaviest.get(state) ?? 0, job.weight));
-      if (this.isFragile(job)) state.calmUntil = at + calmMs;
+      if (this.isCrashSuspect(job)) state.calmUntil = at + calmMs;
     }
     const asked = new Map<PoolState, Take[]>();
     for (const take of takes) {
@@ -148,7 +148,7 @@ export class Slots {
     }
     const full = new Set<string>();
     for (const [state, own] of asked) {
-      state.pace.measure(at, heaviest.get(state) ?? 0, at - sentAt);
+      state.prefetch.measure(at, heaviest.get(state) ?? 0, at - sentAt);
       for (const queue of state.turns.claimed(own, got, at)) full.add(queue);
     }
     return full;
@@ -175,8 +175,8 @@ export class Slots {
   }
 
   /** Let these jobs wait for a slot. */
-  wait(jobs: readonly HeldJob[]): void {
-    const byPool = new Map<PoolState, HeldJob[]>();
+  wait(jobs: readonly LeasedJob[]): void {
+    const byPool = new Map<PoolState, LeasedJob[]>();
     for (const entry of jobs) {
       const state = this.#poolOf.get(entry.job.queue);
       if (state === undefined) continue;
@@ -188,7 +188,7 @@ export class Slots {
   }
 
   /** The next job of this queue's pool that waits, if there is a slot for it, which it takes. */
-  next(queue: string): HeldJob | undefined {
+  next(queue: string): LeasedJob | undefined {
     const state = this.#poolOf.get(queue);
     if (state === undefined) return undefined;
     while (state.running < state.pool.slots) {
@@ -200,7 +200,7 @@ export class Slots {
         return entry;
       }
       entry.held.left();
-      state.pace.reset();
+      state.prefetch.reset();
     }
     return undefined;
   }
@@ -228,7 +228,7 @@ export class Slots {
     const state = this.#poolOf.get(queue);
     if (state === undefined) return;
     state.running -= 1;
-    state.pace.ended(tookMs);
+    state.prefetch.ended(tookMs);
   }
 
   /** The outcome of a job that began is on record, or nobody's business here any more. */
@@ -251,8 +251,8 @@ export class Slots {
   }
 
   /** Take waiting jobs away, to give them back. */
-  withdraw(which: (job: ClaimedJob) => boolean = () => true): HeldJob[] {
-    const withdrawn: HeldJob[] = [];
+  withdraw(which: (job: ClaimedJob) => boolean = () => true): LeasedJob[] {
+    const withdrawn: LeasedJob[] = [];
     for (const state of this.#pools) {
       for (const entry of state.waiting.remove(({ job }) => which(job))) {
         if (entry.held.withdraw(entry.index)) withdrawn.push(entry);
@@ -263,17 +263,17 @@ export class Slots {
   }
 
   /** Some of those that waited were handed back by the lease thread: whoever was this quick is so no longer. */
-  forgetHandedBack(): void {
+  forgetReleased(): void {
     for (const state of this.#pools) {
-      const gone = state.waiting.remove(({ held, index }) => held.isHandedBack(index));
+      const gone = state.waiting.remove(({ held, index }) => held.isReleased(index));
       if (gone.length === 0) continue;
       for (const { held } of gone) held.left();
-      state.pace.reset();
+      state.prefetch.reset();
     }
   }
 
   /** There may be work again, in this queue or in any. True if it concerns this worker. */
-  wet(queue?: string): boolean {
+  mayHaveWork(queue?: string): boolean {
     if (queue !== undefined) {
       const state = this.#poolOf.get(queue);
       state?.turns.hint(queue);
@@ -292,7 +292,7 @@ export class Slots {
   }
 
   #aheadOf(state: PoolState, at: number): number {
-    return !this.#prefetches || isCalm(state, at) ? 0 : state.pace.ahead;
+    return !this.#prefetches || isCalm(state, at) ? 0 : state.prefetch.ahead;
   }
 }
 

@@ -1,9 +1,9 @@
 import { Listener } from "../db/listener.ts";
 import type { Logger } from "../runtime/logger.ts";
-import type { WorkerHome } from "./home.ts";
+import type { WorkerDeps } from "./deps.ts";
 
 export type WakeListenerOptions = {
-  home: Pick<WorkerHome, "connection" | "db" | "wake">;
+  deps: Pick<WorkerDeps, "connection" | "db" | "wake">;
   worker: string;
   logger: Logger;
   hear: (hint: string) => void;
@@ -12,13 +12,13 @@ export type WakeListenerOptions = {
 
 /** The listener of one worker; none where wakes are off. */
 export function wakeListener(options: WakeListenerOptions): Listener | undefined {
-  const { home, worker, logger, hear, pollMs } = options;
-  if (home.wake === "none") return undefined;
+  const { deps, worker, logger, hear, pollMs } = options;
+  if (deps.wake === "none") return undefined;
   return new Listener({
-    connection: home.connection,
-    channel: `stint:${home.db.schema}`,
+    connection: deps.connection,
+    channel: `stint:${deps.db.schema}`,
     applicationName: `stint wakes ${worker}`.slice(0, 63),
-    throughPooler: home.wake === "notify",
+    throughPooler: deps.wake === "notify",
     onHint: hear,
     // Whatever was sent before the subscription: jobs, jobs that became due, cancels.
     onListening: () => {

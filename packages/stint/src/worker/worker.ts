@@ -16,23 +16,23 @@ import { Upkeep } from "../upkeep/upkeep.ts";
 import type { Attempt } from "./attempt.ts";
 import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
 import { reportRescued } from "./failures.ts";
-import type { WorkerHome } from "./home.ts";
+import type { WorkerDeps } from "./deps.ts";
 import { Leases } from "./leases.ts";
 import { logEvents } from "./log-events.ts";
 import { logTotals } from "./log-totals.ts";
 import { Claimer } from "./claimer.ts";
 import { Metering } from "./metering.ts";
-import { Pulse } from "./pulse.ts";
+import { EventLoopLag } from "./event-loop-lag.ts";
 import { ClaimLoop } from "./loop.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { infoOf, leasesOf, register } from "./registration.ts";
-import { isFragile, timeoutOf } from "./policy.ts";
+import { isCrashSuspect, timeoutOf } from "./policy.ts";
 import { Running } from "./running.ts";
 import { Settler } from "./settler.ts";
-import { usualPollMs } from "./poll.ts";
-import { stopOnSignals } from "./signals.ts";
+import { defaultPollMs } from "./poll.ts";
+import { stopOnSignals } from "./process-signals.ts";
 import { Slots } from "./slots.ts";
-import { Slumber } from "./slumber.ts";
+import { SleepMode } from "./sleep-mode.ts";
 import { SlowWatch } from "./slow-watch.ts";
 import { TransactionGate } from "./transaction-gate.ts";
 import { released } from "./verdict.ts";
@@ -53,7 +53,7 @@ export class Worker {
   readonly id: string;
   /** What it has counted since it began. */
   readonly meter = new Meter();
-  readonly #home: WorkerHome;
+  readonly #deps: WorkerDeps;
   readonly #options: ResolvedWorkerOptions;
   readonly #logger: Logger;
   readonly #events: Emitter<WorkerEvents>;
@@ -66,9 +66,9 @@ export class Worker {
   readonly #loop: ClaimLoop;
   readonly #listener: Listener | undefined;
   readonly #upkeep: Upkeep;
-  readonly #slumber: Slumber;
+  readonly #sleepMode: SleepMode;
   readonly #slow: SlowWatch<Attempt>;
-  readonly #pulse = new Pulse(() => this.#slow.look());
+  readonly #loopLag = new EventLoopLag(() => this.#slow.look());
   readonly #stopping = new AbortController();
   readonly #hurrying = new AbortController();
   readonly #beats = new Semaphore(1);
@@ -81,38 +81,38 @@ export class Worker {
   #ended = false;
   #undo: (() => void)[] = [];
 
-  constructor(home: WorkerHome, options: ResolvedWorkerOptions) {
-    const { db } = home;
-    this.#home = home;
+  constructor(deps: WorkerDeps, options: ResolvedWorkerOptions) {
+    const { db } = deps;
+    this.#deps = deps;
     this.#options = options;
     this.id = newWorkerId(options.name);
-    this.#logger = home.logger.child({ worker: this.id });
+    this.#logger = deps.logger.child({ worker: this.id });
     this.#events = new Emitter((error, name) =>
       this.#logger.error({ err: error, event: name }, "a listener threw"),
     );
     logEvents(this.#events, this.#logger, { attempts: options.logAttempts });
     logTotals(this.#events, this.meter, this.#logger);
 
-    this.#slots = new Slots(options.pools, (job) => isFragile(options, job), options.prefetchMs > 0);
-    const { telemetry } = home;
+    this.#slots = new Slots(options.pools, (job) => isCrashSuspect(options, job), options.prefetchMs > 0);
+    const { telemetry } = deps;
     this.#settler = new Settler(
       db,
       this.#logger,
       telemetry && ((ended, tookMs) => telemetry.settled?.(ended, tookMs, this.id)),
     );
     this.#leases = new Leases({
-      connection: home.connection,
+      connection: deps.connection,
       schema: db.schema,
-      prepare: home.prepare,
+      prepare: deps.prepare,
       applicationName: `stint leases ${this.id}`.slice(0, 63),
-      wake: home.wake !== "none",
+      wake: deps.wake !== "none",
       prefetchMs: options.prefetchMs,
       logger: this.#logger,
       listener: {
         lost: (fence) => this.#running.lost(fence),
         cancelled: (fence) => this.#running.cancelled(fence),
-        handedBack: (queues) => {
-          this.#slots.forgetHandedBack();
+        released: (queues) => {
+          this.#slots.forgetReleased();
           for (const queue of queues) this.#loop.hint(queue);
           this.#loop.roomMade();
         },
@@ -130,9 +130,9 @@ export class Worker {
     this.#running = new Running({
       db,
       worker: this.id,
-      telemetry: home.telemetry,
+      telemetry: deps.telemetry,
       options,
-      maxResultBytes: home.maxResultBytes,
+      maxResultBytes: deps.maxResultBytes,
       slots: this.#slots,
       leases: this.#leases,
       settler: this.#settler,
@@ -140,7 +140,7 @@ export class Worker {
       gate,
       events: this.#events,
       logger: this.#logger,
-      onAccepted: () => this.#slumber.stir(),
+      onAccepted: () => this.#sleepMode.activity(),
       onFreed: (queue) => this.#loop.freed(queue),
       onPutBack: (queue, delayMs) => {
         if (delayMs <= 0) this.#tell([queue]);
@@ -178,16 +178,16 @@ export class Worker {
       listen: () => this.#listen(),
     });
     this.#listener = wakeListener({
-      home,
+      deps,
       worker: this.id,
       logger: this.#logger,
       hear: (hint) => this.#hear(hint),
       pollMs: () => this.#pollMs(),
     });
     this.#upkeep = this.#makeUpkeep();
-    this.#slumber = new Slumber({
+    this.#sleepMode = new SleepMode({
       afterMs: options.sleepMs,
-      say: async () => await this.#say(() => this.#state()),
+      record: async () => await this.#say(() => this.#state()),
       fallAsleep: () => {
         this.#upkeep.pause();
         this.#listener?.quiet();
@@ -222,7 +222,7 @@ export class Worker {
    * time, 0 while asleep. Grows while the database is away, too.
    */
   get sinceLastLookMs(): number | undefined {
-    if (this.#slumber.isAsleep) return 0;
+    if (this.#sleepMode.isAsleep) return 0;
     const lookedAt = Math.max(this.#loop.lastClaimAt, this.#glancedAt);
     return lookedAt === 0 ? undefined : Leases.now() - lookedAt;
   }
@@ -232,7 +232,7 @@ export class Worker {
    * check of liveness should ask.
    */
   get overdueMs(): number {
-    if (this.state !== "running" || this.#slumber.isAsleep) return 0;
+    if (this.state !== "running" || this.#sleepMode.isAsleep) return 0;
     // What a claim took whose answer was lost is looked for until its lease has run out.
     return Math.max(this.#upkeep.overdueMs, this.#loop.turnMs - this.#options.leaseMs);
   }
@@ -244,8 +244,8 @@ export class Worker {
    * @throws {SchemaVersionError} The schema is not the one this code needs.
    */
   async check(): Promise<void> {
-    const { db } = this.#home;
-    if (!this.#slumber.isAsleep) await checkSchemaVersion(db, db.schema);
+    const { db } = this.#deps;
+    if (!this.#sleepMode.isAsleep) await checkSchemaVersion(db, db.schema);
   }
 
   /** Look for work now. Ends the sleep of a worker that has fallen silent. */
@@ -271,7 +271,7 @@ export class Worker {
   async start(): Promise<void> {
     if (this.#stopped !== undefined)
       throw new InvalidOptionError("worker.start", "this worker was stopped; make a new one");
-    const { telemetry } = this.#home;
+    const { telemetry } = this.#deps;
     const start = (): Promise<void> => this.#start();
     this.#started ??= (telemetry === undefined ? start() : telemetry.quietly(start)).catch(
       (error: unknown) => {
@@ -283,11 +283,11 @@ export class Worker {
   }
 
   async #start(): Promise<void> {
-    const { db } = this.#home;
+    const { db } = this.#deps;
     await checkSchemaVersion(db, db.schema);
     try {
       const [{ wakesMissing }] = await Promise.all([
-        register(db, infoOf(this.id, this.#home.version, this.#options), this.#options),
+        register(db, infoOf(this.id, this.#deps.version, this.#options), this.#options),
         this.#leases.start(),
       ]);
       this.#wakesMissing = wakesMissing;
@@ -298,9 +298,9 @@ export class Worker {
     }
     if (this.#stopping.signal.aborted) return await forgetWorker(db, this.id);
 
-    this.#pulse.start();
+    this.#loopLag.start();
     this.#listener?.start();
-    this.#undo.push(this.#home.listen((hint) => this.#hear(hint)));
+    this.#undo.push(this.#deps.listen((hint) => this.#hear(hint)));
     if (this.#options.signals)
       this.#undo.push(stopOnSignals({ onSignal: async () => void (await this.stop()) }));
     this.#upkeep.start();
@@ -330,13 +330,13 @@ export class Worker {
     this.#events.emit("stopping", { worker: this.id, running: this.#running.count });
 
     await this.#drain(drainMs, abortMs);
-    const handedBack = await this.#handBack();
+    const released = await this.#handBack();
     await this.#end();
 
     const report = {
       worker: this.id,
       drained: this.#running.ended - before.ended,
-      released: this.#running.released - before.released + handedBack,
+      released: this.#running.released - before.released + released,
       ms: performance.now() - startedAt,
     };
     this.#ended = true;
@@ -381,17 +381,17 @@ export class Worker {
 
   /** End every loop, and whatever else would keep the process. Does not wait for a database that is away. */
   async #end(): Promise<void> {
-    this.#slumber.end();
+    this.#sleepMode.end();
     this.#running.end();
     this.#claimer.end();
-    this.#pulse.stop();
+    this.#loopLag.stop();
     const ended = Promise.all([this.#upkeep.stop(), this.#listener?.stop()]);
     await Promise.all([settledWithin(endWithinMs, ended), this.#leases.stop()]);
     // After the loops: the presence of a worker that is forgotten while it lives is written again.
     if (this.#looping !== undefined)
       await settledWithin(
         endWithinMs,
-        this.#quietly(Promise.all([this.#upkeep.tellLast(), forgetWorker(this.#home.db, this.id)])),
+        this.#quietly(Promise.all([this.#upkeep.tellLast(), forgetWorker(this.#deps.db, this.id)])),
       );
     // Last: a signal that comes while nobody listens would end the process as killed.
     for (const undo of this.#undo) undo();
@@ -406,7 +406,7 @@ export class Worker {
   #hear(hint: string): void {
     const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
     // What concerns others is no reason to wake up.
-    if (queue === undefined || this.#slots.serves(queue)) this.#slumber.stir();
+    if (queue === undefined || this.#slots.serves(queue)) this.#sleepMode.activity();
     // It could not be followed. If that is still so in a while, enqueuers are told to send none.
     if (this.#hears && this.#slots.saturated) this.#upkeep.beatIn(deafAfterMs);
     if (queue !== undefined) this.#loop.hint(queue);
@@ -425,14 +425,14 @@ export class Worker {
     if (ready || named?.more === true) this.#loop.hint();
     if (suspect) this.#loop.seeSuspect();
     if (ready || queues.length > 0 || suspect || this.#slots.busy > 0 || this.#running.count > 0)
-      this.#slumber.stir();
-    else if (this.#loop.quiet && this.#upkeep.isDone) await this.#slumber.consider(dueInMs, expiresInMs);
+      this.#sleepMode.activity();
+    else if (this.#loop.quiet && this.#upkeep.isDone) await this.#sleepMode.consider(dueInMs, expiresInMs);
     else if (this.#options.sleepMs !== undefined) this.#upkeep.finish();
   }
 
   /** Jobs of these queues went back and are ready: whoever has room may take them. */
   #tell(queues: readonly string[]): void {
-    if (queues.length > 0) this.#home.tell([...new Set(queues)].map((queue) => `ready:${queue}`));
+    if (queues.length > 0) this.#deps.notify([...new Set(queues)].map((queue) => `ready:${queue}`));
   }
 
   /** See to it that enqueuers send wakes. True if they did not before, so one may have been missed. */
@@ -445,16 +445,16 @@ export class Worker {
 
   /** Say how this worker is, one thing after the other: what was said first must not be what stays. */
   async #say(state: () => WorkerState): Promise<boolean> {
-    return await this.#beats.run(async () => await beat(this.#home.db, this.id, state()));
+    return await this.#beats.run(async () => await beat(this.#deps.db, this.id, state()));
   }
 
   #pollMs(): number {
-    return this.#options.pollMs ?? usualPollMs(this.#listener?.listening === true && !this.#wakesMissing);
+    return this.#options.pollMs ?? defaultPollMs(this.#listener?.listening === true && !this.#wakesMissing);
   }
 
   #makeUpkeep(): Upkeep {
     const { rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs } = this.#options;
-    return new Upkeep(this.#home.db, {
+    return new Upkeep(this.#deps.db, {
       logger: this.#logger,
       queues: () => (this.#slots.saturated ? [] : this.#slots.askedQueues),
       search: this.#slots.search && (() => this.#slots.searched),
@@ -465,7 +465,7 @@ export class Worker {
       keepDoneMs,
       keepDeadMs,
       presence: {
-        worker: infoOf(this.id, this.#home.version, this.#options),
+        worker: infoOf(this.id, this.#deps.version, this.#options),
         say: async () => await this.#say(() => this.#state()),
         onUnserved: (kinds) => this.#events.emit("unserved", kinds),
       },
@@ -490,10 +490,10 @@ export class Worker {
     const draining = this.#stopping.signal.aborted;
     // A worker without room could not follow a wake; until it has room again, enqueuers need not send any.
     this.#hears = this.#listener?.listening === true && !this.#slots.saturated && !draining;
-    return { hears: this.#hears, draining, asleep: this.#slumber.isAsleep, vitals: this.#vitals() };
+    return { hears: this.#hears, draining, asleep: this.#sleepMode.isAsleep, vitals: this.#vitals() };
   }
 
   #vitals(): Vitals {
-    return vitalsOf(this.#slots.pools, this.#pulse.takeLagMs());
+    return vitalsOf(this.#slots.pools, this.#loopLag.takeLagMs());
   }
 }

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { Held } from "./held.ts";
-import { stage, type HeldClaim } from "./lease-messages.ts";
+import { ClaimLeases } from "./claim-leases.ts";
+import { stage, type LeasedClaim } from "./lease-messages.ts";
 
-function hold(count: number): { held: Held; claim: HeldClaim; overs: Held[] } {
+function hold(count: number): { held: ClaimLeases; claim: LeasedClaim; overs: ClaimLeases[] } {
   const names = Array.from({ length: count }, (_, n) => `job-${n}`);
-  const claim: HeldClaim = {
+  const claim: LeasedClaim = {
     leaseId: "l",
     sentAt: 0,
     firstSerial: 41,
@@ -15,13 +15,13 @@ function hold(count: number): { held: Held; claim: HeldClaim; overs: Held[] } {
     renewUntil: names.map(() => 60_000),
     stages: new Uint8Array(new SharedArrayBuffer(count)),
   };
-  const overs: Held[] = [];
-  return { held: new Held(claim, (over) => overs.push(over)), claim, overs };
+  const overs: ClaimLeases[] = [];
+  return { held: new ClaimLeases(claim, (over) => overs.push(over)), claim, overs };
 }
 
 /** What the lease thread does with a job that has waited for too long. */
-function handBack({ stages }: HeldClaim, index: number): boolean {
-  return Atomics.compareExchange(stages, index, stage.waiting, stage.handedBack) === stage.waiting;
+function handBack({ stages }: LeasedClaim, index: number): boolean {
+  return Atomics.compareExchange(stages, index, stage.waiting, stage.released) === stage.waiting;
 }
 
 test("a job that waits can be begun once, and is not handed back after that", () => {
@@ -31,7 +31,7 @@ test("a job that waits can be begun once, and is not handed back after that", ()
   expect(held.begin(0)).toBe(false);
   expect(held.withdraw(0)).toBe(false);
   expect(handBack(claim, 0)).toBe(false);
-  expect(held.isHandedBack(0)).toBe(false);
+  expect(held.isReleased(0)).toBe(false);
   expect(held.begin(1)).toBe(true);
 });
 
@@ -39,7 +39,7 @@ test("a job that was handed back can be neither begun nor withdrawn", () => {
   const { held, claim } = hold(1);
   expect(handBack(claim, 0)).toBe(true);
 
-  expect(held.isHandedBack(0)).toBe(true);
+  expect(held.isReleased(0)).toBe(true);
   expect(held.begin(0)).toBe(false);
   expect(held.withdraw(0)).toBe(false);
 });

@@ -1,17 +1,17 @@
 import { byClaimOrder } from "../sql/rows.ts";
-import type { HeldJob } from "./held.ts";
+import type { LeasedJob } from "./claim-leases.ts";
 
 /** Jobs of one pool that wait for a slot: those of one queue in the order of the claim, and queues take turns. */
-export class Waiting {
-  readonly #byQueue = new Map<string, HeldJob[]>();
+export class WaitingList {
+  readonly #byQueue = new Map<string, LeasedJob[]>();
   #size = 0;
 
   get size(): number {
     return this.#size;
   }
 
-  add(jobs: readonly HeldJob[]): void {
-    const disordered = new Set<HeldJob[]>();
+  add(jobs: readonly LeasedJob[]): void {
+    const disordered = new Set<LeasedJob[]>();
     for (const entry of jobs) {
       const { queue } = entry.job;
       let own = this.#byQueue.get(queue);
@@ -25,7 +25,7 @@ export class Waiting {
   }
 
   /** The next job, of the queue whose turn it is. */
-  shift(): HeldJob | undefined {
+  shift(): LeasedJob | undefined {
     for (const [queue, own] of this.#byQueue) {
       const entry = own.shift();
       if (own.length === 0 || this.#byQueue.size > 1) this.#byQueue.delete(queue);
@@ -37,8 +37,8 @@ export class Waiting {
   }
 
   /** Take out those for which this holds. */
-  remove(which: (entry: HeldJob) => boolean): HeldJob[] {
-    const removed: HeldJob[] = [];
+  remove(which: (entry: LeasedJob) => boolean): LeasedJob[] {
+    const removed: LeasedJob[] = [];
     for (const [queue, own] of this.#byQueue) {
       const going = own.filter(which);
       if (going.length === 0) continue;

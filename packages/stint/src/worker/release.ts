@@ -2,7 +2,7 @@ import type { Run, RunOptions } from "../db/db.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 import { finish, handBack } from "../sql/settle.ts";
 
-export type HandedBack<Item extends Fence> = {
+export type Released<Item extends Fence> = {
   /** The queues that have some of them back. */
   queues: string[];
   /** Those that somebody has locked. They are still ours: ask again soon. */
@@ -10,11 +10,11 @@ export type HandedBack<Item extends Fence> = {
 };
 
 /** Give back jobs that were claimed and never begun. One whose end was asked for meanwhile ends. */
-export async function handBackUnbegun<Item extends Fence>(
+export async function releaseUnbegun<Item extends Fence>(
   db: Run,
   fences: readonly Item[],
   options?: RunOptions,
-): Promise<HandedBack<Item>> {
+): Promise<Released<Item>> {
   const answers = new Map(
     (await handBack(db, fences, options)).map((answer) => [keyOfFence(answer.fence), answer]),
   );

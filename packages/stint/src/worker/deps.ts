@@ -4,7 +4,7 @@ import type { Telemetry } from "../model/telemetry.ts";
 import type { Logger } from "../runtime/logger.ts";
 
 /** What a worker needs of the client it was made from. */
-export type WorkerHome = {
+export type WorkerDeps = {
   readonly db: Db;
   readonly connection: Connection;
   readonly prepare: boolean | undefined;
@@ -16,5 +16,5 @@ export type WorkerHome = {
   /** Hints from this very process. Answers how to stop listening. */
   readonly listen: (listener: (hint: string) => void) => () => void;
   /** Wake whoever listens, here and elsewhere. */
-  readonly tell: (hints: readonly string[]) => void;
+  readonly notify: (hints: readonly string[]) => void;
 };

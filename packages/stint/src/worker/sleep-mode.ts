@@ -1,8 +1,8 @@
-export type SlumberOptions = {
+export type SleepModeOptions = {
   /** How long without work before the worker falls asleep; undefined if it never does. */
   readonly afterMs: number | undefined;
   /** Say so in the database, as the last thing. False: it could not be said. */
-  readonly say: () => Promise<boolean>;
+  readonly record: () => Promise<boolean>;
   /** Stop everything that sends statements by itself. */
   readonly fallAsleep: () => void;
   /** Start it again, and look around. */
@@ -10,14 +10,14 @@ export type SlumberOptions = {
 };
 
 /** The sleep of a worker with nothing to do: not one statement, so that the database can sleep, too. */
-export class Slumber {
-  readonly #options: SlumberOptions;
-  #stirredAt = performance.now();
+export class SleepMode {
+  readonly #options: SleepModeOptions;
+  #activeAt = performance.now();
   #asleep = false;
   #ended = false;
   #alarm: NodeJS.Timeout | undefined;
 
-  constructor(options: SlumberOptions) {
+  constructor(options: SleepModeOptions) {
     this.#options = options;
   }
 
@@ -26,8 +26,8 @@ export class Slumber {
   }
 
   /** Something happened. Ends the sleep. */
-  stir(): void {
-    this.#stirredAt = performance.now();
+  activity(): void {
+    this.#activeAt = performance.now();
     if (this.#alarm === undefined) return;
     this.#wake();
     this.#options.wakeUp();
@@ -35,21 +35,21 @@ export class Slumber {
 
   /** There is nothing to do now: fall asleep if that has been so for long enough, until something is due or a lease runs out. */
   async consider(dueInMs: number | null, expiresInMs: number | null): Promise<void> {
-    const { afterMs, say, fallAsleep } = this.#options;
+    const { afterMs, record, fallAsleep } = this.#options;
     const at = performance.now();
-    if (afterMs === undefined || this.#asleep || at - this.#stirredAt < afterMs) return;
+    if (afterMs === undefined || this.#asleep || at - this.#activeAt < afterMs) return;
     const untilMs = Math.min(dueInMs ?? Infinity, expiresInMs ?? Infinity);
     // Hardly worth it.
     if (untilMs < shortestMs) return;
     // From now on, so that whatever else is said meanwhile says the same.
     this.#asleep = true;
-    const said = await say().catch(() => false);
+    const said = await record().catch(() => false);
     // A wake may have come while that was said, or the end.
-    if (!said || this.#stirredAt > at || this.#ended) {
+    if (!said || this.#activeAt > at || this.#ended) {
       this.#asleep = false;
       return;
     }
-    this.#alarm = setTimeout(() => this.stir(), Math.min(untilMs, longestMs));
+    this.#alarm = setTimeout(() => this.activity(), Math.min(untilMs, longestMs));
     fallAsleep();
   }
 

@@ -1,13 +1,13 @@
 import type { ClaimedJob } from "../model/job.ts";
-import { stage, type HeldClaim } from "./lease-messages.ts";
+import { stage, type LeasedClaim } from "./lease-messages.ts";
 
 /** The leases of one claim, as the main thread keeps them. */
-export class Held {
-  readonly claim: HeldClaim;
-  readonly #onOver: (held: Held) => void;
+export class ClaimLeases {
+  readonly claim: LeasedClaim;
+  readonly #onOver: (held: ClaimLeases) => void;
   #left: number;
 
-  constructor(claim: HeldClaim, onOver: (held: Held) => void) {
+  constructor(claim: LeasedClaim, onOver: (held: ClaimLeases) => void) {
     this.claim = claim;
     this.#onOver = onOver;
     this.#left = claim.jobs.length;
@@ -23,8 +23,8 @@ export class Held {
     return this.#swap(index, stage.over);
   }
 
-  isHandedBack(index: number): boolean {
-    return Atomics.load(this.claim.stages, index) === stage.handedBack;
+  isReleased(index: number): boolean {
+    return Atomics.load(this.claim.stages, index) === stage.released;
   }
 
   serial(index: number): number {
@@ -49,4 +49,4 @@ export class Held {
 }
 
 /** One job of a claim, while it is here. */
-export type HeldJob = { readonly job: ClaimedJob; readonly held: Held; readonly index: number };
+export type LeasedJob = { readonly job: ClaimedJob; readonly held: ClaimLeases; readonly index: number };

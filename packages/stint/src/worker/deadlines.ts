@@ -2,12 +2,12 @@
 const shortestMs = 1_000;
 
 /** How long to wait for the answer to a claim that may give such leases. After half of a lease its jobs are not begun any more. */
-export function claimAnswerWithinMs(leasesMs: readonly number[]): number {
+export function claimDeadlineMs(leasesMs: readonly number[]): number {
   return clamp(Math.min(...leasesMs) / 2, 15_000);
 }
 
 /** How long to wait for the answer to a renewal or a release of such leases, so that another connection can still be tried. */
-export function leaseAnswerWithinMs(leasesMs: readonly number[]): number {
+export function leaseDeadlineMs(leasesMs: readonly number[]): number {
   return clamp(Math.min(...leasesMs) / 3, 5_000);
 }
 

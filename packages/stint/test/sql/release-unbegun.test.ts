@@ -3,7 +3,7 @@ import { newId } from "#stint/runtime/new-id.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
 import { cancel } from "#stint/sql/operate.js";
 import { handBack } from "#stint/sql/settle.js";
-import { handBackUnbegun } from "#stint/worker/hand-back.js";
+import { releaseUnbegun } from "#stint/worker/release.js";
 import { freshSchema } from "../support/fresh.ts";
 import { addOne, deed, running, stored, take } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
@@ -32,7 +32,7 @@ test("another epoch, another lease, another job and a second time are refused an
   const lost = { queue: null, went: "lost" };
 
   expect(await handBack(fresh.db, wrong)).toMatchObject([lost, lost, lost]);
-  expect(await handBackUnbegun(fresh.db, wrong)).toEqual({ queues: [], left: [] });
+  expect(await releaseUnbegun(fresh.db, wrong)).toEqual({ queues: [], left: [] });
   expect(await stored(fresh, fence.job)).toEqual(before);
   expect(await handBack(fresh.db, [fence])).toMatchObject([{ went: "back" }]);
   expect(await handBack(fresh.db, [fence])).toMatchObject([lost]);
@@ -63,7 +63,7 @@ test("in one batch each job stands for itself, and every queue that has some bac
     leaseId,
   }));
 
-  const { queues, left } = await handBackUnbegun(fresh.db, fences);
+  const { queues, left } = await releaseUnbegun(fresh.db, fences);
   expect([queues.sort(), left]).toEqual([["a", "b"], []]);
   expect(await fresh.sql("select queue from stint.job where state = 'running'")).toEqual([{ queue: "c" }]);
 });
@@ -75,7 +75,7 @@ test("a job whose end was asked for does not go back: it ends as cancelled", asy
 
   expect(await handBack(fresh.db, [asked])).toEqual([{ fence: asked, queue: null, went: "cancelled" }]);
   expect((await stored(fresh, asked.job)).state).toBe("running");
-  expect(await handBackUnbegun(fresh.db, [asked, other])).toEqual({ queues: ["main"], left: [] });
+  expect(await releaseUnbegun(fresh.db, [asked, other])).toEqual({ queues: ["main"], left: [] });
 
   expect(await stored(fresh, asked.job)).toMatchObject({
     state: "cancelled",
@@ -96,10 +96,10 @@ test("one that somebody has locked is stepped over and stays ours; the others go
   ]);
 
   const all = [locked, asked, free];
-  expect(await handBackUnbegun(fresh.db, all)).toEqual({ queues: ["main"], left: [locked, asked] });
+  expect(await releaseUnbegun(fresh.db, all)).toEqual({ queues: ["main"], left: [locked, asked] });
   expect(await stored(fresh, locked.job)).toMatchObject({ state: "running", lease_id: locked.leaseId });
   await other!.rollback();
-  expect(await handBackUnbegun(fresh.db, [locked, asked])).toEqual({ queues: ["main"], left: [] });
+  expect(await releaseUnbegun(fresh.db, [locked, asked])).toEqual({ queues: ["main"], left: [] });
   expect((await stored(fresh, locked.job)).state).toBe("ready");
   expect((await stored(fresh, asked.job)).state).toBe("cancelled");
 });

@@ -1,15 +1,15 @@
 import type { Take } from "../sql/claim.ts";
 
 /** How many queues of one pool a claim may ask. A pool of more, or with a pattern, is searched for those that have ready jobs. */
-export const mostAsked = 100;
+export const maxQueuesPerClaim = 100;
 /** While others of its pool have work, a queue that had none is asked again after this: a busy worker hears no wakes. */
-export const askAgainMs = 500;
+export const recheckEmptyMs = 500;
 
 /**
  * Whose turn it is among the queues of one pool. Claims ask the queues that may have ready jobs, the one that was not asked for the
  * longest first; one that gave jobs goes to the end of the line, so that no queue waits for ever behind a busy one.
  */
-export class Turns {
+export class QueueTurns {
   readonly #all: readonly string[] | undefined;
   /** Queues that may have ready jobs, in the order of their turns. */
   readonly #line = new Set<string>();
@@ -58,7 +58,7 @@ export class Turns {
     const [only] = queues;
     if (only === undefined) return [];
     if (queues.length === 1) return [{ queue: only, limit }];
-    const share = Math.max(1, Math.ceil(limit / Math.min(this.#line.size, mostAsked)));
+    const share = Math.max(1, Math.ceil(limit / Math.min(this.#line.size, maxQueuesPerClaim)));
     const pool = { limit };
     return queues.map((queue) => ({ queue, limit: share, pool }));
   }
@@ -88,9 +88,9 @@ export class Turns {
     const queues: string[] = [];
     if (this.#line.size === 0) return queues;
     // First, and besides the shares of the others: they have had no turn for so long.
-    for (const [queue, emptyAt] of this.#emptyAt) if (at - emptyAt >= askAgainMs) queues.push(queue);
+    for (const [queue, emptyAt] of this.#emptyAt) if (at - emptyAt >= recheckEmptyMs) queues.push(queue);
     for (const queue of this.#line) {
-      if (queues.length >= mostAsked) break;
+      if (queues.length >= maxQueuesPerClaim) break;
       queues.push(queue);
     }
     return queues;

@@ -16,7 +16,7 @@ const slowly = 0.05;
  * none ahead, because what waits here could run elsewhere. How often jobs end does not tell them apart: ten long ones that
  * began together end together.
  */
-export class Pace {
+export class Prefetch {
   readonly #slots: number;
   #tookMs = 0;
   #ended = 0;

@@ -1,7 +1,7 @@
 const everyMs = 1_000;
 
 /** A beat each second: for what is looked at now and then, and to see how late the event loop is. */
-export class Pulse {
+export class EventLoopLag {
   readonly #onBeat: () => void;
   #timer: NodeJS.Timeout | undefined;
   #expectedAt = 0;

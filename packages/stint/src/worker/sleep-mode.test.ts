@@ -1,25 +1,25 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Slumber } from "./slumber.ts";
+import { SleepMode } from "./sleep-mode.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 function sleeper(
   afterMs: number | undefined,
-  say: () => Promise<void> = async () => await Promise.resolve(),
+  record: () => Promise<void> = async () => await Promise.resolve(),
 ) {
   const story: string[] = [];
-  const slumber = new Slumber({
+  const sleepMode = new SleepMode({
     afterMs,
-    say: async () => {
+    record: async () => {
       story.push("said");
-      await say();
+      await record();
       return true;
     },
     fallAsleep: () => void story.push("asleep"),
     wakeUp: () => void story.push("awake"),
   });
-  return { slumber, story };
+  return { sleepMode, story };
 }
 
 /** Something that takes until it is let go. */
@@ -30,44 +30,44 @@ function held(): { letGo: () => void; over: Promise<void> } {
 }
 
 test("it falls asleep after so long without anything, and says so before", async () => {
-  const { slumber, story } = sleeper(5_000);
+  const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(4_999);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story).toEqual([]);
   await vi.advanceTimersByTimeAsync(1);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story).toEqual(["said", "asleep"]);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story).toEqual(["said", "asleep"]);
 });
 
 test("whatever happens puts it off", async () => {
-  const { slumber, story } = sleeper(5_000);
+  const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(4_000);
-  slumber.stir();
+  sleepMode.activity();
   await vi.advanceTimersByTimeAsync(4_000);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story).toEqual([]);
 });
 
 test("without a time to wait for it never sleeps", async () => {
-  const { slumber, story } = sleeper(undefined);
+  const { sleepMode, story } = sleeper(undefined);
   await vi.advanceTimersByTimeAsync(10_000_000);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story).toEqual([]);
 });
 
 test("asleep, it is woken by whatever happens, once, and falls asleep again after as long", async () => {
-  const { slumber, story } = sleeper(5_000);
+  const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await slumber.consider(null, null);
-  slumber.stir();
-  slumber.stir();
+  await sleepMode.consider(null, null);
+  sleepMode.activity();
+  sleepMode.activity();
   expect(story).toEqual(["said", "asleep", "awake"]);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story).toHaveLength(3);
   await vi.advanceTimersByTimeAsync(5_000);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story.slice(3)).toEqual(["said", "asleep"]);
 });
 
@@ -75,9 +75,9 @@ test.each([
   ["a job is due", 7_000, 9_000],
   ["a lease runs out", 9_000, 7_000],
 ])("it wakes when %s", async (_, due, expires) => {
-  const { slumber, story } = sleeper(5_000);
+  const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await slumber.consider(due, expires);
+  await sleepMode.consider(due, expires);
   await vi.advanceTimersByTimeAsync(6_999);
   expect(story).toEqual(["said", "asleep"]);
   await vi.advanceTimersByTimeAsync(1);
@@ -86,12 +86,12 @@ test.each([
 });
 
 test("a job that is due in years does not wake it at once", async () => {
-  const { slumber, story } = sleeper(5_000);
+  const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await slumber.consider(10 ** 12, null);
+  await sleepMode.consider(10 ** 12, null);
   await vi.advanceTimersByTimeAsync(60_000);
   expect(story).toEqual(["said", "asleep"]);
-  slumber.end();
+  sleepMode.end();
 });
 
 test.each([
@@ -99,19 +99,19 @@ test.each([
   [-5, null],
   [null, 10],
 ])("with a job due in %s ms and a lease that runs out in %s ms it stays awake", async (due, expires) => {
-  const { slumber, story } = sleeper(5_000);
+  const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(60_000);
-  await slumber.consider(due, expires);
+  await sleepMode.consider(due, expires);
   expect(story).toEqual([]);
 });
 
 test("a wake that comes while it says good night keeps it awake", async () => {
   const saying = held();
-  const { slumber, story } = sleeper(5_000, () => saying.over);
+  const { sleepMode, story } = sleeper(5_000, () => saying.over);
   await vi.advanceTimersByTimeAsync(5_000);
-  const considered = slumber.consider(60_000, null);
+  const considered = sleepMode.consider(60_000, null);
   await vi.advanceTimersByTimeAsync(1);
-  slumber.stir();
+  sleepMode.activity();
   saying.letGo();
   await considered;
   expect(story).toEqual(["said"]);
@@ -120,11 +120,11 @@ test("a wake that comes while it says good night keeps it awake", async () => {
 
 test("ended while it says good night it does not fall asleep, and leaves no alarm that keeps the process", async () => {
   const saying = held();
-  const { slumber, story } = sleeper(5_000, () => saying.over);
+  const { sleepMode, story } = sleeper(5_000, () => saying.over);
   await vi.advanceTimersByTimeAsync(5_000);
-  const considered = slumber.consider(60_000, null);
+  const considered = sleepMode.consider(60_000, null);
   await vi.advanceTimersByTimeAsync(1);
-  slumber.end();
+  sleepMode.end();
   saying.letGo();
   await considered;
   expect(story).toEqual(["said"]);
@@ -132,34 +132,34 @@ test("ended while it says good night it does not fall asleep, and leaves no alar
 });
 
 test("if it cannot say so it stays awake", async () => {
-  const { slumber, story } = sleeper(5_000, async () => await Promise.reject(new Error("away")));
+  const { sleepMode, story } = sleeper(5_000, async () => await Promise.reject(new Error("away")));
   await vi.advanceTimersByTimeAsync(5_000);
-  await slumber.consider(null, null);
+  await sleepMode.consider(null, null);
   expect(story).toEqual(["said"]);
-  expect(slumber.isAsleep).toBe(false);
+  expect(sleepMode.isAsleep).toBe(false);
 });
 
 test("ended in its sleep, it leaves no alarm", async () => {
-  const { slumber, story } = sleeper(5_000);
+  const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await slumber.consider(60_000, null);
-  slumber.end();
+  await sleepMode.consider(60_000, null);
+  sleepMode.end();
   await vi.advanceTimersByTimeAsync(100_000);
   expect(story).toEqual(["said", "asleep"]);
 });
 
 test("where its row is gone, it stays awake", async () => {
   const story: string[] = [];
-  const slumber = new Slumber({
+  const sleepMode = new SleepMode({
     afterMs: 1_000,
-    say: async () => await Promise.resolve(false),
+    record: async () => await Promise.resolve(false),
     fallAsleep: () => void story.push("asleep"),
     wakeUp: () => void story.push("awake"),
   });
   await vi.advanceTimersByTimeAsync(1_000);
-  await slumber.consider(null, null);
-  slumber.stir();
+  await sleepMode.consider(null, null);
+  sleepMode.activity();
 
   expect(story).toEqual([]);
-  expect(slumber.isAsleep).toBe(false);
+  expect(sleepMode.isAsleep).toBe(false);
 });

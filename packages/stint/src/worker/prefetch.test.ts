@@ -1,0 +1,128 @@
+import { expect, test } from "vitest";
+import { Prefetch } from "./prefetch.ts";
+
+/** Ends so many handlers, each of this length, between two claims `ms` apart. */
+function run(
+  prefetch: Prefetch,
+  count: number,
+  { took = 0.01, from = 0, ms = 100, weight = 4, roundTrip = 1 } = {},
+): void {
+  prefetch.measure(from, 0, roundTrip);
+  for (let n = 0; n < count; n++) prefetch.ended(took);
+  prefetch.measure(from + ms, weight, roundTrip);
+}
+
+test("a pool that has ended nothing claims nothing ahead", () => {
+  const prefetch = new Prefetch(10);
+  expect(prefetch.ahead).toBe(0);
+  prefetch.measure(0, 4, 1);
+  prefetch.measure(1_000, 4, 1);
+  expect(prefetch.ahead).toBe(0);
+});
+
+test("it claims ahead what it ends in fifty milliseconds", () => {
+  const prefetch = new Prefetch(10);
+  run(prefetch, 100);
+
+  expect(prefetch.ahead).toBe(50);
+});
+
+test("while answers take long it claims ahead what it ends in four round trips, up to a quarter of a second", () => {
+  const prefetch = new Prefetch(10);
+  run(prefetch, 100, { roundTrip: 30 });
+  expect(prefetch.ahead).toBe(120);
+  run(prefetch, 100, { from: 200, roundTrip: 5_000 });
+  expect(prefetch.ahead).toBe(250);
+});
+
+test("once answers come quickly again, it claims ahead less by half at every claim", () => {
+  const prefetch = new Prefetch(10);
+  run(prefetch, 100, { roundTrip: 50 });
+  run(prefetch, 50, { from: 100, ms: 50 });
+  expect(prefetch.ahead).toBe(50);
+});
+
+test("a pool whose slots wait for claims is given more, not less", () => {
+  const prefetch = new Prefetch(10);
+  let claimed = 20;
+  for (let n = 0; n < 12; n++) {
+    // Each claim takes forty milliseconds and is used up before the next is answered.
+    run(prefetch, claimed, { from: n * 80, ms: 40, roundTrip: 40 });
+    claimed = Math.max(1, Math.floor(prefetch.ahead / 2));
+  }
+  expect(claimed).toBe(1_000);
+});
+
+test("a pool of long jobs claims none ahead, however close together they end", () => {
+  const prefetch = new Prefetch(10);
+  run(prefetch, 9, { took: 1_000, ms: 2 });
+
+  expect(prefetch.ahead).toBe(0);
+});
+
+test("jobs of a few milliseconds are claimed ahead as far as the slots get through them in that time", () => {
+  const prefetch = new Prefetch(4);
+  run(prefetch, 1_000, { took: 10, ms: 1 });
+
+  expect(prefetch.ahead).toBe(20);
+});
+
+test("one long job is believed at once, and quick ones little by little", () => {
+  const prefetch = new Prefetch(10);
+  run(prefetch, 1_000);
+  prefetch.ended(80);
+  expect(prefetch.ahead).toBe(0);
+  for (let n = 0; n < 5; n++) prefetch.ended(0.01);
+  expect(prefetch.ahead).toBe(0);
+  for (let n = 0; n < 100; n++) prefetch.ended(0.01);
+  expect(prefetch.ahead).toBeGreaterThan(100);
+});
+
+test("it is quicker at once, and slower by half at every claim", () => {
+  const prefetch = new Prefetch(10);
+  run(prefetch, 100);
+  run(prefetch, 1_600, { from: 200 });
+  expect(prefetch.ahead).toBe(800);
+  prefetch.measure(400, 4, 1);
+  expect(prefetch.ahead).toBe(400);
+  prefetch.measure(500, 4, 1);
+  expect(prefetch.ahead).toBe(200);
+});
+
+test("it never claims more than two thousand ahead", () => {
+  const prefetch = new Prefetch(100);
+  run(prefetch, 100_000);
+
+  expect(prefetch.ahead).toBe(2_000);
+});
+
+test("heavy payloads are claimed ahead up to four megabytes, and are remembered for some claims", () => {
+  const prefetch = new Prefetch(100);
+  run(prefetch, 100_000, { weight: 1_048_576 });
+  expect(prefetch.ahead).toBe(4);
+  run(prefetch, 100_000, { from: 200 });
+  expect(prefetch.ahead).toBeLessThanOrEqual(32);
+  run(prefetch, 100_000, { from: 400, weight: 16_777_216 });
+  expect(prefetch.ahead).toBe(0);
+});
+
+test("after a reset it claims nothing ahead until it has been measured anew", () => {
+  const prefetch = new Prefetch(10);
+  run(prefetch, 1_000);
+  prefetch.ended(0.01);
+  prefetch.reset();
+  expect(prefetch.ahead).toBe(0);
+  prefetch.measure(200, 4, 1);
+  expect(prefetch.ahead).toBe(0);
+  run(prefetch, 100, { from: 300 });
+  expect(prefetch.ahead).toBe(50);
+});
+
+test("two claims in the same moment do not make it infinitely quick", () => {
+  const prefetch = new Prefetch(1);
+  prefetch.measure(5, 4, 1);
+  prefetch.ended(0);
+  prefetch.measure(5, 4, 1);
+
+  expect(prefetch.ahead).toBeLessThanOrEqual(1_000);
+});
