@@ -24,7 +24,7 @@ create table stint.series (
   lease_lost  bigint not null default 0,
   slow        bigint not null default 0,
   attempts_of_succeeded bigint not null default 0,
-  -- How often what lasted how long, by the bounds of src/signals/histogram.ts. Null: nothing.
+  -- How often what lasted how long, by the bounds of src/telemetry/histogram.ts. Null: nothing.
   wait        integer[],
   wait_ms     double precision not null default 0,
   longest_wait_ms double precision,                -- of the attempts that began within the step; null: none did

@@ -36,9 +36,9 @@ export type {
   WorkerEvents,
 } from "./worker/events.ts";
 export { serveHealth, type HealthOptions, type HealthServer } from "./health/server.ts";
-export { renderMetrics } from "./signals/database-metrics.ts";
-export { renderProcessMetrics, type Metered, type PoolView } from "./signals/process-metrics.ts";
-export { metricsContentType } from "./signals/prometheus.ts";
+export { renderMetrics } from "./telemetry/database-metrics.ts";
+export { renderProcessMetrics, type Metered, type PoolView } from "./telemetry/process-metrics.ts";
+export { metricsContentType } from "./telemetry/prometheus.ts";
 export type { Telemetry } from "./model/telemetry.ts";
 export { snooze, cancel, type Completed, type Outcome } from "./model/outcome.ts";
 export { exponential, steps, type Backoff } from "./model/backoff.ts";

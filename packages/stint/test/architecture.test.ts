@@ -14,7 +14,7 @@ const layers: readonly (readonly string[])[] = [
   ["model/"],
   ["define.ts", "db/"],
   ["sql/"],
-  ["client/", "upkeep/", "signals/", "inspect/", "doctor/"],
+  ["client/", "upkeep/", "telemetry/", "inspect/", "doctor/"],
   ["worker/", "health/"],
   ["stint.ts"],
   ["config.ts", "dev.ts", "opentelemetry.ts"],
@@ -95,7 +95,7 @@ test("only db/ imports a driver", () => {
 });
 
 test("OpenTelemetry is imported by one folder, which only its own entry loads", () => {
-  const folder = "signals/opentelemetry/";
+  const folder = "telemetry/opentelemetry/";
   const outside = (name: RegExp): string[] =>
     files
       .filter((file) => !file.name.startsWith(folder) && file.imports.some((path) => name.test(path)))

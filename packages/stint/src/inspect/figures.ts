@@ -1,4 +1,4 @@
-import { bounds, percentiles } from "../signals/histogram.ts";
+import { bounds, percentiles } from "../telemetry/histogram.ts";
 import { seriesCounters, type SeriesCounter, type SeriesCounts, type SeriesSums } from "../sql/series.ts";
 import type { DepthRow } from "../sql/depth.ts";
 import { depthStates, type Depth, type Rates, type SeriesPoint } from "./types.ts";

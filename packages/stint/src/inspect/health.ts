@@ -1,7 +1,7 @@
 import type { Run } from "../db/db.ts";
 import { breachInMs, type Flow } from "../model/breach.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
-import { percentiles } from "../signals/histogram.ts";
+import { percentiles } from "../telemetry/histogram.ts";
 import { crew, type Crew } from "../sql/crew.ts";
 import { standing, type Standing } from "../sql/depth.ts";
 import { lately, type QueueLately } from "../sql/series.ts";

@@ -3,7 +3,7 @@ import { leaseAdvice } from "../model/lease-advice.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import { enoughEnded } from "../model/slow.ts";
-import { percentiles } from "../signals/histogram.ts";
+import { percentiles } from "../telemetry/histogram.ts";
 import { depths } from "../sql/depth.ts";
 import { knownKinds } from "../sql/kinds.ts";
 import { recent, type Recent } from "../sql/series.ts";

@@ -1,13 +1,13 @@
 import { formatMs } from "../model/duration.ts";
 import { slowness, type Slowness } from "../model/slow.ts";
-import { usualMsByKind } from "../signals/usual.ts";
+import { runBaselines } from "../telemetry/run-baseline.ts";
 import type { Runs } from "../sql/series.ts";
 import type { RunningJob } from "../sql/slow.ts";
 import type { SlowJob } from "./types.ts";
 
 /** Of the jobs that run, those that are slow, the longest first. */
 export function toSlowJobs(running: readonly RunningJob[], runs: Runs): SlowJob[] {
-  const usual = usualMsByKind(runs);
+  const usual = runBaselines(runs);
   return running
     .flatMap((job): SlowJob[] => {
       const usualMs = usual.get(job.kind) ?? null;

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { Db, Row } from "../db/db.ts";
 import { ServerClock } from "../db/server-clock.ts";
 import { silentLogger } from "../runtime/logger.ts";
-import { Meter } from "../signals/meter.ts";
+import { Meter } from "../telemetry/meter.ts";
 import { talliesService, type Tallies } from "./tallies.ts";
 
 type Sent = { readonly name: string; readonly values: readonly unknown[] };

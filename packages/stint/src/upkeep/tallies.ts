@@ -2,9 +2,9 @@ import { ConnectionLost, type Db } from "../db/db.ts";
 import { dbErrorCategory } from "../db/sqlstate.ts";
 import { Semaphore } from "../db/semaphore.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
-import { Increments } from "../signals/increments.ts";
-import type { Meter } from "../signals/meter.ts";
-import { usualMsByKind } from "../signals/usual.ts";
+import { SeriesDelta } from "../telemetry/series-delta.ts";
+import type { Meter } from "../telemetry/meter.ts";
+import { runBaselines } from "../telemetry/run-baseline.ts";
 import { flush, type Vitals } from "../sql/series.ts";
 import { fold } from "../sql/tallies.ts";
 import { FlushTiming } from "./flush-timing.ts";
@@ -38,7 +38,7 @@ export type Tallies = {
  */
 export function talliesService(db: Db, options: TalliesOptions): Tallies {
   const { worker, meter, kinds, vitals, onUsual, logger } = options;
-  const increments = new Increments(meter);
+  const delta = new SeriesDelta(meter);
   // A sample reads the heads of the queues, which may be far from their first entries.
   const samples = new Sweeps();
   const timing = new FlushTiming();
@@ -65,18 +65,18 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
   };
 
   const tellAll = async (): Promise<void> => {
-    const { increment, told } = increments.take();
-    if (increment.rows.length === 0 && increment.tenants.length === 0) return;
+    const { rows, tenants, markSent } = delta.take();
+    if (rows.length === 0 && tenants.length === 0) return;
     unfolded = true;
     moved = true;
     try {
-      const { usual, nowMs } = await flush(db, { worker, vitals: vitals(), kinds, ...increment });
-      told();
+      const { usual, nowMs } = await flush(db, { worker, vitals: vitals(), kinds, rows, tenants });
+      markSent();
       timing.setBy(nowMs, performance.now());
-      onUsual(usualMsByKind(usual));
+      onUsual(runBaselines(usual));
     } catch (error) {
       // It may have arrived. Told again it would count twice, so it counts as told.
-      if (error instanceof ConnectionLost) told();
+      if (error instanceof ConnectionLost) markSent();
       throw error;
     }
   };
@@ -110,7 +110,7 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
   return {
     service,
     toFold: () => (unfolded = true),
-    isDone: () => !increments.any,
+    isDone: () => !delta.any,
     flush: flushNow,
   };
 }

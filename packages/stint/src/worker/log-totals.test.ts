@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { Emitter } from "../runtime/emitter.ts";
 import { silentLogger } from "../runtime/logger.ts";
-import { Meter } from "../signals/meter.ts";
+import { Meter } from "../telemetry/meter.ts";
 import type { WorkerEvents } from "./events.ts";
 import { logTotals } from "./log-totals.ts";
 

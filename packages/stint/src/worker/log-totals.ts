@@ -1,6 +1,6 @@
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
-import type { KindMeter, Meter } from "../signals/meter.ts";
+import type { KindMeter, Meter } from "../telemetry/meter.ts";
 import type { WorkerEvents } from "./events.ts";
 
 const everyMs = 60_000;

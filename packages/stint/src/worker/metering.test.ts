@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
-import { Meter, type KindMeter } from "../signals/meter.ts";
+import { Meter, type KindMeter } from "../telemetry/meter.ts";
 import { Metering } from "./metering.ts";
 
 const job = (more: Partial<ClaimedJob> = {}): ClaimedJob =>

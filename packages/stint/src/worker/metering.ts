@@ -1,6 +1,6 @@
 import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
-import { DatabaseClock } from "../signals/clock.ts";
-import type { KindMeter, Meter } from "../signals/meter.ts";
+import { DatabaseClock } from "../telemetry/clock.ts";
+import type { KindMeter, Meter } from "../telemetry/meter.ts";
 import type { Rescued } from "../sql/rescue.ts";
 
 /** Counts what a worker does with its jobs. Thousands a second pass here: each costs a look-up and a few additions. */

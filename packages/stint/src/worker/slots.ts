@@ -1,7 +1,7 @@
 import type { ClaimedJob } from "../model/job.ts";
 import { isPattern } from "../model/name-pattern.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
-import type { PoolView } from "../signals/process-metrics.ts";
+import type { PoolView } from "../telemetry/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
 import type { QueueRange } from "../sql/ready-queues.ts";
 import type { LeasedJob } from "./claim-leases.ts";

@@ -1,4 +1,4 @@
-import type { PoolView } from "../signals/process-metrics.ts";
+import type { PoolView } from "../telemetry/process-metrics.ts";
 import type { Vitals } from "../sql/series.ts";
 
 /** How a worker with these pools is, as it reports itself. */

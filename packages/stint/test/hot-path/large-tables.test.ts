@@ -12,7 +12,7 @@ import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
 import { planned, prepare } from "../sql/explain.ts";
 import { hotFaults } from "../sql/hot-statements.ts";
-import { tooManyPages } from "../signals/large.ts";
+import { tooManyPages } from "../telemetry/large.ts";
 import { fillWithAMillion } from "../support/fill-jobs.ts";
 
 let server: OwnServer;

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { metrics } from "#stint/signals/registry.js";
+import { metrics } from "#stint/telemetry/registry.js";
 
 test("the guide lists every metric as it is registered, and no other", () => {
   const guide = readFileSync(new URL("../../../../docs/guides/observability.md", import.meta.url), "utf8");

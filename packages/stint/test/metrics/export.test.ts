@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { alertRules } from "#stint/signals/alerts.js";
-import { grafanaDashboard } from "#stint/signals/grafana.js";
-import { deployment } from "#stint/signals/kubernetes.js";
-import { metrics, type MetricDefinition } from "#stint/signals/registry.js";
+import { alertRules } from "#stint/telemetry/alerts.js";
+import { grafanaDashboard } from "#stint/telemetry/grafana.js";
+import { deployment } from "#stint/telemetry/kubernetes.js";
+import { metrics, type MetricDefinition } from "#stint/telemetry/registry.js";
 import { defineJob, entry, typed } from "#stint/index.js";
 import { answer, project, stint } from "../cli/support.ts";
 import { query } from "../support/database.ts";

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { Depth, Health, QueueHealth, Stats } from "#stint/inspect/types.js";
-import { renderMetrics } from "#stint/signals/database-metrics.js";
-import { bounds } from "#stint/signals/histogram.js";
-import { Meter } from "#stint/signals/meter.js";
-import { processReadings, renderProcessMetrics } from "#stint/signals/process-metrics.js";
-import { renderReadings } from "#stint/signals/prometheus.js";
-import { databaseMetrics, metrics, processMetrics, registerMetric } from "#stint/signals/registry.js";
+import { renderMetrics } from "#stint/telemetry/database-metrics.js";
+import { bounds } from "#stint/telemetry/histogram.js";
+import { Meter } from "#stint/telemetry/meter.js";
+import { processSamples, renderProcessMetrics } from "#stint/telemetry/process-metrics.js";
+import { renderSamples } from "#stint/telemetry/prometheus.js";
+import { databaseMetrics, metrics, processMetrics, registerMetric } from "#stint/telemetry/registry.js";
 import { parse } from "./parse.ts";
 
 describe("the text", () => {
@@ -13,7 +13,7 @@ describe("the text", () => {
 
   test("escapes what stands in labels, and nothing can forge a line", () => {
     const evil = 'a"b\\c\nstint_forged 1\n# TYPE x gauge\r\t💥';
-    const text = renderReadings([
+    const text = renderSamples([
       { metric: jobs, samples: [{ labels: { queue: evil, kind: "\\n", state: "ready" }, value: 3 }] },
     ]);
     expect([...parse(text).keys()]).toEqual(["stint_jobs"]);
@@ -54,7 +54,7 @@ describe("the text", () => {
   });
 
   test("leaves out what has nothing to say", () => {
-    expect(renderReadings([{ metric: jobs, samples: [] }])).toBe("");
+    expect(renderSamples([{ metric: jobs, samples: [] }])).toBe("");
   });
 
   const head = "# HELP a b.\n# TYPE a gauge\n";
@@ -213,7 +213,7 @@ describe("the registry", () => {
   });
 
   test("the readings of a process have one entry for each metric", () => {
-    const names = processReadings([]).map(({ metric }) => metric.name);
+    const names = processSamples([]).map(({ metric }) => metric.name);
     expect(names).toEqual([...new Set(names)]);
     expect(names).toHaveLength(Object.keys(processMetrics).length);
   });

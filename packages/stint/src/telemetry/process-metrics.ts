@@ -1,8 +1,8 @@
 import { version } from "../version.ts";
 import type { Histogram } from "./histogram.ts";
 import type { KindMeter, Meter } from "./meter.ts";
-import { renderReadings } from "./prometheus.ts";
-import type { HistogramSample, Labels, Reading, Sample } from "./reading.ts";
+import { renderSamples } from "./prometheus.ts";
+import type { HistogramSample, Labels, MetricSamples, Sample } from "./metric-samples.ts";
 import { processMetrics as metric, type MetricDefinition } from "./registry.ts";
 
 /** One pool of a worker as it stands. */
@@ -24,17 +24,17 @@ export type Metered = {
 
 /** Of this process only: whoever scrapes it scrapes every other process, too, and adds them up. */
 export function renderProcessMetrics(workers: readonly Metered[]): string {
-  return renderReadings(processReadings(workers));
+  return renderSamples(processSamples(workers));
 }
 
-export function processReadings(workers: readonly Metered[]): Reading[] {
+export function processSamples(workers: readonly Metered[]): MetricSamples[] {
   const kinds = workers.flatMap(({ meter }) => meter.kinds());
   const pools = workers.flatMap(({ pools: own }) => own);
-  const count = (definition: MetricDefinition, of: (kind: KindMeter) => number): Reading => ({
+  const count = (definition: MetricDefinition, of: (kind: KindMeter) => number): MetricSamples => ({
     metric: definition,
     samples: kinds.map((kind) => ({ labels: labelsOf(kind), value: of(kind) })),
   });
-  const spread = (definition: MetricDefinition, of: (kind: KindMeter) => Histogram): Reading => ({
+  const spread = (definition: MetricDefinition, of: (kind: KindMeter) => Histogram): MetricSamples => ({
     metric: definition,
     histograms: kinds.map((kind) => histogramOf(labelsOf(kind), of(kind))),
   });

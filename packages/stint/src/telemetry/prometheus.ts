@@ -1,6 +1,12 @@
 import { bounds } from "./histogram.ts";
 import type { MetricDefinition } from "./registry.ts";
-import { bounded, type HistogramSample, type Labels, type Pairs, type Reading } from "./reading.ts";
+import {
+  bounded,
+  type HistogramSample,
+  type Labels,
+  type Pairs,
+  type MetricSamples,
+} from "./metric-samples.ts";
 
 /** The text format, version 0.0.4, which everything that scrapes can read. */
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -9,14 +15,14 @@ export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
  * Write readings as Prometheus reads them. A metric that has nothing to say is left out.
  * @param kept The pairs of queue and kind that a metric tells apart for good.
  */
-export function renderReadings(
-  readings: readonly Reading[],
+export function renderSamples(
+  readings: readonly MetricSamples[],
   kept: ReadonlyMap<MetricDefinition, Pairs> = new Map(),
 ): string {
   return readings.map((reading) => renderOne(bounded(reading, kept.get(reading.metric)))).join("");
 }
 
-function renderOne(reading: Reading): string {
+function renderOne(reading: MetricSamples): string {
   const { metric } = reading;
   const lines =
     "histograms" in reading

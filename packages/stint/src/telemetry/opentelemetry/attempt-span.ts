@@ -18,7 +18,7 @@ import {
   type AttemptTrace,
 } from "../../model/telemetry.ts";
 import type { Instruments } from "./instruments.ts";
-import type { Place } from "./places.ts";
+import type { SpanAttributes } from "./span-attributes.ts";
 import { names } from "./semconv.ts";
 import { contextWith, isSampled, read, written, type Creation } from "./trace-context.ts";
 
@@ -33,7 +33,7 @@ export class AttemptSpan implements AttemptTrace {
   /** What others point to; undefined where nothing is recorded. */
   readonly recorded: SpanContext | undefined;
   readonly #job: ClaimedJob;
-  readonly #place: Place;
+  readonly #spanAttributes: SpanAttributes;
   readonly #instruments: Instruments;
   readonly #startedAt = performance.now();
   readonly #span: Span | undefined;
@@ -42,35 +42,35 @@ export class AttemptSpan implements AttemptTrace {
 
   constructor(
     home: AttemptHome,
-    place: Place,
+    shared: SpanAttributes,
     job: ClaimedJob,
     creation: Creation | undefined,
     worker: string,
   ) {
     this.#job = job;
-    this.#place = place;
+    this.#spanAttributes = shared;
     this.#instruments = home.instruments;
     const { tracer } = home;
     // A job that runs at once is part of the trace it was enqueued in; one that runs later, or again, points to it.
     const parent = creation !== undefined && job.run === 1 && !isForLater(job) ? creation : undefined;
-    if (tracer === undefined || isLeftOut(parent, place, this.#startedAt)) {
+    if (tracer === undefined || isLeftOut(parent, shared, this.#startedAt)) {
       this.#inside = parent?.context ?? ROOT_CONTEXT;
       this.traceId = parent?.span.traceId;
       return;
     }
     const links = linksOf(job, parent === undefined ? creation : undefined);
-    const options = links === undefined ? place.options : { ...place.options, links };
-    const span = tracer.startSpan(place.name, options, parent?.context ?? ROOT_CONTEXT);
+    const options = links === undefined ? shared.options : { ...shared.options, links };
+    const span = tracer.startSpan(shared.name, options, parent?.context ?? ROOT_CONTEXT);
     const spanContext = span.spanContext();
     this.#inside = contextWith(span);
     // Not `isSpanContextValid`, which searches both ids: an SDK makes valid ones, and without an SDK there is none.
     this.traceId = spanContext.traceId === INVALID_TRACEID ? undefined : spanContext.traceId;
     if (span.isRecording()) {
-      span.setAttributes(place.others);
+      span.setAttributes(shared.others);
       span.setAttributes(attributesOf(job, worker));
       this.#span = span;
       this.recorded = spanContext;
-    } else if (parent?.sampled === false) place.silentUntil = this.#startedAt + silentMs;
+    } else if (parent?.sampled === false) shared.silentUntil = this.#startedAt + silentMs;
   }
 
   run<T>(work: () => T): T {
@@ -81,7 +81,8 @@ export class AttemptSpan implements AttemptTrace {
     if (this.#over) return undefined;
     this.#over = true;
     const { error } = end;
-    const attributes = error === undefined ? this.#place.attributes : this.#place.failed(error.class);
+    const attributes =
+      error === undefined ? this.#spanAttributes.attributes : this.#spanAttributes.failed(error.class);
     this.#instruments.processed(performance.now() - this.#startedAt, attributes);
     const span = this.#span;
     if (span === undefined) return undefined;
@@ -104,7 +105,7 @@ function isForLater({ meta }: ClaimedJob): boolean {
 }
 
 /** What its enqueue did not sample is sampled by few: the sampler is asked now and then whether it is one of them. */
-function isLeftOut(parent: Creation | undefined, { silentUntil }: Place, now: number): boolean {
+function isLeftOut(parent: Creation | undefined, { silentUntil }: SpanAttributes, now: number): boolean {
   return parent?.sampled === false && now < silentUntil;
 }
 

@@ -19,7 +19,7 @@ import { version } from "../../version.ts";
 import { AttemptSpan, markFailed } from "./attempt-span.ts";
 import { instrumentsOf, noInstruments, type Instruments } from "./instruments.ts";
 import type { MetricProducer } from "./metric-producer.ts";
-import { Places, queueOf } from "./places.ts";
+import { SpanAttributesCache, queueOf } from "./span-attributes.ts";
 import { names, suppressTracing, systemAttributes } from "./semconv.ts";
 import { Carried, written } from "./trace-context.ts";
 
@@ -67,20 +67,30 @@ type Server = Parameters<NonNullable<Telemetry["at"]>>[0];
 function make(home: Home, server: Server | undefined): Telemetry {
   const { tracer, instruments } = home;
   const common = { ...systemAttributes(), ...serverAttributes(server) };
-  const enqueues = new Places({ name: "enqueue", type: "send", kind: SpanKind.PRODUCER, common });
-  const claims = new Places({ name: "claim", type: "receive", kind: SpanKind.CLIENT, common });
-  const processes = new Places({ name: "process", type: "process", kind: SpanKind.CONSUMER, common });
-  const settles = new Places({ name: "settle", type: "settle", kind: SpanKind.CLIENT, common });
+  const enqueues = new SpanAttributesCache({
+    name: "enqueue",
+    type: "send",
+    kind: SpanKind.PRODUCER,
+    common,
+  });
+  const claims = new SpanAttributesCache({ name: "claim", type: "receive", kind: SpanKind.CLIENT, common });
+  const processes = new SpanAttributesCache({
+    name: "process",
+    type: "process",
+    kind: SpanKind.CONSUMER,
+    common,
+  });
+  const settles = new SpanAttributesCache({ name: "settle", type: "settle", kind: SpanKind.CLIENT, common });
   const carried = new Carried();
 
   return {
     async enqueue(jobs, send) {
-      const place = enqueues.of(queueOf(jobs));
+      const shared = enqueues.of(queueOf(jobs));
       const startedAt = performance.now();
       // Its context is what the jobs carry, which makes it the producer, of one job as of many.
-      const span = tracer?.startSpan(place.name, place.options);
-      if (span?.isRecording() === true) span.setAttributes({ ...place.others, ...enqueuedAttributes(jobs) });
-      let { attributes } = place;
+      const span = tracer?.startSpan(shared.name, shared.options);
+      if (span?.isRecording() === true) span.setAttributes({ ...shared.others, ...enqueuedAttributes(jobs) });
+      let { attributes } = shared;
       try {
         if (span === undefined) return await send(undefined);
         const inside = trace.setSpan(context.active(), span);
@@ -88,7 +98,7 @@ function make(home: Home, server: Server | undefined): Telemetry {
       } catch (thrown) {
         const error = { class: classOf(thrown), message: String(thrown) };
         if (span?.isRecording() === true) markFailed(span, error);
-        attributes = place.failed(error.class);
+        attributes = shared.failed(error.class);
         throw thrown;
       } finally {
         instruments.sent(jobs.length, attributes);
@@ -98,15 +108,15 @@ function make(home: Home, server: Server | undefined): Telemetry {
     },
 
     claimed(jobs, tookMs, worker) {
-      const place = claims.of(queueOf(jobs));
-      instruments.consumed(jobs.length, place.attributes);
-      instruments.operated(tookMs, place.attributes);
+      const shared = claims.of(queueOf(jobs));
+      instruments.consumed(jobs.length, shared.attributes);
+      instruments.operated(tookMs, shared.attributes);
       if (tracer === undefined) return;
       const links = creationsOf(jobs, carried);
-      const options = { ...place.options, links, startTime: Date.now() - tookMs };
-      const span = tracer.startSpan(place.name, options, ROOT_CONTEXT);
+      const options = { ...shared.options, links, startTime: Date.now() - tookMs };
+      const span = tracer.startSpan(shared.name, options, ROOT_CONTEXT);
       if (!span.isRecording()) return;
-      span.setAttributes({ ...place.others, ...batchAttributes(jobs, worker) });
+      span.setAttributes({ ...shared.others, ...batchAttributes(jobs, worker) });
       span.end();
     },
 
@@ -115,15 +125,15 @@ function make(home: Home, server: Server | undefined): Telemetry {
     },
 
     settled(attempts, tookMs, worker) {
-      const place = settles.of(queueOf(attempts.map(({ job }) => job)));
-      instruments.operated(tookMs, place.attributes);
+      const shared = settles.of(queueOf(attempts.map(({ job }) => job)));
+      instruments.operated(tookMs, shared.attributes);
       const links = recordedOf(attempts);
       // Of attempts that nobody sees, nobody wants to see how they were settled.
       if (tracer === undefined || links.length === 0) return;
-      const options = { ...place.options, links, startTime: Date.now() - tookMs };
-      const span = tracer.startSpan(place.name, options, ROOT_CONTEXT);
+      const options = { ...shared.options, links, startTime: Date.now() - tookMs };
+      const span = tracer.startSpan(shared.name, options, ROOT_CONTEXT);
       if (!span.isRecording()) return;
-      span.setAttributes({ ...place.others, ...batchAttributes(attempts, worker) });
+      span.setAttributes({ ...shared.others, ...batchAttributes(attempts, worker) });
       span.end();
     },
 
@@ -133,7 +143,7 @@ function make(home: Home, server: Server | undefined): Telemetry {
   };
 }
 
-/** Where the jobs of a claim were enqueued, each place once, as far as that was recorded. */
+/** Where the jobs of a claim were enqueued, each context once, as far as that was recorded. */
 function creationsOf(jobs: readonly ClaimedJob[], carried: Carried): Link[] {
   const links = new Map<string, Link>();
   for (const { meta } of jobs) {

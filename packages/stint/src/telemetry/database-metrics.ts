@@ -6,8 +6,8 @@ import {
   type QueueHealth,
   type Stats,
 } from "../inspect/types.ts";
-import { renderReadings } from "./prometheus.ts";
-import type { Pairs, Reading, Sample } from "./reading.ts";
+import { renderSamples } from "./prometheus.ts";
+import type { Pairs, MetricSamples, Sample } from "./metric-samples.ts";
 import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts";
 
 /**
@@ -19,14 +19,17 @@ export async function renderMetrics(inspector: Pick<Inspector, "health" | "stats
   const [health, stats] = await Promise.all([inspector.health(), inspector.stats()]);
   const pairs = enqueuedPairs.get(inspector) ?? new Set();
   enqueuedPairs.set(inspector, pairs);
-  return renderReadings(databaseReadings(health, stats), new Map([[metric.enqueued, pairs]]));
+  return renderSamples(databaseSamples(health, stats), new Map([[metric.enqueued, pairs]]));
 }
 // The database tells them by name. A new name would push the last one that is told apart into `other`, which would jump.
 const enqueuedPairs = new WeakMap<object, Pairs>();
 
-export function databaseReadings(health: Health, stats: Stats): Reading[] {
+export function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
   const { queues } = health;
-  const seconds = (definition: MetricDefinition, of: (queue: QueueHealth) => number | null): Reading => ({
+  const seconds = (
+    definition: MetricDefinition,
+    of: (queue: QueueHealth) => number | null,
+  ): MetricSamples => ({
     metric: definition,
     samples: queues.flatMap((queue) => inSeconds({ queue: queue.queue }, of(queue))),
   });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { silentLogger } from "#stint/index.js";
 import { ConnectionLost, type Db } from "#stint/db/db.js";
-import { Meter } from "#stint/signals/meter.js";
+import { Meter } from "#stint/telemetry/meter.js";
 import {
   flush,
   rollUpSeries,

@@ -23,10 +23,10 @@ const mostTenants = 20;
 type Spread = { readonly counts: readonly number[]; readonly sumMs: number };
 type Sent = { readonly values: readonly number[]; readonly wait: Spread; readonly run: Spread };
 
-export type Increment = { readonly rows: readonly SeriesRow[]; readonly tenants: readonly TenantRow[] };
+export type Delta = { readonly rows: readonly SeriesRow[]; readonly tenants: readonly TenantRow[] };
 
 /** What a meter counted since it was last told to somebody. */
-export class Increments {
+export class SeriesDelta {
   readonly #meter: Meter;
   #sent = new Map<KindMeter, Sent>();
   /** The longest wait of each kind that has not been told. */
@@ -45,7 +45,7 @@ export class Increments {
    * What is to be told now. Call `told` when it was, or may have been: what is told twice would be counted twice, and what is
    * lost is ten seconds of a chart. Tenants are counted anew at once.
    */
-  take(): { increment: Increment; told: () => void } {
+  take(): Delta & { markSent: () => void } {
     const kinds = this.#meter.kinds();
     for (const kind of kinds)
       this.#longest.set(kind, Math.max(this.#longest.get(kind) ?? 0, kind.wait.takeLongest()));
@@ -54,10 +54,10 @@ export class Increments {
     const tenants = this.#meter.tenants
       .take(mostTenants)
       .map(([tenant, { ended, runMs }]) => ({ tenant, ended, run_ms: runMs }));
-    return { increment: { rows, tenants }, told: () => this.#told(now) };
+    return { rows, tenants, markSent: () => this.#markSent(now) };
   }
 
-  #told(now: Map<KindMeter, Sent>): void {
+  #markSent(now: Map<KindMeter, Sent>): void {
     this.#sent = now;
     this.#longest.clear();
   }

@@ -3,7 +3,7 @@ import type { Runs } from "../sql/series.ts";
 import { percentile } from "./histogram.ts";
 
 /** The 95th percentile of each kind's runs; kinds of which too few have ended are left out. */
-export function usualMsByKind(runs: Runs): ReadonlyMap<string, number> {
+export function runBaselines(runs: Runs): ReadonlyMap<string, number> {
   const usual = new Map<string, number>();
   for (const [kind, counts] of runs) {
     const ended = counts.reduce((sum, count) => sum + count, 0);

@@ -3,12 +3,12 @@ import { names } from "./semconv.ts";
 
 /** Told apart at most, of each. Beyond, what is named by whoever throws or enqueues would fill the memory. */
 const mostErrors = 100;
-const mostPlaces = 1_000;
+const mostEntries = 1_000;
 /** The conventions' word for an error that is not told apart. */
 const otherError = "_OTHER";
 
 /** What all operations of one sort on one queue, and one kind, have in common. Its attributes are made once and shared. */
-export class Place {
+export class SpanAttributes {
   readonly queue: string | undefined;
   readonly kind: string | undefined;
   readonly name: string;
@@ -55,34 +55,34 @@ export type Operation = {
   readonly common: Readonly<Attributes>;
 };
 
-/** The places of one operation. */
-export class Places {
+/** The span attributes of one operation. */
+export class SpanAttributesCache {
   readonly #operation: Operation;
-  #byQueue = new Map<string | undefined, Map<string | undefined, Place>>();
+  #byQueue = new Map<string | undefined, Map<string | undefined, SpanAttributes>>();
   #count = 0;
-  #last: Place | undefined;
+  #last: SpanAttributes | undefined;
 
   constructor(operation: Operation) {
     this.#operation = operation;
   }
 
-  of(queue: string | undefined, kind?: string): Place {
+  of(queue: string | undefined, kind?: string): SpanAttributes {
     // Nearly always the same as before.
     if (this.#last !== undefined && this.#last.queue === queue && this.#last.kind === kind) return this.#last;
     return (this.#last = this.#byQueue.get(queue)?.get(kind) ?? this.#make(queue, kind));
   }
 
-  #make(queue: string | undefined, kind: string | undefined): Place {
-    if (this.#count >= mostPlaces) {
+  #make(queue: string | undefined, kind: string | undefined): SpanAttributes {
+    if (this.#count >= mostEntries) {
       this.#byQueue = new Map();
       this.#count = 0;
     }
     this.#count += 1;
-    const place = new Place(this.#operation, queue, kind);
+    const entry = new SpanAttributes(this.#operation, queue, kind);
     const ofQueue = this.#byQueue.get(queue);
-    if (ofQueue === undefined) this.#byQueue.set(queue, new Map([[kind, place]]));
-    else ofQueue.set(kind, place);
-    return place;
+    if (ofQueue === undefined) this.#byQueue.set(queue, new Map([[kind, entry]]));
+    else ofQueue.set(kind, entry);
+    return entry;
   }
 }
 

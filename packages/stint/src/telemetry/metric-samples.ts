@@ -12,7 +12,7 @@ export type HistogramSample = {
 };
 
 /** What a metric says at one moment. */
-export type Reading =
+export type MetricSamples =
   | { readonly metric: MetricDefinition; readonly samples: readonly Sample[] }
   | { readonly metric: MetricDefinition; readonly histograms: readonly HistogramSample[] };
 
@@ -27,7 +27,7 @@ export type Pairs = Set<string>;
  * The same reading with every label set at most once, and those beyond the limit folded into `other`.
  * @param pairs Of a counter: one that was told apart and is now in `other`, or the other way round, would seem to have begun anew.
  */
-export function bounded(reading: Reading, pairs: Pairs = new Set()): Reading {
+export function bounded(reading: MetricSamples, pairs: Pairs = new Set()): MetricSamples {
   const { metric } = reading;
   if ("histograms" in reading) return { metric, histograms: fold(reading.histograms, addHistograms, pairs) };
   const add = metric.fold === "max" ? larger : sum;
