@@ -4,8 +4,8 @@ import { crash } from "./crash.ts";
 import { drain } from "./drain.ts";
 import { enqueueTx } from "./enqueue-tx.ts";
 import { enqueue } from "./enqueue.ts";
-import { eyes } from "./eyes.ts";
-import { foreign } from "./foreign.ts";
+import { observabilityCost } from "./observability-cost.ts";
+import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { growth } from "./growth.ts";
 import { horizon } from "./horizon.ts";
 import { idle } from "./idle.ts";
@@ -23,9 +23,9 @@ export const scenarios: readonly Scenario[] = [
   growth,
   horizon,
   idle,
-  foreign,
+  noisyNeighbour,
   memory,
   cold,
   crash,
-  eyes,
+  observabilityCost,
 ];

@@ -93,7 +93,7 @@ export function allHandlers(stint: Stint): Handler[] {
   ];
 }
 
-/** All that the helper worker of casualty.ts serves. */
+/** All that the helper worker of doomed-worker.ts serves. */
 export function agentHandlers(): Handler[] {
   return [
     handle(researchTopic, async ({ signal }) => {

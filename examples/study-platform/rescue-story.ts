@@ -9,11 +9,11 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Worker } from "stint";
-import type { Message } from "./casualty.ts";
+import type { Message } from "./doomed-worker.ts";
 import type { Feed } from "./feed.ts";
 import type { Watch } from "./watch.ts";
 
-const entry = fileURLToPath(new URL("./casualty.ts", import.meta.url));
+const entry = fileURLToPath(new URL("./doomed-worker.ts", import.meta.url));
 const letItWorkForMs = 700;
 const patienceMs = 13_000;
 

@@ -1,5 +1,5 @@
 import { enqueue, enqueueBulk, enqueueInTransaction } from "./closed-loop.ts";
-import { foreignLoad } from "./foreign.ts";
+import { neighbourLoad } from "./neighbour-load.ts";
 import { mixedArrivals } from "./mixed.ts";
 import { openLoop, paced } from "./open-loop.ts";
 import { stintFill, stintOpenLoop, stintStarts, stintWork } from "./stint.ts";
@@ -25,7 +25,7 @@ export const tasks = {
   paced,
   topUp,
   mixedArrivals,
-  foreignLoad,
+  neighbourLoad,
   stintWork,
   stintStarts,
   stintOpenLoop,

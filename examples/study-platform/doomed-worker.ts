@@ -1,13 +1,13 @@
 /**
- * A second worker, in a process of its own, started by rescue-story.ts to be killed with -9.
+ * A second worker in its own process. rescue-story.ts starts it and kills it with SIGKILL.
  *
- * Nothing here prepares for that. Its leases are in the database, and that is all another worker needs.
+ * Nothing here prepares for that: the leases are in the database, which is all another worker needs to rescue the jobs.
  */
 import { createStint, silentLogger } from "stint";
 import { stintSchema } from "./database.ts";
 import { agentHandlers } from "./handlers.ts";
 
-/** What the demo is told, to tell it to you. */
+/** Messages to the demo process, which prints them. */
 export type Message =
   | { readonly type: "started"; readonly worker: string }
   | { readonly type: "claimed"; readonly id: string; readonly kind: string }
@@ -19,7 +19,7 @@ const stint = createStint({
   schema: stintSchema,
   logger: silentLogger,
 });
-// It stops by itself, draining first, on SIGTERM and SIGINT.
+// On SIGTERM and SIGINT the worker drains and stops by itself.
 const worker = stint.worker({
   name: "helper",
   pools: { agent: 1 },
@@ -29,16 +29,16 @@ const worker = stint.worker({
 });
 
 worker.on("claimed", ({ jobs }) => {
-  for (const { id, kind } of jobs) tell({ type: "claimed", id, kind });
+  for (const { id, kind } of jobs) report({ type: "claimed", id, kind });
 });
-worker.on("settled", ({ id, kind, state }) => tell({ type: "settled", id, kind, state }));
-worker.on("leaseLost", ({ id, kind }) => tell({ type: "leaseLost", id, kind }));
-// If the demo itself is killed, nobody is left to stop this process.
+worker.on("settled", ({ id, kind, state }) => report({ type: "settled", id, kind, state }));
+worker.on("leaseLost", ({ id, kind }) => report({ type: "leaseLost", id, kind }));
+// If the demo process is killed, no other process stops this one.
 process.on("disconnect", () => process.exit());
 
 await worker.start();
-tell({ type: "started", worker: worker.id });
+report({ type: "started", worker: worker.id });
 
-function tell(message: Message): void {
+function report(message: Message): void {
   process.send?.(message);
 }

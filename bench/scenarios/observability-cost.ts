@@ -20,12 +20,12 @@ const allNames = Object.keys(sides) as Side[];
 const fewNames: readonly Side[] = ["unwatched", "watched", "traced"];
 const workingNames: readonly Side[] = ["unwatched", "metrics, metered", "traced, 10 % sampled", "traced"];
 
-type Eyes = Variant & { workMs: number };
+type Cost = Variant & { workMs: number };
 
 const scrapeEveryMs = 5_000;
 
-export const eyes = defineScenario<Eyes>({
-  name: "eyes",
+export const observabilityCost = defineScenario<Cost>({
+  name: "observability-cost",
   what: "jobs/s and processor time per job of one process: unwatched; with the dashboard open and scraped every 5 s; with metrics; with traces",
   deadlineSeconds: 900,
   variants: (quick) => [

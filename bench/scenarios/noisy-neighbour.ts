@@ -7,7 +7,7 @@ const rate = 1_000;
 const connections = 4;
 const warmUpSeconds = 0.5;
 
-/** What else goes on. Without wakes a worker also looks less often, and so does less; the quick poll tells the two apart. */
+/** The load beside it. Without wakes a worker also polls less often and so does less work; the 10 ms poll separates the two effects. */
 const sides = {
   alone: undefined,
   "wakes on": { wake: "notify" },
@@ -17,20 +17,22 @@ const sides = {
 type Side = keyof typeof sides;
 const order = Object.keys(sides) as Side[];
 
-export const foreign = defineScenario<Variant>({
-  name: "foreign",
-  what: "commits/s of somebody else's small transactions in the same database, alone and beside 1,000 single enqueues/s and their worker",
+export const noisyNeighbour = defineScenario<Variant>({
+  name: "noisy-neighbour",
+  what: "commits/s of another application's small transactions in the same database, alone and beside 1,000 single enqueues/s and their worker",
   deadlineSeconds: 300,
   variants: () => [{ name: `${connections} connections` }],
   includes: ({ system, config }) => system === "stint" && config === "default",
   measure: async (bench, { quick }) => {
     const [keeper, load] = await Promise.all([bench.spawn(), bench.spawn()]);
     const sql = await bench.connect();
-    // Named in full: the schema of the same name as the user comes first, and that is Stint's, which is emptied.
-    await sql.query("drop table if exists public.foreign_account, public.foreign_log");
-    await sql.query("create table public.foreign_account (id integer primary key, balance bigint not null)");
-    await sql.query("insert into public.foreign_account select n, 0 from generate_series(1, 10000) n");
-    await sql.query("create table public.foreign_log (account integer, at timestamptz)");
+    // Qualified names: the search path starts with the schema named like the user, which is Stint's and is emptied.
+    await sql.query("drop table if exists public.neighbour_account, public.neighbour_log");
+    await sql.query(
+      "create table public.neighbour_account (id integer primary key, balance bigint not null)",
+    );
+    await sql.query("insert into public.neighbour_account select n, 0 from generate_series(1, 10000) n");
+    await sql.query("create table public.neighbour_log (account integer, at timestamptz)");
 
     const seconds = quick ? 2 : 8;
     const rates = new Map<Side, number[]>(order.map((side) => [side, []]));
@@ -38,10 +40,10 @@ export const foreign = defineScenario<Variant>({
     const turn = [...order, ...order.toReversed()];
     for (const side of quick ? order.slice(0, 3) : [...turn, ...turn]) {
       await keeper.call("prepare");
-      await sql.query("truncate public.foreign_log");
+      await sql.query("truncate public.neighbour_log");
       rates.get(side)?.push(await slice({ bench, load, side, seconds }));
     }
-    await sql.query("drop table public.foreign_account, public.foreign_log");
+    await sql.query("drop table public.neighbour_account, public.neighbour_log");
     const rateOf = (side: Side): number => mean(rates.get(side) ?? []);
     const share = (of: Side): number => (100 * rateOf("wakes on")) / rateOf(of);
     return [
@@ -56,7 +58,7 @@ type Slice = { bench: Bench; load: Actor; side: Side; seconds: number };
 
 async function slice({ bench, load, side, seconds }: Slice): Promise<number> {
   const measure = async (): Promise<number> => {
-    const { commits, ...took } = await load.call("foreignLoad", { connections, warmUpSeconds, seconds });
+    const { commits, ...took } = await load.call("neighbourLoad", { connections, warmUpSeconds, seconds });
     return commits / took.seconds;
   };
   const options = sides[side];

@@ -3,17 +3,17 @@ import { Client } from "pg";
 import { nowMs } from "../../core/clock.ts";
 import type { Context } from "../context.ts";
 
-export type ForeignLoad = { connections: number; warmUpSeconds: number; seconds: number };
+export type NeighbourLoad = { connections: number; warmUpSeconds: number; seconds: number };
 
-/** One commit each, and next to no work: what stands in the way of commits shows best here. */
+/** Each transaction does almost nothing but commit, so anything that delays commits shows in the figure. */
 const transaction = `
-  with moved as (update public.foreign_account set balance = balance + 1 where id = $1 returning id)
-  insert into public.foreign_log select id, now() from moved`;
+  with moved as (update public.neighbour_account set balance = balance + 1 where id = $1 returning id)
+  insert into public.neighbour_log select id, now() from moved`;
 
-/** Somebody else's work in the same database: connections that commit one small transaction after another. */
-export async function foreignLoad(
+/** Another application in the same database: connections that commit one small transaction after another. */
+export async function neighbourLoad(
   { stores }: Context,
-  { connections, warmUpSeconds, seconds }: ForeignLoad,
+  { connections, warmUpSeconds, seconds }: NeighbourLoad,
 ): Promise<{ commits: number; seconds: number }> {
   const load = { commits: 0, stopped: false };
   const loops = Array.from({ length: connections }, async (_, index) => {
@@ -22,7 +22,7 @@ export async function foreignLoad(
     try {
       for (let n = 0; !load.stopped; n++) {
         const id = 1 + ((n * connections + index) % 10_000);
-        await client.query({ name: "foreign", text: transaction, values: [id] });
+        await client.query({ name: "noisy-neighbour", text: transaction, values: [id] });
         load.commits += 1;
       }
     } finally {
