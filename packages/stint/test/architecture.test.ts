@@ -12,7 +12,7 @@ const src = join(root, "packages/stint/src");
 const layers: readonly (readonly string[])[] = [
   ["errors.ts", "version.ts", "runtime/"],
   ["model/"],
-  ["define.ts", "db/"],
+  ["define.ts", "db/", "embedded/"],
   ["sql/"],
   ["client/", "upkeep/", "telemetry/", "inspect/", "doctor/"],
   ["worker/", "health/"],
@@ -86,12 +86,20 @@ test("there are no import cycles", () => {
   expect(cycles).toEqual([]);
 });
 
-test("only db/ imports a driver", () => {
+test("only db/ and the embedded server import a driver", () => {
   const wrong = files
-    .filter((file) => !file.name.startsWith("db/"))
+    .filter((file) => !/^(?:db|embedded)\//.test(file.name))
     .filter((file) => file.imports.some((name) => drivers.has(name.split("/")[0] ?? "")))
     .map((file) => file.name);
   expect(wrong).toEqual([]);
+});
+
+test("the embedded server is a development tool that no other part of the library uses", () => {
+  const users = files
+    .filter((file) => !file.name.startsWith("embedded/"))
+    .filter((file) => localImports(file).some((target) => target.startsWith("embedded/")))
+    .map((file) => file.name);
+  expect(users.filter((name) => name !== "dev.ts" && !name.startsWith("cli/"))).toEqual([]);
 });
 
 test("OpenTelemetry is imported by one folder, which only its own entry loads", () => {
@@ -126,11 +134,11 @@ test("the published types need no types of a driver", () => {
   expect(wrong).toEqual([]);
 });
 
-test("only sql/ and db/ contain SQL", () => {
+test("only sql/, db/ and the embedded server contain SQL", () => {
   const sql =
     /["'`]\s*(?:\/\*[^*]*\*\/\s*)?(?:select|insert\s+into|update\s+\w|delete\s+from|create\s+(?:table|schema|index|database)|alter\s|drop\s|with\s+\w+\s+as|listen\s|notify\s|grant\s)\b/i;
   const wrong = files
-    .filter((file) => !file.name.startsWith("sql/") && !file.name.startsWith("db/"))
+    .filter((file) => !/^(?:sql|db|embedded)\//.test(file.name))
     .filter((file) => sql.test(file.text))
     .map((file) => file.name);
   expect(wrong).toEqual([]);

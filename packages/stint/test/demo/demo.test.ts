@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { isAlive } from "#stint/db/embedded/processes.js";
+import { isAlive } from "#stint/embedded/processes.js";
 import { readFlags } from "../../../../examples/study-platform/flags.ts";
 import { query, testDatabaseUrl } from "../support/database.ts";
 import { until } from "../support/until.ts";

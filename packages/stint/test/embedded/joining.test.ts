@@ -1,8 +1,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startEmbedded } from "#stint/db/embedded/embedded.js";
-import { isAlive } from "#stint/db/embedded/processes.js";
+import { startEmbedded } from "#stint/embedded/embedded.js";
+import { isAlive } from "#stint/embedded/processes.js";
 import { query } from "../support/database.ts";
 import { holdEmbedded } from "../support/embedded-holder.ts";
 import { openFolder } from "../support/folder.ts";

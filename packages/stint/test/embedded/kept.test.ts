@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startEmbedded } from "#stint/db/embedded/embedded.js";
+import { startEmbedded } from "#stint/embedded/embedded.js";
 import { query } from "../support/database.ts";
 import { testFolder } from "../support/folder.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { startEmbedded, type Embedded } from "#stint/db/embedded/embedded.js";
+import { startEmbedded, type Embedded } from "#stint/embedded/embedded.js";
 import { migrate } from "#stint/db/migrate.js";
 import { examine } from "#stint/doctor/doctor.js";
 import { adminClient } from "../support/database.ts";

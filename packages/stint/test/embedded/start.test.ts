@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startEmbedded, type Embedded } from "#stint/db/embedded/embedded.js";
+import { startEmbedded, type Embedded } from "#stint/embedded/embedded.js";
 import { query } from "../support/database.ts";
 import { untilEnded } from "../support/processes.ts";
 

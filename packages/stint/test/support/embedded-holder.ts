@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import type { Embedded, EmbeddedOptions } from "#stint/db/embedded/embedded.js";
+import type { Embedded, EmbeddedOptions } from "#stint/embedded/embedded.js";
 import { until } from "./until.ts";
 
 type Report = {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Client } from "pg";
 import type { TestProject } from "vitest/node";
-import { startEmbedded } from "#stint/db/embedded/embedded.js";
+import { startEmbedded } from "#stint/embedded/embedded.js";
 
 declare module "vitest" {
   export interface ProvidedContext {

@@ -3,7 +3,7 @@ import { access, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { inject } from "vitest";
-import { startEmbedded, type Embedded } from "#stint/db/embedded/embedded.js";
+import { startEmbedded, type Embedded } from "#stint/embedded/embedded.js";
 import { query } from "./database.ts";
 import { openFolder } from "./folder.ts";
 import { untilEnded } from "./processes.ts";

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { isAlive } from "#stint/db/embedded/processes.js";
+import { isAlive } from "#stint/embedded/processes.js";
 import { until } from "./until.ts";
 
 export async function untilEnded(pid: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { startEmbedded } from "../../db/embedded/embedded.ts";
+import { startEmbedded } from "../../embedded/embedded.ts";
 import { shownConnection } from "../../db/connection.ts";
 import { devUrlFile, explicitUrl, type GlobalOptions } from "../context.ts";
 import { say, type Output } from "../output.ts";

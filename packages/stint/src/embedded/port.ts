@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
-import { InvalidOptionError } from "../../errors.ts";
+import { InvalidOptionError } from "../errors.ts";
 
 export function checkPort(port: number | undefined): void {
   if (port === undefined || (Number.isInteger(port) && port >= 1 && port <= 65_535)) return;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { DatabaseUnavailableError } from "../../errors.ts";
+import { DatabaseUnavailableError } from "../errors.ts";
 import { findBinaries, type Binaries } from "./binaries.ts";
 import { openCluster, type Cluster } from "./cluster.ts";
-import { openHome, removeHome, type Home } from "./home.ts";
+import { openDataDir, removeDataDir, type DataDir } from "./data-dir.ts";
 import { launch, type Server } from "./launch.ts";
 import { checkPort, choosePort } from "./port.ts";
 import { findPostmaster, isGuarded, stopPostmaster, untilReady, type StopMode } from "./postmaster.ts";
@@ -52,19 +52,19 @@ export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embe
   const onProgress = options.onProgress ?? (() => undefined);
   const found = findBinaries(options.packageDir);
 
-  const home = await openHome(options.dataDir);
+  const dataDir = await openDataDir(options.dataDir);
   try {
-    const binaries = await usableBinaries(found, home.path, home.user);
-    const cluster = await openCluster(home, binaries, onProgress);
-    return await joinOrStart({ home, binaries, cluster, settings, port: options.port, onProgress });
+    const binaries = await usableBinaries(found, dataDir.path, dataDir.user);
+    const cluster = await openCluster(dataDir, binaries, onProgress);
+    return await joinOrStart({ dataDir, binaries, cluster, settings, port: options.port, onProgress });
   } catch (error) {
-    await removeHome(home);
+    await removeDataDir(dataDir);
     throw error;
   }
 }
 
 type Start = {
-  home: Home;
+  dataDir: DataDir;
   binaries: Binaries;
   cluster: Cluster;
   settings: readonly string[];
@@ -87,7 +87,7 @@ async function joinOrStart(start: Start): Promise<Embedded> {
     // Lost a race for the port or the cluster, or the backends of a killed server are still leaving: all pass.
     if (!outcome.mayPass || tries === startTries) {
       throw new DatabaseUnavailableError(
-        `the embedded Postgres in ${start.home.path} did not start (${outcome.reason})`,
+        `the embedded Postgres in ${start.dataDir.path} did not start (${outcome.reason})`,
       );
     }
     // Free when we looked and yet refused: taken since, or one that only root may use.
@@ -97,7 +97,7 @@ async function joinOrStart(start: Start): Promise<Embedded> {
 }
 
 /** Use the server that runs on this cluster, if one does and someone stands behind it. */
-async function join({ home, cluster, onProgress }: Start): Promise<Embedded | undefined> {
+async function join({ dataDir, cluster, onProgress }: Start): Promise<Embedded | undefined> {
   const running = await findPostmaster(cluster.folder);
   if (running === undefined) return undefined;
 
@@ -112,20 +112,20 @@ async function join({ home, cluster, onProgress }: Start): Promise<Embedded | un
   if (ready === undefined) {
     // Gone meanwhile: it is our turn.
     if ((await findPostmaster(cluster.folder)) === undefined) return undefined;
-    throw notHealthy(home, running.pid, `it is not ready after ${joinDeadlineMs / 1000} s`);
+    throw notHealthy(dataDir, running.pid, `it is not ready after ${joinDeadlineMs / 1000} s`);
   }
   const { pid, port } = ready;
   try {
     await ensureDatabase(cluster, port);
   } catch (error) {
     if ((await findPostmaster(cluster.folder)) === undefined) return undefined;
-    throw notHealthy(home, pid, (error as Error).message, error);
+    throw notHealthy(dataDir, pid, (error as Error).message, error);
   }
   onProgress(`Joined Postgres ${pid} on port ${port}, started by another process`);
   return {
     url: urlOf(cluster, port),
     port,
-    dataDir: home.path,
+    dataDir: dataDir.path,
     pid,
     joined: true,
     stop: async () => undefined,
@@ -134,27 +134,32 @@ async function join({ home, cluster, onProgress }: Start): Promise<Embedded | un
 
 const joinDeadlineMs = 30_000;
 
-function notHealthy(home: Home, pid: number, reason: string, cause?: unknown): DatabaseUnavailableError {
+function notHealthy(
+  dataDir: DataDir,
+  pid: number,
+  reason: string,
+  cause?: unknown,
+): DatabaseUnavailableError {
   return new DatabaseUnavailableError(
-    `Postgres ${pid} already runs on ${home.path} and cannot be joined (${reason}). ` +
+    `Postgres ${pid} already runs on ${dataDir.path} and cannot be joined (${reason}). ` +
       `End it with \`kill -INT ${pid}\`, or choose another dataDir`,
     { cause },
   );
 }
 
-function own({ home, cluster }: Start, server: Server): Embedded {
+function own({ dataDir, cluster }: Start, server: Server): Embedded {
   let stopping: Promise<void> | undefined;
 
   async function stop(mode: StopMode): Promise<void> {
     server.hold(true);
     await stopPostmaster(server.pid, mode);
-    await removeHome(home);
+    await removeDataDir(dataDir);
     server.release();
   }
   return {
     url: urlOf(cluster, server.port),
     port: server.port,
-    dataDir: home.path,
+    dataDir: dataDir.path,
     pid: server.pid,
     joined: false,
     stop: async (mode = "fast") => (stopping ??= stop(mode)),

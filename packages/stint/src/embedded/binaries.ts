@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { InvalidOptionError } from "../../errors.ts";
+import { InvalidOptionError } from "../errors.ts";
 
 /** An unpacked Postgres: `bin/`, `lib/` and `share/` under one folder. */
 export type Binaries = { folder: string; version: string };

@@ -1,31 +1,31 @@
 import { lstat, mkdir, mkdtemp, readdir, realpath, rm, rmdir, stat, symlink, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { InvalidOptionError } from "../../errors.ts";
+import { InvalidOptionError } from "../errors.ts";
 import { canReach, chooseUser, giveTo, type User } from "./user.ts";
 
 /**
  * The folder of one embedded Postgres. In it: `cluster/` (the data), `server.log`, and a copy of the
  * binaries when the installed ones cannot be used in place.
  */
-export type Home = { path: string; temporary: boolean; user: User | undefined };
+export type DataDir = { path: string; temporary: boolean; user: User | undefined };
 
-export async function openHome(dataDir: string | undefined): Promise<Home> {
-  return dataDir === undefined ? temporaryHome() : keptHome(resolve(dataDir));
+export async function openDataDir(path: string | undefined): Promise<DataDir> {
+  return path === undefined ? temporaryDataDir() : keptDataDir(resolve(path));
 }
 
-export async function removeHome(home: Home): Promise<void> {
-  if (home.temporary) await rm(home.path, { recursive: true, force: true, maxRetries: 5 });
+export async function removeDataDir(dataDir: DataDir): Promise<void> {
+  if (dataDir.temporary) await rm(dataDir.path, { recursive: true, force: true, maxRetries: 5 });
 }
 
-async function temporaryHome(): Promise<Home> {
+async function temporaryDataDir(): Promise<DataDir> {
   const user = await chooseUser(undefined);
   const path = await mkdtemp(join(await reachableTmp(user), "stint-"));
   await giveTo(path, user);
   return { path, temporary: true, user };
 }
 
-async function keptHome(path: string): Promise<Home> {
+async function keptDataDir(path: string): Promise<DataDir> {
   await removeDanglingLink(path);
   await refuseForeignFolder(path);
   const user = await chooseUser(join(path, "cluster"));

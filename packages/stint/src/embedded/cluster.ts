@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { open, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { DatabaseUnavailableError, InvalidOptionError } from "../../errors.ts";
+import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
 import type { Binaries } from "./binaries.ts";
 import { guard } from "./guardian.ts";
-import type { Home } from "./home.ts";
+import type { DataDir } from "./data-dir.ts";
 import { isAlive } from "./processes.ts";
 import { lastWords } from "./server-log.ts";
 import { giveTo } from "./user.ts";
@@ -18,19 +18,19 @@ export const owner = "stint";
 // Inside the data folder, so that the one rename that publishes a cluster brings its password along.
 const passwordFile = "stint_password";
 
-/** The cluster of `home`, made now if there is none. Safe to call from two processes at once. */
+/** The cluster of `dataDir`, made now if there is none. Safe to call from two processes at once. */
 export async function openCluster(
-  home: Home,
+  dataDir: DataDir,
   binaries: Binaries,
   onProgress: (line: string) => void,
 ): Promise<Cluster> {
-  const folder = clusterOf(home);
+  const folder = clusterOf(dataDir);
   const made = await stat(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "ENOENT") throw notOurs(home, error);
+    if (error.code !== "ENOENT") throw notOurs(dataDir, error);
   });
   if (made === undefined) {
-    await removeLeftovers(home);
-    await makeCluster(home, binaries, onProgress);
+    await removeLeftovers(dataDir);
+    await makeCluster(dataDir, binaries, onProgress);
   }
 
   try {
@@ -38,28 +38,28 @@ export async function openCluster(
     return { folder, password: await readFile(join(folder, passwordFile), "utf8") };
   } catch (error) {
     if (error instanceof InvalidOptionError) throw error;
-    throw notOurs(home, error);
+    throw notOurs(dataDir, error);
   }
 }
 
-function clusterOf(home: Home): string {
-  return join(home.path, "cluster");
+function clusterOf(dataDir: DataDir): string {
+  return join(dataDir.path, "cluster");
 }
 
 /** Made aside and renamed: a process killed half way leaves no half cluster that a later start would trust. */
 async function makeCluster(
-  home: Home,
+  dataDir: DataDir,
   binaries: Binaries,
   onProgress: (line: string) => void,
 ): Promise<void> {
-  const folder = clusterOf(home);
+  const folder = clusterOf(dataDir);
   const aside = `${folder}.new-${process.pid}`;
   const pwfile = `${aside}.password`;
   const password = randomBytes(18).toString("hex");
   await writeFile(pwfile, password, { mode: 0o600 });
-  await giveTo(pwfile, home.user);
+  await giveTo(pwfile, dataDir.user);
 
-  const log = join(home.path, "initdb.log");
+  const log = join(dataDir.path, "initdb.log");
   const file = await open(log, "w", 0o600);
   try {
     const initdb = await guard(
@@ -72,16 +72,21 @@ async function makeCluster(
         "--encoding=UTF8",
         "--locale=C",
         "--no-instructions",
-        ...(home.temporary ? ["--no-sync"] : []),
+        ...(dataDir.temporary ? ["--no-sync"] : []),
       ],
-      { user: home.user, log: file.fd, remove: home.temporary ? home.path : undefined, signal: "INT" },
+      {
+        user: dataDir.user,
+        log: file.fd,
+        remove: dataDir.temporary ? dataDir.path : undefined,
+        signal: "INT",
+      },
     );
-    onProgress(`Making a new Postgres cluster in ${home.path}`);
+    onProgress(`Making a new Postgres cluster in ${dataDir.path}`);
     const status = await initdb.ended;
     initdb.release();
     if (status !== 0) {
       throw new DatabaseUnavailableError(
-        `initdb could not make the embedded cluster in ${home.path} (${await lastWords(log)})`,
+        `initdb could not make the embedded cluster in ${dataDir.path} (${await lastWords(log)})`,
       );
     }
   } finally {
@@ -91,18 +96,18 @@ async function makeCluster(
 
   await rename(pwfile, join(aside, passwordFile));
   await rename(aside, folder).catch(async (error: NodeJS.ErrnoException) => {
-    // Another start on the same home published its cluster first; that one counts.
+    // Another start in the same folder published its cluster first; that one counts.
     if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     await rm(aside, { recursive: true, force: true });
   });
 }
 
 /** What a start that was killed left behind. A start that still lives is left alone. */
-async function removeLeftovers(home: Home): Promise<void> {
-  for (const name of await readdir(home.path)) {
+async function removeLeftovers(dataDir: DataDir): Promise<void> {
+  for (const name of await readdir(dataDir.path)) {
     const pid = /^cluster\.new-(\d+)/.exec(name)?.[1];
     if (pid === undefined || isAlive(Number(pid))) continue;
-    await rm(join(home.path, name), { recursive: true, force: true });
+    await rm(join(dataDir.path, name), { recursive: true, force: true });
   }
 }
 
@@ -117,10 +122,10 @@ async function refuseOtherVersion(folder: string, binaries: Binaries): Promise<v
   );
 }
 
-function notOurs(home: Home, cause: unknown): InvalidOptionError {
+function notOurs(dataDir: DataDir, cause: unknown): InvalidOptionError {
   return new InvalidOptionError(
     "dataDir",
-    `the cluster in ${home.path} cannot be read (${(cause as Error).message}). ` +
+    `the cluster in ${dataDir.path} cannot be read (${(cause as Error).message}). ` +
       `Run as the user who made it, choose another folder, or remove this one to start afresh.`,
     { cause },
   );

@@ -4,14 +4,14 @@ import type { Binaries } from "./binaries.ts";
 import type { Cluster } from "./cluster.ts";
 import { ensureDatabase } from "./connection.ts";
 import { guard, type Guarded } from "./guardian.ts";
-import type { Home } from "./home.ts";
+import type { DataDir } from "./data-dir.ts";
 import { endLeftBackends, stopPostmaster, untilReady } from "./postmaster.ts";
 import { lastWords } from "./server-log.ts";
 
 export type Server = Guarded & { port: number };
 
 export type Launch = {
-  home: Home;
+  dataDir: DataDir;
   binaries: Binaries;
   cluster: Cluster;
   settings: readonly string[];
@@ -28,14 +28,14 @@ const readyDeadlineMs = 120_000;
 
 /** Start Postgres on a cluster and wait until it takes connections. */
 export async function launch({
-  home,
+  dataDir,
   binaries,
   cluster,
   settings,
   port,
   onProgress,
 }: Launch): Promise<Launched> {
-  const log = join(home.path, "server.log");
+  const log = join(dataDir.path, "server.log");
   // A new file, not the old one emptied: backends of a killed server still write their last words into that, which would be taken for
   // the reason why this one did not start.
   await rm(log, { force: true });
@@ -50,11 +50,11 @@ export async function launch({
       ),
     ],
     {
-      user: home.user,
+      user: dataDir.user,
       log: file.fd,
-      remove: home.temporary ? home.path : undefined,
+      remove: dataDir.temporary ? dataDir.path : undefined,
       // Nobody will read a temporary cluster again, so it need not be tidied.
-      signal: home.temporary ? "QUIT" : "INT",
+      signal: dataDir.temporary ? "QUIT" : "INT",
     },
   );
   const guarded = await starting.finally(() => void file.close());
@@ -69,7 +69,7 @@ export async function launch({
     await stopPostmaster(guarded.pid, "immediate");
     guarded.release();
     const reason = (error as Error).message;
-    if (backendsLeft.test(reason)) await endLeftBackends(cluster.folder, home.user);
+    if (backendsLeft.test(reason)) await endLeftBackends(cluster.folder, dataDir.user);
     const portRefused = portTrouble.test(reason);
     return { started: false, portRefused, mayPass: portRefused || passing.test(reason), reason };
   }

@@ -1,4 +1,4 @@
-import { InvalidOptionError } from "../../errors.ts";
+import { InvalidOptionError } from "../errors.ts";
 
 // Reaching the server, and reaching only this one, depends on these.
 const reserved = new Set(["listen_addresses", "port", "unix_socket_directories", "data_directory"]);

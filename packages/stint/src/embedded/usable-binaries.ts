@@ -8,20 +8,20 @@ import { chownTree, spawnUser, type User } from "./user.ts";
 const run = promisify(execFile);
 
 /**
- * Make the installed binaries runnable by `user`, in place if possible, else as a copy under `home`.
+ * Make the installed binaries runnable by `user`, in place if possible, else as a copy under `dataDir`.
  *
  * A copy is needed when the install is read-only and its library links are missing, or when `user` may not
  * walk to it (an install under a root-only folder).
  */
 export async function usableBinaries(
   found: Binaries,
-  home: string,
+  dataDir: string,
   user: User | undefined,
 ): Promise<Binaries> {
   await makeLinks(found.folder).catch(() => undefined);
   if ((await whyNotRunnable(found.folder, user)) === undefined) return found;
 
-  const copy = join(home, `postgres-${found.version}`);
+  const copy = join(dataDir, `postgres-${found.version}`);
   if ((await whyNotRunnable(copy, user)) !== undefined) await copyBinaries(found.folder, copy, user);
   const reason = await whyNotRunnable(copy, user);
   if (reason !== undefined) throw unavailable(`its programs do not run on this machine (${reason})`);

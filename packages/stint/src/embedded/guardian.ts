@@ -8,7 +8,7 @@ import { spawnUser, type User } from "./user.ts";
  * Runs one program that must not outlive us, even if we are killed with -9.
  *
  * A shell stands between us and the program, in a session of its own, holding a pipe from us. The kernel
- * closes the pipe however we end; the shell then ends the program and removes a temporary home. It is a shell
+ * closes the pipe however we end; the shell then ends the program and removes a temporary data directory. It is a shell
  * and not Node so that `killall -9 node` does not take it along.
  *
  * Signals from the terminal reach neither (own session), and the shell ignores those sent to it: on Ctrl-C
