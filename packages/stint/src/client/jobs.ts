@@ -7,7 +7,7 @@ import { liveStates, states, type JobState } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
 import { get, list, type ListFilter } from "../sql/find.ts";
-import { cancel, replay, runNow, stateOf, type Deed } from "../sql/operate.ts";
+import { cancel, replay, runNow, stateOf, type AuditInfo } from "../sql/operate.ts";
 import { sendOnce, withRetry } from "./retry.ts";
 import { requireId } from "./ids.ts";
 
@@ -119,7 +119,7 @@ export class Jobs {
     return state;
   }
 
-  #deed(what: string, options: ActOptions, needsReason: boolean): Deed {
+  #deed(what: string, options: ActOptions, needsReason: boolean): AuditInfo {
     refuseUnknownKeys(what, options, ["actor", "reason"]);
     if (needsReason && options.reason === undefined) {
       throw new InvalidOptionError(`${what}.reason`, "is needed: say why, for the people who will ask later");

@@ -2,7 +2,7 @@ import type { Run } from "../db/db.ts";
 import { breachInMs, type Flow } from "../model/breach.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
 import { percentiles } from "../telemetry/histogram.ts";
-import { crew, type Crew } from "../sql/crew.ts";
+import { workerActivity, type WorkerActivity } from "../sql/worker-activity.ts";
 import { standing, type Standing } from "../sql/depth.ts";
 import { lately, type QueueLately } from "../sql/series.ts";
 import { attemptsOf, depthBy, sumDepth, sumSeries, toRates } from "./figures.ts";
@@ -56,9 +56,9 @@ export async function health(db: Run, targets: Targets): Promise<Health> {
 }
 
 /** One after the other: both walk the index of leases, and the first makes the way short for the second. */
-async function present(db: Run): Promise<{ stands: Standing; crewed: Crew }> {
+async function present(db: Run): Promise<{ stands: Standing; crewed: WorkerActivity }> {
   const stands = await standing(db);
-  return { stands, crewed: await crew(db, unservedAfterMs) };
+  return { stands, crewed: await workerActivity(db, unservedAfterMs) };
 }
 
 type ServingWorker = { readonly slots: QueueMap<number>; readonly draining: boolean };

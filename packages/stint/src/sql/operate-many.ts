@@ -1,7 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
-import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./deeds.ts";
+import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./transitions.ts";
 import { toTallies } from "./tallies.ts";
 
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */

@@ -1,11 +1,11 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
-import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./deeds.ts";
+import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./transitions.ts";
 import { toTallies } from "./tallies.ts";
 
 /** Who did it and why; written in the same statement as the deed. */
-export type Deed = { auditId: string; actor: string; reason: string | null };
+export type AuditInfo = { auditId: string; actor: string; reason: string | null };
 
 /** One less in the state it was in. */
 const unless = (state: JobState): string => `case when state = '${state}' then -1 else 0 end`;
@@ -40,8 +40,8 @@ const cancelJob = statement(
  * End a job that waits, or ask the worker that runs it to stop. After this no further attempt starts.
  * Answers which of the two it was; undefined if the job is neither.
  */
-export async function cancel(db: Run, id: string, deed: Deed): Promise<"running" | "waiting" | undefined> {
-  const [row] = await db.run(cancelJob, [id, deed.auditId, deed.actor, deed.reason]);
+export async function cancel(db: Run, id: string, by: AuditInfo): Promise<"running" | "waiting" | undefined> {
+  const [row] = await db.run(cancelJob, [id, by.auditId, by.actor, by.reason]);
   return row?.["was"] as "running" | "waiting" | undefined;
 }
 
@@ -69,8 +69,8 @@ const runJobNow = statement(
 );
 
 /** Make a waiting job ready at once. Answers its queue; undefined if it does not wait. */
-export async function runNow(db: Run, id: string, deed: Deed): Promise<string | undefined> {
-  const [row] = await db.run(runJobNow, [id, deed.auditId, deed.actor, deed.reason]);
+export async function runNow(db: Run, id: string, by: AuditInfo): Promise<string | undefined> {
+  const [row] = await db.run(runJobNow, [id, by.auditId, by.actor, by.reason]);
   return row?.["queue"] as string | undefined;
 }
 
@@ -93,8 +93,8 @@ const replayJob = statement(
 );
 
 /** Send a dead or cancelled job round again, with fresh attempts. Answers its queue; undefined if it is neither. */
-export async function replay(db: Run, id: string, deed: Deed): Promise<string | undefined> {
-  const [row] = await db.run(replayJob, [id, deed.auditId, deed.actor, deed.reason]);
+export async function replay(db: Run, id: string, by: AuditInfo): Promise<string | undefined> {
+  const [row] = await db.run(replayJob, [id, by.auditId, by.actor, by.reason]);
   return row?.["queue"] as string | undefined;
 }
 

@@ -22,7 +22,7 @@ const renewLeases = statement(
   `
   with mine as (
     select *
-    -- In subselects, so that the planner does not see how many there are: see settle.ts.
+    -- In subselects, so that the planner does not see how many there are: see fences.ts.
     from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::bigint[]))
       as m (id, epoch, lease_id, lease_ms)
   ), free as materialized (

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { jitter } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
-import { glance, type Glance, type GlanceInput } from "../sql/glance.ts";
+import { idleCheck, type IdleCheck, type IdleCheckInput } from "../sql/idle-check.ts";
 import { Service, type ServiceOptions } from "./service.ts";
 
 /**
@@ -14,10 +14,10 @@ export function idleCheckService(
     /** The queues to look into: those with room. */
     queues: () => readonly string[];
     /** Where the queues of large pools are, if there are any: none while they have no room. */
-    search: (() => NonNullable<GlanceInput["search"]>) | undefined;
+    search: (() => NonNullable<IdleCheckInput["search"]>) | undefined;
     kinds: readonly string[];
     everyMs: () => number;
-    onGlance: (seen: Glance) => void | Promise<void>;
+    onGlance: (seen: IdleCheck) => void | Promise<void>;
     onTrouble: (error: unknown) => void;
   } & Pick<ServiceOptions, "logger">,
 ): Service {
@@ -32,7 +32,7 @@ export function idleCheckService(
       const own = looks ? queues() : [];
       const pools = search?.();
       const input = { queues: own, kinds, since };
-      const seen = await glance(
+      const seen = await idleCheck(
         db,
         pools === undefined ? input : { ...input, search: looks ? pools : { ...pools, ranges: [] } },
       );

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { isUnavailable } from "../db/transient.ts";
 import type { Logger } from "../runtime/logger.ts";
-import type { Glance, GlanceInput } from "../sql/glance.ts";
+import type { IdleCheck, IdleCheckInput } from "../sql/idle-check.ts";
 import type { Rescued } from "../sql/rescue.ts";
 import { idleCheckService } from "./idle-check.ts";
 import { presenceService, type Presence } from "./presence.ts";
@@ -18,7 +18,7 @@ export type UpkeepOptions = {
   /** The queues of this worker that have room. */
   readonly queues: () => readonly string[];
   /** Where the queues of its large pools are; undefined if it has none. */
-  readonly search: (() => NonNullable<GlanceInput["search"]>) | undefined;
+  readonly search: (() => NonNullable<IdleCheckInput["search"]>) | undefined;
   readonly kinds: readonly string[];
   /** How long until the next glance, about. */
   readonly glanceMs: () => number;
@@ -26,7 +26,7 @@ export type UpkeepOptions = {
   readonly maxCrashes: number;
   readonly keepDoneMs: number;
   readonly keepDeadMs: number;
-  readonly onGlance: (seen: Glance) => void | Promise<void>;
+  readonly onGlance: (seen: IdleCheck) => void | Promise<void>;
   /** The glance failed: whoever relies on it must look for himself. */
   readonly onBlind: () => void;
   readonly onPromoted: (queues: readonly string[]) => void;
@@ -132,7 +132,7 @@ export class Upkeep {
     this.#presence.wakeIn(ms);
   }
 
-  #see({ at, dueInMs, expiresInMs, unfolded }: Glance): void {
+  #see({ at, dueInMs, expiresInMs, unfolded }: IdleCheck): void {
     if (unfolded) this.#tallies.toFold();
     this.#rescue.seenBy(at);
     if (dueInMs !== null) this.#promote.wakeIn(Math.max(dueInMs, 0));

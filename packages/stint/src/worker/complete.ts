@@ -3,7 +3,8 @@ import { InvalidOptionError, LeaseLostError } from "../errors.ts";
 import type { Fence } from "../model/job.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { finishInLent, settledByOwner } from "../sql/settle.ts";
+import { finishInLent } from "../sql/finish.ts";
+import { settledByOwner } from "../sql/settled.ts";
 
 /**
  * Run `work` and record the job's success in one transaction. The success is written last, under the fence: if the

@@ -1,6 +1,7 @@
 import type { Run, RunOptions } from "../db/db.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
-import { finish, handBack } from "../sql/settle.ts";
+import { finish } from "../sql/finish.ts";
+import { release } from "../sql/release.ts";
 
 export type Released<Item extends Fence> = {
   /** The queues that have some of them back. */
@@ -16,7 +17,7 @@ export async function releaseUnbegun<Item extends Fence>(
   options?: RunOptions,
 ): Promise<Released<Item>> {
   const answers = new Map(
-    (await handBack(db, fences, options)).map((answer) => [keyOfFence(answer.fence), answer]),
+    (await release(db, fences, options)).map((answer) => [keyOfFence(answer.fence), answer]),
   );
   const went = (how: string): Item[] =>
     fences.filter((fence) => answers.get(keyOfFence(fence))?.went === how);

@@ -8,7 +8,10 @@ import { Coalescer } from "../runtime/coalescer.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { pauseAfter, sleep } from "../runtime/sleep.ts";
-import { finish, putBack, settledByOwner, succeed, type Finish, type PutBack } from "../sql/settle.ts";
+import { finish, type Finish } from "../sql/finish.ts";
+import { requeue, type Requeue } from "../sql/requeue.ts";
+import { settledByOwner } from "../sql/settled.ts";
+import { succeed } from "../sql/succeed.ts";
 import { withoutDetail, type Verdict } from "./verdict.ts";
 
 /** `lost`: the fence no longer held, and nothing was written. `cancelled`: it was to go back, but its end had been asked for. */
@@ -138,9 +141,9 @@ export class Settler {
       return fences.map((fence) => (settled.has(fence) ? "settled" : "lost"));
     }
     const ending = verdicts.filter((verdict): verdict is { ends: true } & Finish => verdict.ends);
-    const returning = verdicts.filter((verdict): verdict is { ends: false } & PutBack => !verdict.ends);
+    const returning = verdicts.filter((verdict): verdict is { ends: false } & Requeue => !verdict.ends);
     const settled = ending.length === 0 ? new Set<Fence>() : await finish(this.#db, ending);
-    const back = returning.length === 0 ? new Set<Fence>() : await putBack(this.#db, returning);
+    const back = returning.length === 0 ? new Set<Fence>() : await requeue(this.#db, returning);
 
     const cancelled = await this.#cancelInstead(returning.filter((verdict) => !back.has(verdict.fence)));
     const missing = verdicts.filter(
@@ -161,7 +164,7 @@ export class Settler {
   }
 
   /** What could not go back may have been cancelled while it ran; its end is then what was asked for. */
-  async #cancelInstead(verdicts: readonly PutBack[]): Promise<Set<Fence>> {
+  async #cancelInstead(verdicts: readonly Requeue[]): Promise<Set<Fence>> {
     if (verdicts.length === 0) return new Set();
     return await finish(
       this.#db,

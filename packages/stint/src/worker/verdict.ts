@@ -13,10 +13,11 @@ import type { ClaimedJob } from "../model/job.ts";
 import { isOutcome, toOutcome } from "../model/outcome.ts";
 import { exhaustedReason, invalidResultReason, permanentReason } from "../model/reason.ts";
 import { isA } from "../model/safe-read.ts";
-import type { Finish, PutBack } from "../sql/settle.ts";
+import type { Finish } from "../sql/finish.ts";
+import type { Requeue } from "../sql/requeue.ts";
 
 /** How an attempt is to be recorded: the job ends, or goes back. */
-export type Verdict = ({ ends: true } & Finish) | ({ ends: false } & PutBack);
+export type Verdict = ({ ends: true } & Finish) | ({ ends: false } & Requeue);
 
 export type AttemptPolicy = {
   readonly maxAttempts: number;
@@ -35,7 +36,7 @@ export function returned(job: ClaimedJob, value: unknown, result: string | null)
       fence,
       state: "scheduled",
       delayMs: outcome.delayMs,
-      spent: false,
+      countsAs: "interruption",
       ending: { outcome: "snoozed" },
     };
   }
@@ -90,7 +91,7 @@ function failed(
   }
   const backoffMs = nextDelayMs(policy.backoff, job.attempt, error, policy.random);
   const delayMs = Math.max(backoffMs, isA(thrown, RateLimitedError) ? retryAfterMs(thrown) : 0);
-  return { ends: false, fence, state: "retrying", delayMs, spent: true, ending };
+  return { ends: false, fence, state: "retrying", delayMs, countsAs: "attempt", ending };
 }
 
 /**
@@ -121,17 +122,17 @@ function faulted(job: ClaimedJob, fault: unknown, random: () => number): Verdict
   const error = recordFailure(fault);
   const delayMs = Math.max(shortestFaultMs, nextDelayMs(faultBackoff, faults + 1, error, random));
   const ending = { outcome: "released" as const, error };
-  return { ends: false, fence, state: "retrying", delayMs, spent: false, fault: true, ending };
+  return { ends: false, fence, state: "retrying", delayMs, countsAs: "fault", ending };
 }
 
 /** Handed back unspent, to its old place in the queue. */
-export function released(job: ClaimedJob): { ends: false } & PutBack {
+export function released(job: ClaimedJob): { ends: false } & Requeue {
   return {
     ends: false,
     fence: job.fence,
     state: "ready",
     delayMs: null,
-    spent: false,
+    countsAs: "interruption",
     ending: { outcome: "released" },
   };
 }

@@ -8,7 +8,7 @@ import type { Logger } from "../runtime/logger.ts";
 import { settledWithin } from "../runtime/sleep.ts";
 import { Meter } from "../telemetry/meter.ts";
 import type { PoolView } from "../telemetry/process-metrics.ts";
-import type { Glance } from "../sql/glance.ts";
+import type { IdleCheck } from "../sql/idle-check.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
 import type { Vitals } from "../sql/series.ts";
 import { beat, forgetWorker, type WorkerState } from "../sql/workers.ts";
@@ -417,7 +417,7 @@ export class Worker {
   }
 
   /** This worker has looked around: claim what there is, or fall asleep. */
-  async #see({ ready, named, suspect, dueInMs, expiresInMs, at }: Glance): Promise<void> {
+  async #see({ ready, named, suspect, dueInMs, expiresInMs, at }: IdleCheck): Promise<void> {
     this.#glancedAt = Leases.now();
     this.#metering.clock.heard(at);
     const queues = named?.queues ?? [];

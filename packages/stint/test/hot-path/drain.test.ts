@@ -57,7 +57,7 @@ const besides = {
   "forget-worker": 1,
   listen: 1,
   beat: 3,
-  glance: 3,
+  "idle-check": 3,
   promote: 3,
   rescue: 2,
   // Once it hears wakes it asks about what it holds: a cancel may have been said before.

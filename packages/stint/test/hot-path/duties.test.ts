@@ -109,10 +109,10 @@ test("no statement sorts or reads a whole table: retries, schedules, results, ke
       "claim",
       "claim-onward",
       "finish",
-      "put-back",
+      "requeue",
       "promote",
       "renew",
-      "glance",
+      "idle-check",
       "enqueue_rows()",
     ]),
   );

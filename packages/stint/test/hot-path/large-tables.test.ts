@@ -2,10 +2,10 @@ import type { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Run } from "#stint/db/db.js";
 import { claim, type Floor } from "#stint/sql/claim.js";
-import { glance } from "#stint/sql/glance.js";
+import { idleCheck } from "#stint/sql/idle-check.js";
 import { promote } from "#stint/sql/promote.js";
 import { findReadyQueues } from "#stint/sql/ready-queues.js";
-import { succeed } from "#stint/sql/settle.js";
+import { succeed } from "#stint/sql/succeed.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
@@ -100,8 +100,8 @@ test("on a million jobs hot statements go by their index, sort nothing and touch
       findReadyQueues(db, { ranges, kinds: ["work"] }),
     ),
     onward: await touched(client, fresh.schema, (db) => claim(db, claimInput, floors)),
-    glance: await touched(client, fresh.schema, (db) =>
-      glance(db, { queues: ["a", "b"], kinds: ["work"], since }),
+    idleCheck: await touched(client, fresh.schema, (db) =>
+      idleCheck(db, { queues: ["a", "b"], kinds: ["work"], since }),
     ),
     promote: await touched(client, fresh.schema, (db) => promote(db, 1_000)),
   };
@@ -129,7 +129,7 @@ test("on a million jobs hot statements go by their index, sort nothing and touch
     findReadyQueues: { pages, rows: 2, removed: 1 },
     onward: { pages, rows: 10, removed: 0 },
     // The head of the queue, the next that is due, the first lease that runs out, the last fold.
-    glance: { pages, rows: 4, removed: 0 },
+    idleCheck: { pages, rows: 4, removed: 0 },
     // Those that are due, and the next.
     promote: { pages, rows: 11, removed: 0 },
   });
@@ -140,7 +140,7 @@ test("on a million jobs hot statements go by their index, sort nothing and touch
   expect(costs.findReadyQueues.pages).toBeLessThanOrEqual(3 * 5);
   expect(costs.onward.pages).toBeLessThanOrEqual(10 + 10 * 20);
   expect(costs.promote.pages).toBeLessThanOrEqual(10 + 10 * 20);
-  expect(costs.glance.pages).toBeLessThanOrEqual(4 * 5);
+  expect(costs.idleCheck.pages).toBeLessThanOrEqual(4 * 5);
 }, 180_000);
 
 /** Run so many jobs, as a quick worker would; answers its floor. */

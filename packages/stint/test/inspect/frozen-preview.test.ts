@@ -3,11 +3,12 @@ import { expect, test } from "vitest";
 import type { BulkAction, JobFilter, Operation } from "#stint/index.js";
 import { InvalidOptionError } from "#stint/errors.js";
 import { replay } from "#stint/sql/operate.js";
-import { finish, putBack } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { requeue } from "#stint/sql/requeue.js";
 import type { ClaimedJob } from "#stint/model/job.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { add, addOne, deed, stored, take } from "../sql/jobs.ts";
+import { add, addOne, auditInfo, stored, take } from "../sql/jobs.ts";
 import { operationsOf } from "./inspectors.ts";
 
 const why = { reason: "drill", actor: "ann" };
@@ -21,13 +22,13 @@ async function die(fresh: Fresh, jobs: readonly ClaimedJob[]): Promise<void> {
 }
 
 async function fail(fresh: Fresh, jobs: readonly ClaimedJob[]): Promise<void> {
-  await putBack(
+  await requeue(
     fresh.db,
     jobs.map(({ fence }) => ({
       fence,
       state: "retrying",
       delayMs: 3_600_000,
-      spent: true,
+      countsAs: "attempt",
       ending: { outcome: "failed" },
     })),
   );
@@ -84,7 +85,7 @@ test("jobs that left the previewed set are reported as changed", async () => {
   await die(fresh, await take(fresh.db));
 
   const operation = await lookThenAct(fresh, "replay", { state: "dead" }, async () => {
-    await replay(fresh.db, ids[0] ?? "", deed());
+    await replay(fresh.db, ids[0] ?? "", auditInfo());
   });
 
   expect(operation).toMatchObject({ matched: { count: 3 }, done: 2, changed: 1 });
@@ -130,7 +131,7 @@ test("a job that only moved on within the previewed states is still acted on", a
   );
 
   const operation = await lookThenAct(fresh, "cancel", {}, async () => {
-    await replay(fresh.db, dead, deed());
+    await replay(fresh.db, dead, auditInfo());
   });
 
   // The dead one was not live at the preview; that it is now does not make it one of them.

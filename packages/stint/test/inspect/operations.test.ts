@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { JobFilter, Operation } from "#stint/index.js";
 import { defineJob, handle, typed } from "#stint/index.js";
 import { newId } from "#stint/runtime/new-id.js";
-import { finish } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";

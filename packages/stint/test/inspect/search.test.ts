@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import type { JobFilter, JobPage, JobRow } from "#stint/index.js";
 import { newId } from "#stint/runtime/new-id.js";
-import { finish, putBack } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { requeue } from "#stint/sql/requeue.js";
 import { toSearch } from "#stint/inspect/filter.js";
 import { countUpTo, findPage } from "#stint/inspect/bounded-search.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { add, addOne, deed, running, take } from "../sql/jobs.ts";
+import { add, addOne, auditInfo, running, take } from "../sql/jobs.ts";
 import { cancel } from "#stint/sql/operate.js";
 import { idOf } from "./filled.ts";
 import { jobsOf } from "./inspectors.ts";
@@ -39,14 +40,14 @@ async function oneOfEach(fresh: Fresh): Promise<Record<string, string>> {
   const succeeded = await running(db);
   await finish(db, [{ fence: succeeded, state: "succeeded", result: "1", reason: null, ending: null }]);
   const cancelled = await addOne(db, { key: "k1" });
-  await cancel(db, cancelled, deed("not wanted"));
+  await cancel(db, cancelled, auditInfo("not wanted"));
   const retrying = await running(db);
-  await putBack(db, [
+  await requeue(db, [
     {
       fence: retrying,
       state: "retrying",
       delayMs: 60_000,
-      spent: true,
+      countsAs: "attempt",
       ending: { outcome: "failed", error: { class: "Error", message: "100% full_disk" } },
     },
   ]);

@@ -18,7 +18,7 @@ export type Command =
   | { do: "claimQuarantined" }
   | { do: "renew"; fence: Pick; leaseMs: number }
   | { do: "finish"; fence: Pick; state: "succeeded" | "dead" | "cancelled" }
-  | { do: "putBack"; fence: Pick; how: "retry" | "retry at once" | "snooze" | "release" }
+  | { do: "requeue"; fence: Pick; how: "retry" | "retry at once" | "snooze" | "release" }
   | { do: "cancel" | "replay" | "runNow"; job: number }
   | { do: "rescue" | "promote" }
   | { do: "tick"; ms: number };
@@ -83,7 +83,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({
-      do: fc.constant("putBack" as const),
+      do: fc.constant("requeue" as const),
       fence,
       how: fc.constantFrom("retry" as const, "retry at once" as const, "snooze" as const, "release" as const),
     }),

@@ -51,8 +51,8 @@ const mustHappen = [
   "renew refused",
   "finish accepted",
   "finish refused",
-  "putBack accepted",
-  "putBack refused",
+  "requeue accepted",
+  "requeue refused",
   "enqueue met a key",
   "cancel running",
   "cancel waiting",
@@ -68,7 +68,7 @@ function count(seen: Map<string, number>, command: Command, answer: unknown): vo
     seen.set(what, (seen.get(what) ?? 0) + 1);
   };
   if (command.do === "renew") note((answer as { held: boolean }).held ? "renew held" : "renew refused");
-  if (command.do === "finish" || command.do === "putBack")
+  if (command.do === "finish" || command.do === "requeue")
     note(`${command.do} ${answer === true ? "accepted" : "refused"}`);
   if (command.do === "enqueue" && (answer as { created: boolean }[]).some((row) => !row.created))
     note("enqueue met a key");

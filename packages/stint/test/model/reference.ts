@@ -110,7 +110,7 @@ export class Reference {
     return true;
   }
 
-  putBack(
+  requeue(
     fence: Fence,
     state: LiveState,
     delayMs: number | null,

@@ -6,17 +6,18 @@ import { cancel, replay, runNow } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
-import { finish, putBack, type PutBack } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { requeue, type Requeue } from "#stint/sql/requeue.js";
 import type { Fresh } from "../support/fresh.ts";
 import { kinds, queues, type Command, type Pick } from "./commands.ts";
 import { Reference, type NewJob } from "./reference.ts";
 
 const failed = { outcome: "failed" as const };
-const putBacks: Record<Extract<Command, { do: "putBack" }>["how"], Omit<PutBack, "fence">> = {
-  retry: { state: "retrying", delayMs: 250_000, spent: true, ending: failed },
-  "retry at once": { state: "retrying", delayMs: 0, spent: true, ending: failed },
-  snooze: { state: "scheduled", delayMs: 50_000, spent: false, ending: { outcome: "snoozed" } },
-  release: { state: "ready", delayMs: null, spent: false, ending: { outcome: "released" } },
+const requeues: Record<Extract<Command, { do: "requeue" }>["how"], Omit<Requeue, "fence">> = {
+  retry: { state: "retrying", delayMs: 250_000, countsAs: "attempt", ending: failed },
+  "retry at once": { state: "retrying", delayMs: 0, countsAs: "attempt", ending: failed },
+  snooze: { state: "scheduled", delayMs: 50_000, countsAs: "interruption", ending: { outcome: "snoozed" } },
+  release: { state: "ready", delayMs: null, countsAs: "interruption", ending: { outcome: "released" } },
 };
 
 /** What a command was answered: by the database, and by the model. They must be the same. */
@@ -61,13 +62,13 @@ export class World {
           model: model.finish(fence, state, "a reason", ending?.outcome ?? null),
         };
       }
-      case "putBack": {
+      case "requeue": {
         const fence = this.#pick(command.fence);
-        const how = putBacks[command.how];
-        const back = await putBack(db, [{ fence, ...how }]);
+        const how = requeues[command.how];
+        const back = await requeue(db, [{ fence, ...how }]);
         return {
           real: back.has(fence),
-          model: model.putBack(fence, how.state, how.delayMs, how.spent, how.ending.outcome),
+          model: model.requeue(fence, how.state, how.delayMs, how.countsAs === "attempt", how.ending.outcome),
         };
       }
       case "cancel":

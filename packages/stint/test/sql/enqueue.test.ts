@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { newId } from "#stint/runtime/new-id.js";
-import { finish } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { add, addOne, running, stored, take, type JobInput } from "./jobs.ts";
 

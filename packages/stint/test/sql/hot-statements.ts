@@ -3,7 +3,10 @@ import type { Run } from "#stint/db/db.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { promote } from "#stint/sql/promote.js";
 import { renew } from "#stint/sql/renew.js";
-import { finish, handBack, putBack, succeed } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { release } from "#stint/sql/release.js";
+import { requeue } from "#stint/sql/requeue.js";
+import { succeed } from "#stint/sql/succeed.js";
 import { faultsOf, indexesOf, planned, prepare } from "./explain.ts";
 import { calls } from "./statements.ts";
 
@@ -17,8 +20,8 @@ const hot: Record<string, { by: string; call: (db: Run) => Promise<unknown> }> =
   claimPools: { by: "job_ready", call: calls["claimPools"]! },
   claimPoolsOnward: { by: "job_ready", call: calls["claimPoolsOnward"]! },
   findReadyQueues: { by: "job_ready", call: calls["findReadyQueues"]! },
-  glance: { by: "job_ready", call: calls["glance"]! },
-  glancePools: { by: "job_ready", call: calls["glancePools"]! },
+  idleCheck: { by: "job_ready", call: calls["idleCheck"]! },
+  idleCheckPools: { by: "job_ready", call: calls["idleCheckPools"]! },
   claimQuarantined: { by: "job_parked", call: calls["claimQuarantined"]! },
   promote: { by: "job_due", call: calls["promote"]! },
   promoteSince: { by: "job_due", call: (db) => promote(db, 1_000, "2026-01-01 00:00:00+00") },
@@ -43,19 +46,19 @@ const hot: Record<string, { by: string; call: (db: Run) => Promise<unknown> }> =
         fences.map((fence) => ({ fence, state: "succeeded", result: "1", reason: null, ending: null })),
       ),
   },
-  handBack: { by: "job_pkey", call: calls["handBack"]! },
-  handBackMany: { by: "job_pkey", call: (db) => handBack(db, fences) },
-  putBack: { by: "job_pkey", call: calls["putBack"]! },
-  putBackMany: {
+  release: { by: "job_pkey", call: calls["release"]! },
+  releaseMany: { by: "job_pkey", call: (db) => release(db, fences) },
+  requeue: { by: "job_pkey", call: calls["requeue"]! },
+  requeueMany: {
     by: "job_pkey",
     call: (db) =>
-      putBack(
+      requeue(
         db,
         fences.map((fence) => ({
           fence,
           state: "retrying",
           delayMs: 1_000,
-          spent: true,
+          countsAs: "attempt",
           ending: { outcome: "failed" },
         })),
       ),

@@ -3,7 +3,7 @@ import { claim, type ClaimInput } from "#stint/sql/claim.js";
 import { enqueue, type EnqueuedRow, type EnqueueRow } from "#stint/sql/enqueue.js";
 import type { Run } from "#stint/db/db.js";
 import type { ClaimedJob, Fence } from "#stint/model/job.js";
-import type { Deed } from "#stint/sql/operate.js";
+import type { AuditInfo } from "#stint/sql/operate.js";
 import type { Fresh } from "../support/fresh.ts";
 
 export type JobInput = Partial<EnqueueRow> & { payload?: unknown; meta?: unknown };
@@ -60,6 +60,6 @@ export async function stored(fresh: Fresh, id: string): Promise<StoredJob> {
   return row;
 }
 
-export function deed(reason: string | null = "because"): Deed {
+export function auditInfo(reason: string | null = "because"): AuditInfo {
   return { auditId: newId(), actor: "tester", reason };
 }

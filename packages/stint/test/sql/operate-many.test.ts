@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { newId } from "#stint/runtime/new-id.js";
 import { actOnMany, type Acted, type Batch } from "#stint/sql/operate-many.js";
-import { finish } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { add, stored, take } from "./jobs.ts";
 

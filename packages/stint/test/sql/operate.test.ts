@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { newId } from "#stint/runtime/new-id.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
-import { finish, putBack } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { requeue } from "#stint/sql/requeue.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { addOne, deed, expire, running, stored, take } from "./jobs.ts";
+import { addOne, auditInfo, expire, running, stored, take } from "./jobs.ts";
 
 type AuditRow = { id: string; actor: string; action: string; reason: string | null; job_id: string };
 const audit = async (fresh: Fresh): Promise<AuditRow[]> =>
@@ -20,7 +21,7 @@ async function dead(fresh: Fresh): Promise<string> {
 test("cancelling a job that waits ends it, with who and why", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db, { delay_ms: 60_000, key: "k" });
-  const why = deed("customer left");
+  const why = auditInfo("customer left");
 
   const was = await cancel(fresh.db, id, why);
 
@@ -40,7 +41,7 @@ test("cancelling a job that runs asks for its end and leaves the attempt its lea
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
 
-  const was = await cancel(fresh.db, fence.job, deed());
+  const was = await cancel(fresh.db, fence.job, auditInfo());
 
   expect(was).toBe("running");
   expect(await stored(fresh, fence.job)).toMatchObject({
@@ -59,13 +60,13 @@ test("cancelling, running now and replaying a job in another state changes nothi
   const before = await fresh.sql(`select * from stint.jobs order by id`);
 
   const answers = [
-    await cancel(fresh.db, ended.job, deed()),
-    await cancel(fresh.db, newId(), deed()),
-    await runNow(fresh.db, ready, deed()),
-    await runNow(fresh.db, ended.job, deed()),
-    await replay(fresh.db, ready, deed()),
-    await replay(fresh.db, ended.job, deed()),
-    await replay(fresh.db, newId(), deed()),
+    await cancel(fresh.db, ended.job, auditInfo()),
+    await cancel(fresh.db, newId(), auditInfo()),
+    await runNow(fresh.db, ready, auditInfo()),
+    await runNow(fresh.db, ended.job, auditInfo()),
+    await replay(fresh.db, ready, auditInfo()),
+    await replay(fresh.db, ended.job, auditInfo()),
+    await replay(fresh.db, newId(), auditInfo()),
   ];
 
   expect(answers).toEqual(answers.map(() => undefined));
@@ -80,7 +81,7 @@ test.each(["scheduled", "retrying", "parked"] as const)("a %s job can be run now
     state,
   ]);
 
-  const queue = await runNow(fresh.db, id, deed());
+  const queue = await runNow(fresh.db, id, auditInfo());
 
   expect(queue).toBe("main");
   expect(await stored(fresh, id)).toMatchObject({ state: "ready", reason: null });
@@ -92,7 +93,7 @@ test("a replay starts a new run with fresh attempts; the epoch and the log go on
   const fresh = await freshSchema();
   const id = await dead(fresh);
 
-  const queue = await replay(fresh.db, id, deed("fixed the template"));
+  const queue = await replay(fresh.db, id, auditInfo("fixed the template"));
 
   expect(queue).toBe("main");
   expect(await stored(fresh, id)).toMatchObject({
@@ -118,24 +119,24 @@ test("a worker left over from before the replay matches nothing any more", async
   await finish(fresh.db, [
     { fence: old, state: "dead", result: null, reason: "x", ending: { outcome: "failed" } },
   ]);
-  await replay(fresh.db, old.job, deed());
+  await replay(fresh.db, old.job, auditInfo());
   await take(fresh.db);
 
   const finished = await finish(fresh.db, [
     { fence: old, state: "succeeded", result: null, reason: null, ending: null },
   ]);
-  const back = await putBack(fresh.db, [
-    { fence: old, state: "ready", delayMs: null, spent: false, ending: { outcome: "released" } },
+  const back = await requeue(fresh.db, [
+    { fence: old, state: "ready", delayMs: null, countsAs: "interruption", ending: { outcome: "released" } },
   ]);
 
   expect([finished.size, back.size]).toEqual([0, 0]);
   expect(await stateOf(fresh.db, old.job)).toBe("running");
 });
 
-test("a deed and its note stand or fall together", async () => {
+test("a auditInfo and its note stand or fall together", async () => {
   const fresh = await freshSchema();
   const id = await dead(fresh);
-  const noted = deed();
+  const noted = auditInfo();
   await fresh.sql(`insert into stint.audit (id, actor, action, job_id) values ($1, 'x', 'x', $2)`, [
     noted.auditId,
     id,
@@ -150,12 +151,12 @@ test("a cancelled job can be replayed, and a crashed run's crashes are forgotten
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await expire(fresh, fence.job);
-  await cancel(fresh.db, fence.job, deed());
+  await cancel(fresh.db, fence.job, auditInfo());
   await finish(fresh.db, [
     { fence, state: "cancelled", result: null, reason: "x", ending: { outcome: "cancelled" } },
   ]);
 
-  await replay(fresh.db, fence.job, deed());
+  await replay(fresh.db, fence.job, auditInfo());
 
   expect(await stored(fresh, fence.job)).toMatchObject({
     state: "ready",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { promote } from "#stint/sql/promote.js";
-import { putBack } from "#stint/sql/settle.js";
+import { requeue } from "#stint/sql/requeue.js";
 import { freshSchema } from "../support/fresh.ts";
 import { add, addOne, running, stored, take } from "./jobs.ts";
 import { session } from "./sessions.ts";
@@ -25,8 +25,8 @@ test("due jobs become ready a batch at a time, the longest due first, and keep t
 test("retries come due like scheduled jobs", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
-  await putBack(fresh.db, [
-    { fence, state: "retrying", delayMs: 60_000, spent: true, ending: { outcome: "failed" } },
+  await requeue(fresh.db, [
+    { fence, state: "retrying", delayMs: 60_000, countsAs: "attempt", ending: { outcome: "failed" } },
   ]);
   await fresh.sql(`update stint.job set run_at = now() - interval '1 s'`);
 

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSmall } from "#stint/sql/prune.js";
 import { replay } from "#stint/sql/operate.js";
-import { finish } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { addOne, deed, running, stored } from "./jobs.ts";
+import { addOne, auditInfo, running, stored } from "./jobs.ts";
 import { session } from "./sessions.ts";
 
 const day = 86_400_000;
@@ -182,7 +182,7 @@ test("two workers that make partitions at the same time do not fail on each othe
 test("a dead job that is replayed leaves nothing behind for the pruner", async () => {
   const fresh = await freshSchema();
   const id = await ended(fresh, "dead", 200);
-  await replay(fresh.db, id, deed());
+  await replay(fresh.db, id, auditInfo());
 
   await pruneDead(fresh.db, 90 * day, 10);
 

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { finish } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
 import { replay } from "#stint/sql/operate.js";
 import { fold } from "#stint/sql/tallies.js";
 import { freshSchema } from "../support/fresh.ts";
-import { deed, running } from "./jobs.ts";
+import { auditInfo, running } from "./jobs.ts";
 
 test("jobs are folded and replayed where somebody publishes all tables, as tools for change capture do", async () => {
   const fresh = await freshSchema();
@@ -20,7 +20,7 @@ test("jobs are folded and replayed where somebody publishes all tables, as tools
   for (const state of ["dead", "cancelled"] as const) {
     const fence = await running(fresh.db);
     await finish(fresh.db, [{ fence, state, result: null, reason: null, ending: { outcome: "failed" } }]);
-    await replay(fresh.db, fence.job, deed());
+    await replay(fresh.db, fence.job, auditInfo());
     await fresh.sql(`delete from stint.job`);
   }
 

@@ -5,9 +5,10 @@ import { cancel, replay, stateOf } from "#stint/sql/operate.js";
 import { pruneSmall } from "#stint/sql/prune.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
-import { finish, putBack, type Finish, type PutBack } from "#stint/sql/settle.js";
+import { finish, type Finish } from "#stint/sql/finish.js";
+import { requeue, type Requeue } from "#stint/sql/requeue.js";
 import { freshSchema } from "../support/fresh.ts";
-import { add, addOne, deed, expire, running, stored, take, type JobInput } from "./jobs.ts";
+import { add, addOne, auditInfo, expire, running, stored, take, type JobInput } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
 
 const succeed = (fence: Fence): Finish => ({
@@ -17,11 +18,11 @@ const succeed = (fence: Fence): Finish => ({
   reason: null,
   ending: null,
 });
-const release = (fence: Fence): PutBack => ({
+const release = (fence: Fence): Requeue => ({
   fence,
   state: "ready",
   delayMs: null,
-  spent: false,
+  countsAs: "interruption",
   ending: { outcome: "released" },
 });
 const limits = { limit: 10, maxCrashes: 3 };
@@ -119,11 +120,11 @@ test("claim × cancel: a cancel that waited for a claim finds the job running th
   await worker!.begin();
   const claimed = await take(worker!);
 
-  const cancelling = cancel(person!, id, deed());
+  const cancelling = cancel(person!, id, auditInfo());
   await person!.blocked();
   await worker!.commit();
   const first = await cancelling;
-  const second = await cancel(person!, id, deed());
+  const second = await cancel(person!, id, auditInfo());
 
   expect(claimed).toHaveLength(1);
   expect([first, second]).toEqual([undefined, "running"]);
@@ -135,7 +136,7 @@ test("claim × cancel: a claim steps over a job that is being cancelled", async 
   const id = await addOne(fresh.db);
   const [person, worker] = await sessions(fresh, 2);
   await person!.begin();
-  const was = await cancel(person!, id, deed());
+  const was = await cancel(person!, id, auditInfo());
 
   const claimed = await take(worker!);
   await person!.commit();
@@ -236,9 +237,9 @@ test("put back × cancel: a cancel that commits first keeps the job from going b
   const fence = await running(fresh.db);
   const [person, worker] = await sessions(fresh, 2);
   await person!.begin();
-  const was = await cancel(person!, fence.job, deed());
+  const was = await cancel(person!, fence.job, auditInfo());
 
-  const returning = putBack(worker!, [release(fence)]);
+  const returning = requeue(worker!, [release(fence)]);
   await worker!.blocked();
   await person!.commit();
 
@@ -254,7 +255,7 @@ test("finish × cancel: a cancel that waited for the end changes nothing", async
   await worker!.begin();
   await finish(worker!, [succeed(fence)]);
 
-  const cancelling = cancel(person!, fence.job, deed());
+  const cancelling = cancel(person!, fence.job, auditInfo());
   await person!.blocked();
   await worker!.commit();
 
@@ -269,9 +270,9 @@ test("replay × replay: two people who replay the same job start one run", async
   await finish(fresh.db, [{ ...succeed(fence), state: "dead" }]);
   const [one, two] = await sessions(fresh, 2);
   await one!.begin();
-  const first = await replay(one!, fence.job, deed());
+  const first = await replay(one!, fence.job, auditInfo());
 
-  const replaying = replay(two!, fence.job, deed());
+  const replaying = replay(two!, fence.job, auditInfo());
   await two!.blocked();
   await one!.commit();
 
@@ -298,7 +299,7 @@ test("many claims, cancels and releases at once: every attempt has one owner and
         const jobs = await take(db, { worker: `w${index}`, limit: 7 });
         for (const { fence } of jobs)
           owners.set(`${fence.job}/${fence.epoch}`, (owners.get(`${fence.job}/${fence.epoch}`) ?? 0) + 1);
-        await putBack(
+        await requeue(
           db,
           jobs.slice(0, 3).map(({ fence }) => release(fence)),
         );
@@ -307,8 +308,8 @@ test("many claims, cancels and releases at once: every attempt has one owner and
           jobs.slice(3, 5).map(({ fence }) => succeed(fence)),
         );
         const target = ids[(round * 31 + index * 17) % ids.length] ?? "";
-        if ((await cancel(db, target, deed())) === "waiting") cancelled++;
-        await putBack(
+        if ((await cancel(db, target, auditInfo())) === "waiting") cancelled++;
+        await requeue(
           db,
           jobs.slice(5).map(({ fence }) => release(fence)),
         );

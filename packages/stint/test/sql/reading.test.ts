@@ -3,7 +3,8 @@ import { newId } from "#stint/runtime/new-id.js";
 import { finished, get, list } from "#stint/sql/find.js";
 import { registerKinds, unserved } from "#stint/sql/kinds.js";
 import { queues } from "#stint/sql/queues.js";
-import { finish, putBack } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { requeue } from "#stint/sql/requeue.js";
 import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
 import { freshSchema } from "../support/fresh.ts";
 import { add, addOne, running, take } from "./jobs.ts";
@@ -95,8 +96,14 @@ test("queues are counted by state, with the age of the oldest ready job", async 
     { queue: "b", delay_ms: 60_000 },
   ]);
   const jobs = await take(db, { takes: [{ queue: "a", limit: 3 }] });
-  await putBack(db, [
-    { fence: jobs[0]!.fence, state: "retrying", delayMs: 60_000, spent: true, ending: { outcome: "failed" } },
+  await requeue(db, [
+    {
+      fence: jobs[0]!.fence,
+      state: "retrying",
+      delayMs: 60_000,
+      countsAs: "attempt",
+      ending: { outcome: "failed" },
+    },
   ]);
   await finish(db, [{ fence: jobs[1]!.fence, state: "dead", result: null, reason: "x", ending: null }]);
   const gone = await running(db);

@@ -2,10 +2,10 @@ import { expect, test } from "vitest";
 import { newId } from "#stint/runtime/new-id.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
 import { cancel } from "#stint/sql/operate.js";
-import { handBack } from "#stint/sql/settle.js";
+import { release } from "#stint/sql/release.js";
 import { releaseUnbegun } from "#stint/worker/release.js";
 import { freshSchema } from "../support/fresh.ts";
-import { addOne, deed, running, stored, take } from "./jobs.ts";
+import { addOne, auditInfo, running, stored, take } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
 
 test("a job that goes back unbegun is as it was before its claim, but for the epoch", async () => {
@@ -14,9 +14,7 @@ test("a job that goes back unbegun is as it was before its claim, but for the ep
   const before = await stored(fresh, id);
   const [job] = await take(fresh.db);
 
-  expect(await handBack(fresh.db, [job!.fence])).toEqual([
-    { fence: job!.fence, queue: "main", went: "back" },
-  ]);
+  expect(await release(fresh.db, [job!.fence])).toEqual([{ fence: job!.fence, queue: "main", went: "back" }]);
   expect(await stored(fresh, id)).toEqual({ ...before, epoch: "1" });
 });
 
@@ -31,11 +29,11 @@ test("another epoch, another lease, another job and a second time are refused an
   ];
   const lost = { queue: null, went: "lost" };
 
-  expect(await handBack(fresh.db, wrong)).toMatchObject([lost, lost, lost]);
+  expect(await release(fresh.db, wrong)).toMatchObject([lost, lost, lost]);
   expect(await releaseUnbegun(fresh.db, wrong)).toEqual({ queues: [], left: [] });
   expect(await stored(fresh, fence.job)).toEqual(before);
-  expect(await handBack(fresh.db, [fence])).toMatchObject([{ went: "back" }]);
-  expect(await handBack(fresh.db, [fence])).toMatchObject([lost]);
+  expect(await release(fresh.db, [fence])).toMatchObject([{ went: "back" }]);
+  expect(await release(fresh.db, [fence])).toMatchObject([lost]);
 });
 
 test("a stale fence of a job is not taken for the current one in the same batch", async () => {
@@ -43,7 +41,7 @@ test("a stale fence of a job is not taken for the current one in the same batch"
   const current = await running(fresh.db);
   const stale = { ...current, epoch: current.epoch - 1, leaseId: newId() };
 
-  const answers = await handBack(fresh.db, [stale, current]);
+  const answers = await release(fresh.db, [stale, current]);
   expect(new Map(answers.map(({ fence, went }) => [fence.epoch, went]))).toEqual(
     new Map([
       [stale.epoch, "lost"],
@@ -71,9 +69,9 @@ test("in one batch each job stands for itself, and every queue that has some bac
 test("a job whose end was asked for does not go back: it ends as cancelled", async () => {
   const fresh = await freshSchema();
   const [asked, other] = [await running(fresh.db), await running(fresh.db)];
-  await cancel(fresh.db, asked.job, { ...deed(), reason: null });
+  await cancel(fresh.db, asked.job, { ...auditInfo(), reason: null });
 
-  expect(await handBack(fresh.db, [asked])).toEqual([{ fence: asked, queue: null, went: "cancelled" }]);
+  expect(await release(fresh.db, [asked])).toEqual([{ fence: asked, queue: null, went: "cancelled" }]);
   expect((await stored(fresh, asked.job)).state).toBe("running");
   expect(await releaseUnbegun(fresh.db, [asked, other])).toEqual({ queues: ["main"], left: [] });
 
@@ -88,7 +86,7 @@ test("a job whose end was asked for does not go back: it ends as cancelled", asy
 test("one that somebody has locked is stepped over and stays ours; the others go back without waiting for it", async () => {
   const fresh = await freshSchema();
   const [locked, asked, free] = [await running(fresh.db), await running(fresh.db), await running(fresh.db)];
-  await cancel(fresh.db, asked.job, deed());
+  await cancel(fresh.db, asked.job, auditInfo());
   const [other] = await sessions(fresh, 1);
   await other!.begin();
   await other!.client.query(`select from "${fresh.schema}".job where id = any ($1) for update`, [
@@ -120,7 +118,7 @@ test("a suspect that goes back is still one, with its place in the line", async 
     leaseMs: 30_000,
     waitedMs: 0,
   });
-  await handBack(fresh.db, [job!.fence]);
+  await release(fresh.db, [job!.fence]);
 
   expect(await stored(fresh, id)).toEqual({ ...before, epoch: "1" });
 });
@@ -129,7 +127,7 @@ test("what went back is the next to be claimed", async () => {
   const fresh = await freshSchema();
   const first = await running(fresh.db, { run_at: "2020-01-01T00:00:00Z" });
   await addOne(fresh.db);
-  await handBack(fresh.db, [first]);
+  await release(fresh.db, [first]);
 
   const [again] = await take(fresh.db, { limit: 1 });
   expect(again).toMatchObject({ fence: { job: first.job, epoch: 2 }, attempt: 1 });

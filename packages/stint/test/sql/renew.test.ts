@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { newId } from "#stint/runtime/new-id.js";
 import { cancel } from "#stint/sql/operate.js";
 import { renew } from "#stint/sql/renew.js";
-import { finish } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
 import { freshSchema } from "../support/fresh.ts";
-import { deed, expire, running, stored } from "./jobs.ts";
+import { auditInfo, expire, running, stored } from "./jobs.ts";
 import { session } from "./sessions.ts";
 
 test("a held lease is extended from now, by the database's clock", async () => {
@@ -58,7 +58,7 @@ test("a stale lease of a job is not renewed with the current one", async () => {
 test("a renewal tells of a cancel that was asked for", async () => {
   const { db } = await freshSchema();
   const fence = await running(db);
-  await cancel(db, fence.job, deed());
+  await cancel(db, fence.job, auditInfo());
 
   const [answer] = await renew(db, [{ ...fence, leaseMs: 30_000 }]);
 
@@ -72,7 +72,7 @@ test("a row that another session has locked is stepped over: not waited for, not
   const before = await stored(fresh, locked.job);
   const other = await session(fresh);
   await other.begin();
-  await cancel(other, locked.job, deed());
+  await cancel(other, locked.job, auditInfo());
 
   const answer = await renew(fresh.db, [
     { ...locked, leaseMs: 500_000 },

@@ -5,10 +5,10 @@ import type { ClaimedJob } from "#stint/model/job.js";
 import { registerKinds } from "#stint/sql/kinds.js";
 import { cancel } from "#stint/sql/operate.js";
 import { rescue } from "#stint/sql/rescue.js";
-import { putBack } from "#stint/sql/settle.js";
+import { requeue } from "#stint/sql/requeue.js";
 import type { Fresh } from "../support/fresh.ts";
 import { freshSchema } from "../support/fresh.ts";
-import { add, addOne, deed, expire, running, stored, take } from "./jobs.ts";
+import { add, addOne, auditInfo, expire, running, stored, take } from "./jobs.ts";
 import { session } from "./sessions.ts";
 
 const limits = { limit: 200, maxCrashes: 3 };
@@ -120,8 +120,8 @@ test("a suspect that failed in its turn alone is not condemned by a crash beside
   await expire(fresh, fence.job);
   await rescue(fresh.db, limits);
   const alone = await claimAlone(fresh);
-  await putBack(fresh.db, [
-    { fence: alone.fence, state: "retrying", delayMs: 0, spent: true, ending: { outcome: "failed" } },
+  await requeue(fresh.db, [
+    { fence: alone.fence, state: "retrying", delayMs: 0, countsAs: "attempt", ending: { outcome: "failed" } },
   ]);
 
   await take(fresh.db);
@@ -179,7 +179,7 @@ test("a rescuer that does not serve the kind goes by what its workers said of it
 test("a job that was to be cancelled is cancelled when its worker dies", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
-  await cancel(fresh.db, fence.job, deed());
+  await cancel(fresh.db, fence.job, auditInfo());
   await expire(fresh, fence.job);
 
   const [rescued] = await rescue(fresh.db, limits);

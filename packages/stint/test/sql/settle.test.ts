@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
 import { newId } from "#stint/runtime/new-id.js";
 import { cancel } from "#stint/sql/operate.js";
-import { finish, putBack, settledByOwner, type Finish, type PutBack } from "#stint/sql/settle.js";
+import { finish, type Finish } from "#stint/sql/finish.js";
+import { requeue, type Requeue } from "#stint/sql/requeue.js";
+import { settledByOwner } from "#stint/sql/settled.js";
 import type { Fence } from "#stint/model/job.js";
 import { get } from "#stint/sql/find.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { freshSchema } from "../support/fresh.ts";
-import { addOne, deed, expire, running, stored, take } from "./jobs.ts";
+import { addOne, auditInfo, expire, running, stored, take } from "./jobs.ts";
 
 const succeed = (fence: Fence): Finish => ({
   fence,
@@ -23,18 +25,18 @@ const die = (fence: Fence): Finish => ({
   reason: "failed",
   ending: { outcome: "failed", error: failure },
 });
-const retry = (fence: Fence, delayMs = 60_000): PutBack => ({
+const retry = (fence: Fence, delayMs = 60_000): Requeue => ({
   fence,
   state: "retrying",
   delayMs,
-  spent: true,
+  countsAs: "attempt",
   ending: { outcome: "failed", error: failure },
 });
-const release = (fence: Fence): PutBack => ({
+const release = (fence: Fence): Requeue => ({
   fence,
   state: "ready",
   delayMs: null,
-  spent: false,
+  countsAs: "interruption",
   ending: { outcome: "released" },
 });
 
@@ -98,7 +100,7 @@ test("an end other than success is kept with its attempt: who, when, which lease
 
 test.each([
   ["finish", async (db: Parameters<typeof finish>[0], fence: Fence) => await finish(db, [succeed(fence)])],
-  ["put back", async (db: Parameters<typeof finish>[0], fence: Fence) => await putBack(db, [retry(fence)])],
+  ["put back", async (db: Parameters<typeof finish>[0], fence: Fence) => await requeue(db, [retry(fence)])],
 ])("%s: another epoch, another lease and a second time are refused and change nothing", async (_, settle) => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
@@ -138,7 +140,7 @@ test("a stale fence of a job is not taken for the current one in the same batch"
   const among = (fence: Fence): Fence[] => [...stale(fence), fence];
 
   expect([
-    ...(await putBack(
+    ...(await requeue(
       fresh.db,
       among(back).map((fence) => retry(fence)),
     )),
@@ -152,7 +154,7 @@ test("a retry spends the attempt and waits; a release gives it back and keeps th
   const retried = await running(fresh.db);
   const released = await running(fresh.db, { run_at: "2020-01-01T00:00:00Z" });
 
-  const ids = await putBack(fresh.db, [retry(retried, 60_000), release(released)]);
+  const ids = await requeue(fresh.db, [retry(retried, 60_000), release(released)]);
 
   expect(ids.size).toBe(2);
   expect(await stored(fresh, retried.job)).toMatchObject({
@@ -181,8 +183,14 @@ test("a snooze waits as scheduled; without a delay a job that goes back is ready
   const snoozed = await running(fresh.db);
   const atOnce = await running(fresh.db);
 
-  await putBack(fresh.db, [
-    { fence: snoozed, state: "scheduled", delayMs: 5_000, spent: false, ending: { outcome: "snoozed" } },
+  await requeue(fresh.db, [
+    {
+      fence: snoozed,
+      state: "scheduled",
+      delayMs: 5_000,
+      countsAs: "interruption",
+      ending: { outcome: "snoozed" },
+    },
     retry(atOnce, 0),
   ]);
 
@@ -197,9 +205,9 @@ test("a snooze waits as scheduled; without a delay a job that goes back is ready
 test("a job whose end was asked for cannot be put back, and can be finished", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
-  await cancel(fresh.db, fence.job, deed());
+  await cancel(fresh.db, fence.job, auditInfo());
 
-  const back = await putBack(fresh.db, [release(fence)]);
+  const back = await requeue(fresh.db, [release(fence)]);
   const ended = await finish(fresh.db, [
     {
       fence,
@@ -220,7 +228,7 @@ test("of more than twenty attempts the first and the latest nineteen are kept", 
   const id = await addOne(fresh.db);
   for (let round = 0; round < 25; round++) {
     const [job] = await take(fresh.db);
-    await putBack(fresh.db, [retry(job!.fence, 0)]);
+    await requeue(fresh.db, [retry(job!.fence, 0)]);
   }
 
   const job = await stored(fresh, id);
@@ -243,7 +251,7 @@ test("a worker whose answer was lost can tell what it settled itself from what w
     await running(db),
   ];
   await finish(db, [succeed(succeeded), die(dead)]);
-  await putBack(db, [retry(back)]);
+  await requeue(db, [retry(back)]);
   await expire(fresh, taken.job);
   await rescue(db, { limit: 10, maxCrashes: 3 });
 

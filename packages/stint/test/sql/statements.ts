@@ -12,7 +12,7 @@ import {
 } from "#stint/sql/claim.js";
 import { enqueue, enqueueStatementInside, noteTransaction, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
-import { glance } from "#stint/sql/glance.js";
+import { idleCheck } from "#stint/sql/idle-check.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
@@ -22,8 +22,12 @@ import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
-import { finish, finishInLent, handBack, putBack, settledByOwner, succeed } from "#stint/sql/settle.js";
-import { crew } from "#stint/sql/crew.js";
+import { finish, finishInLent } from "#stint/sql/finish.js";
+import { release } from "#stint/sql/release.js";
+import { requeue } from "#stint/sql/requeue.js";
+import { settledByOwner } from "#stint/sql/settled.js";
+import { succeed } from "#stint/sql/succeed.js";
+import { workerActivity } from "#stint/sql/worker-activity.js";
 import { depths, standing } from "#stint/sql/depth.js";
 import { arrivals } from "#stint/sql/arrivals.js";
 import { flush, lately, recent, samples, seriesSteps, steps, topTenants, usual } from "#stint/sql/series.js";
@@ -31,7 +35,7 @@ import { runningJobs } from "#stint/sql/slow.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
 import { inspectCalls } from "./inspect-statements.ts";
-import { deed } from "./jobs.ts";
+import { auditInfo } from "./jobs.ts";
 
 const id = newId();
 const fence = { job: id, epoch: 1, leaseId: newId() };
@@ -88,9 +92,9 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   reserveQuarantined: (db) => reserveQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   claimedBy: (db) => claimedBy(db, { leaseId: id, kindLeaseMs: {}, leaseMs: 1 }),
   claimWindow: (db) => claimWindow(db, { until: 0 }),
-  glance: (db) => glance(db, { queues: ["a", "b"], kinds: ["work"], since: "-infinity" }),
-  glancePools: (db) =>
-    glance(db, {
+  idleCheck: (db) => idleCheck(db, { queues: ["a", "b"], kinds: ["work"], since: "-infinity" }),
+  idleCheckPools: (db) =>
+    idleCheck(db, {
       queues: ["a"],
       kinds: ["work"],
       since: "-infinity",
@@ -110,9 +114,9 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   auditOf: (db) => auditOf(db, id),
   registerKinds: (db) => registerKinds(db, [{ name: "k", queue: "a", priority: 1, maxCrashes: 3 }]),
   unserved: (db) => unserved(db, 1_000),
-  cancel: (db) => cancel(db, id, deed()),
-  runNow: (db) => runNow(db, id, deed()),
-  replay: (db) => replay(db, id, deed()),
+  cancel: (db) => cancel(db, id, auditInfo()),
+  runNow: (db) => runNow(db, id, auditInfo()),
+  replay: (db) => replay(db, id, auditInfo()),
   stateOf: (db) => stateOf(db, id),
   promote: (db) => promote(db, 1_000),
   makePartitionsAhead: (db) => makePartitionsAhead(db, 7),
@@ -135,26 +139,26 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
       fences.map((one) => ({ fence: one, state: "succeeded", result: "1", reason: null, ending: null })),
     ),
   succeed: (db) => succeed(db, fences),
-  handBack: (db) => handBack(db, fences),
-  putBack: (db) =>
-    putBack(
+  release: (db) => release(db, fences),
+  requeue: (db) =>
+    requeue(
       db,
       fences.map((one) => ({
         fence: one,
         state: "ready",
         delayMs: null,
-        spent: false,
+        countsAs: "interruption",
         ending: { outcome: "released" },
       })),
     ),
-  putBackTraced: (db) =>
-    putBack(
+  requeueTraced: (db) =>
+    requeue(
       db,
       fences.map((one) => ({
         fence: one,
         state: "retrying",
         delayMs: 1_000,
-        spent: true,
+        countsAs: "attempt",
         ending: { outcome: "failed" },
         first: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
       })),
@@ -180,7 +184,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   usual: (db) => usual(db),
   depths: (db) => depths(db),
   standing: (db) => standing(db),
-  crew: (db) => crew(db, 1_000),
+  workerActivity: (db) => workerActivity(db, 1_000),
   runningJobs: (db) => runningJobs(db),
   knownKinds: (db) => knownKinds(db),
   seriesSteps: async (db) => {

@@ -3,9 +3,11 @@ import type { Fence } from "#stint/model/job.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { cancel } from "#stint/sql/operate.js";
 import { rescue } from "#stint/sql/rescue.js";
-import { finish, putBack, succeed } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { requeue } from "#stint/sql/requeue.js";
+import { succeed } from "#stint/sql/succeed.js";
 import { freshSchema } from "../support/fresh.ts";
-import { add, deed, expire, running, stored, take, type JobInput } from "./jobs.ts";
+import { add, auditInfo, expire, running, stored, take, type JobInput } from "./jobs.ts";
 
 test("of several jobs, of several claims, all that still hold their fence succeed, and only they are answered", async () => {
   const fresh = await freshSchema();
@@ -92,8 +94,8 @@ test("the history has exactly what it has of a job that finished with a result o
   // With a past, so that there is a log to carry over.
   const twice = async (): Promise<Fence> => {
     const first = await running(fresh.db, full);
-    await putBack(fresh.db, [
-      { fence: first, state: "retrying", delayMs: 0, spent: true, ending: { outcome: "failed" } },
+    await requeue(fresh.db, [
+      { fence: first, state: "retrying", delayMs: 0, countsAs: "attempt", ending: { outcome: "failed" } },
     ]);
     return (await take(fresh.db, { limit: 1 }))[0]!.fence;
   };
@@ -121,7 +123,7 @@ test("the history has exactly what it has of a job that finished with a result o
 test("a job that ran to its end succeeds even if its end was asked for meanwhile", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
-  await cancel(fresh.db, fence.job, deed());
+  await cancel(fresh.db, fence.job, auditInfo());
 
   expect(await succeed(fresh.db, [fence])).toEqual(new Set([fence]));
   expect(await stored(fresh, fence.job)).toMatchObject({ state: "succeeded" });

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { succeed } from "#stint/sql/settle.js";
+import { succeed } from "#stint/sql/succeed.js";
 import { depths, standing } from "#stint/sql/depth.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import { adminClient } from "../support/database.ts";

@@ -1,6 +1,6 @@
 import type { Client } from "pg";
 import type { Run } from "#stint/db/db.js";
-import { crew } from "#stint/sql/crew.js";
+import { workerActivity } from "#stint/sql/worker-activity.js";
 import { depths, standing } from "#stint/sql/depth.js";
 import { lately, recent, samples, seriesSteps, topTenants, usual } from "#stint/sql/series.js";
 import { runningJobs } from "#stint/sql/slow.js";
@@ -13,7 +13,7 @@ const asked: Record<string, (db: Run) => Promise<unknown>> = {
   depths: (db) => depths(db),
   standing: (db) => standing(db),
   lately: (db) => lately(db),
-  crew: (db) => crew(db, 10_000),
+  workerActivity: (db) => workerActivity(db, 10_000),
   running: (db) => runningJobs(db),
   usual: (db) => usual(db),
   minute: (db) => recent(db, 10, 60_000),

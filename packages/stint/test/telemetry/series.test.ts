@@ -12,12 +12,12 @@ import {
   type SeriesStep,
   type Step,
 } from "#stint/sql/series.js";
-import { glance } from "#stint/sql/glance.js";
+import { idleCheck } from "#stint/sql/idle-check.js";
 import { fold } from "#stint/sql/tallies.js";
 import { pruneSignals } from "#stint/sql/prune.js";
 import { talliesService, type Tallies } from "#stint/upkeep/tallies.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { handBack } from "#stint/sql/settle.js";
+import { release } from "#stint/sql/release.js";
 import { add, addOne, take } from "../sql/jobs.ts";
 
 const vitals = { busy: 1, slots: 4, waiting: 0, lagMs: 2, rssBytes: 1_000 };
@@ -180,7 +180,7 @@ test("a queue is sampled where something changed or runs, with all its kinds; on
   expect(await sampled()).toEqual(["busy other 1 0", "busy work 0 1", "main work 1 0"]);
 
   // Given back, which nobody tells the tallies.
-  await handBack(fresh.db, [taken!.fence]);
+  await release(fresh.db, [taken!.fence]);
   await addOne(fresh.db);
   expect(await sampled()).toEqual(["busy other 1 0", "busy work 1 0", "main work 2 0"]);
   await addOne(fresh.db);
@@ -200,7 +200,7 @@ test("what is taken and what is given back is sampled, though nobody says it to 
   const taken = await take(fresh.db);
   expect(await fold(fresh.db, 0)).toBe(0);
   expect(await lastSamples(fresh)).toMatchObject([{ ready: 0, running: 2, oldestReadyMs: null }]);
-  await handBack(
+  await release(
     fresh.db,
     taken.map(({ fence }) => fence),
   );
@@ -212,9 +212,9 @@ test("once an hour everything is sampled, though nothing changed; between, a fol
   const fresh = await freshSchema();
   await add(fresh.db, [{ queue: "nobody-serves" }]);
   const look = { queues: [], kinds: [], since: new Date().toISOString() };
-  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: true });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: true });
   await fold(fresh.db, 0);
-  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: false });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: false });
   const folds = async (): Promise<unknown> => await fresh.sql(`select fold from stint.tally_fold`);
   const before = await folds();
   await fold(fresh.db, 0);
@@ -222,12 +222,12 @@ test("once an hour everything is sampled, though nothing changed; between, a fol
 
   await age(fresh, "1 hour");
   await fresh.sql(`update stint.tally_fold set framed_at = framed_at - interval '1 hour'`);
-  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: true });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: true });
   await fold(fresh.db, 0);
   expect(
     await fresh.sql(`select queue, ready::integer from stint.series where at > now() - interval '1 minute'`),
   ).toEqual([{ queue: "nobody-serves", ready: 1 }]);
-  expect(await glance(fresh.db, look)).toMatchObject({ unfolded: false });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: false });
 });
 
 /** As if all that was told had been told so long ago. */

@@ -13,11 +13,14 @@ import { actOnMany } from "#stint/sql/operate-many.js";
 import { promote } from "#stint/sql/promote.js";
 import { pruneDead, pruneSignals } from "#stint/sql/prune.js";
 import { rescue } from "#stint/sql/rescue.js";
-import { finish, handBack, putBack, succeed } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
+import { release } from "#stint/sql/release.js";
+import { requeue } from "#stint/sql/requeue.js";
+import { succeed } from "#stint/sql/succeed.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import { adminClient, query, testDatabaseUrl } from "../support/database.ts";
 import { freshSchema, openDb, type Fresh } from "../support/fresh.ts";
-import { deed } from "../sql/jobs.ts";
+import { auditInfo } from "../sql/jobs.ts";
 import { counted, tallied } from "./depths.ts";
 
 /** The same numbers for the same seed. */
@@ -40,7 +43,7 @@ const claimInput = (): Parameters<typeof claim>[1] => ({
   leaseMs: 60_000,
 });
 
-/** Whatever can be done to jobs, done at random. Each deed takes what it finds. */
+/** Whatever can be done to jobs, done at random. Each auditInfo takes what it finds. */
 class Actor {
   readonly #fresh: Fresh;
   readonly #roll: (sides: number) => number;
@@ -181,14 +184,14 @@ class Actor {
         fence,
         state: (["retrying", "scheduled", "ready"] as const)[this.#roll(3)]!,
         delayMs: [null, 0, 1, 3_600_000][this.#roll(4)]!,
-        spent: true,
+        countsAs: "attempt" as const,
         ending: { outcome: "failed" as const },
       }));
-      return (await putBack(this.#fresh.db, back)).size;
+      return (await requeue(this.#fresh.db, back)).size;
     },
     "hand back": async () => {
       const fences = this.#take().map((job) => job.fence);
-      return (await handBack(this.#fresh.db, fences)).filter(({ went }) => went === "back").length;
+      return (await release(this.#fresh.db, fences)).filter(({ went }) => went === "back").length;
     },
     "lose and rescue": async () => {
       const lost = this.#take().map((job) => job.fence.job);
@@ -201,15 +204,15 @@ class Actor {
     promote: async () => (await promote(this.#fresh.db, 5)).promoted,
     cancel: async () => {
       const id = await this.#some(["ready", "scheduled", "retrying", "parked", "running"][this.#roll(5)]!);
-      return id !== undefined && (await cancel(this.#fresh.db, id, deed())) !== undefined ? 1 : 0;
+      return id !== undefined && (await cancel(this.#fresh.db, id, auditInfo())) !== undefined ? 1 : 0;
     },
     "run now": async () => {
       const id = await this.#some(["scheduled", "retrying", "parked"][this.#roll(3)]!);
-      return id !== undefined && (await runNow(this.#fresh.db, id, deed())) !== undefined ? 1 : 0;
+      return id !== undefined && (await runNow(this.#fresh.db, id, auditInfo())) !== undefined ? 1 : 0;
     },
     replay: async () => {
       const id = await this.#some(["dead", "cancelled"][this.#roll(2)]!);
-      return id !== undefined && (await replay(this.#fresh.db, id, deed())) !== undefined ? 1 : 0;
+      return id !== undefined && (await replay(this.#fresh.db, id, auditInfo())) !== undefined ? 1 : 0;
     },
     "act on many": async () => {
       const action = (["cancel", "run-now", "replay"] as const)[this.#roll(3)]!;

@@ -3,7 +3,7 @@ import { defineJob, handle, silentLogger, steps, typed } from "#stint/index.js";
 import { LeaseLostError } from "#stint/index.js";
 import { presenceService } from "#stint/upkeep/presence.js";
 import type { Unserved } from "#stint/sql/kinds.js";
-import { finish } from "#stint/sql/settle.js";
+import { finish } from "#stint/sql/finish.js";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { gate } from "../support/gate.ts";

@@ -31,10 +31,10 @@ async function startIdle(
   // By the name each was prepared under, which is sent with every call.
   const count = (name: string): number => proxy.count(`${fresh.schema}.${name}`);
   const glances = async (more: number): Promise<void> => {
-    const enough = count("glance") + more;
-    await until(() => count("glance") >= enough, { message: `it looks around ${more} times` });
+    const enough = count("idle-check") + more;
+    await until(() => count("idle-check") >= enough, { message: `it looks around ${more} times` });
   };
-  const others = (): number => proxy.count("") - count("glance");
+  const others = (): number => proxy.count("") - count("idle-check");
   for (let before = -1; before !== others();) {
     before = others();
     await glances(4);
@@ -45,11 +45,11 @@ async function startIdle(
 test("a worker with nothing to do sends one statement at every poll, and no other between", async () => {
   const fresh = await freshSchema();
   const { proxy, count, glances } = await startIdle(fresh);
-  const before = { all: proxy.count(""), glance: count("glance"), duties: duties.map(count) };
+  const before = { all: proxy.count(""), glance: count("idle-check"), duties: duties.map(count) };
   await glances(10);
 
   expect(duties.map(count)).toEqual(before.duties);
-  expect(proxy.count("") - before.all).toBe(count("glance") - before.glance);
+  expect(proxy.count("") - before.all).toBe(count("idle-check") - before.glance);
 });
 
 test("when the look around finds a ready job, it is claimed", async () => {

@@ -42,11 +42,11 @@ async function startLarge(
 
 /** Its first looks around are over: nothing but idle checks is sent any more. */
 async function idle({ proxy, count }: Large): Promise<void> {
-  const others = (): number => proxy.count("") - count("glance");
+  const others = (): number => proxy.count("") - count("idle-check");
   for (let before = -1; before !== others();) {
     before = others();
-    const enough = count("glance") + 4;
-    await until(() => count("glance") >= enough, { message: "it looks around four times" });
+    const enough = count("idle-check") + 4;
+    await until(() => count("idle-check") >= enough, { message: "it looks around four times" });
   }
 }
 
@@ -99,8 +99,8 @@ test("an idle worker of 5,000 queues sends what one of a single queue does", asy
   await idle(large);
   const names = ["claim", "ready-queues", "promote", "rescue"];
   const before = names.map(large.count);
-  const enough = large.count("glance") + 10;
-  await until(() => large.count("glance") >= enough, { message: "it looks around ten times" });
+  const enough = large.count("idle-check") + 10;
+  await until(() => large.count("idle-check") >= enough, { message: "it looks around ten times" });
 
   expect(names.map(large.count)).toEqual(before);
 });

@@ -38,7 +38,7 @@ test("the answer to a commit is lost: complete() finds that it happened, and the
 test.each([
   ["succeed", "succeeded"],
   ["finish", "succeeded"],
-  ["put-back", "failed"],
+  ["requeue", "failed"],
 ] as const)(
   "the answer to a settle is lost (%s): the outcome stands, and nothing is called lost",
   async (name, outcome) => {
@@ -101,7 +101,7 @@ test("the connection breaks while unfinished jobs are handed back: they go back 
   });
   const { id } = await fresh.client().enqueue(work, {});
   await seen("claimed");
-  const cut = proxy.cutAt("/* stint:put-back */", "unsent");
+  const cut = proxy.cutAt("/* stint:requeue */", "unsent");
   const report = await worker.stop({ drain: 0, abort: 0 });
   await cut;
 

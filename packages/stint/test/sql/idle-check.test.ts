@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { glance, type Glance } from "#stint/sql/glance.js";
+import { idleCheck, type IdleCheck } from "#stint/sql/idle-check.js";
 import { fold } from "#stint/sql/tallies.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { add, addOne, running } from "./jobs.ts";
 
-async function look(fresh: Fresh, input: { queues?: string[]; since?: string } = {}): Promise<Glance> {
-  return await glance(fresh.db, { queues: ["main"], kinds: ["work"], since: "-infinity", ...input });
+async function look(fresh: Fresh, input: { queues?: string[]; since?: string } = {}): Promise<IdleCheck> {
+  return await idleCheck(fresh.db, { queues: ["main"], kinds: ["work"], since: "-infinity", ...input });
 }
 
 const nothing = { ready: false, suspect: false, dueInMs: null, expiresInMs: null };

@@ -7,7 +7,7 @@ import { running, toRunning, type RunningJob } from "./slow.ts";
 import { isHeard } from "./workers.ts";
 
 /** Who works, on what, and what nobody works on: in one statement, so that it is of one moment. */
-export type Crew = {
+export type WorkerActivity = {
   readonly workers: readonly {
     readonly pools: Readonly<Record<string, number>>;
     readonly draining: boolean;
@@ -22,8 +22,8 @@ export type Crew = {
   }[];
 };
 
-const selectCrew = statement(
-  "crew",
+const selectActivity = statement(
+  "worker-activity",
   `
   with perhaps as materialized (
     select r.*
@@ -48,12 +48,12 @@ const selectCrew = statement(
     ) as unserved`,
 );
 
-export async function crew(db: Run, waitedMs: number): Promise<Crew> {
-  const [row = {}] = await db.run(selectCrew, [waitedMs]);
+export async function workerActivity(db: Run, waitedMs: number): Promise<WorkerActivity> {
+  const [row = {}] = await db.run(selectActivity, [waitedMs]);
   return {
-    workers: row["workers"] as Crew["workers"],
+    workers: row["workers"] as WorkerActivity["workers"],
     perhapsSlow: (row["perhaps_slow"] as Row[]).map(toRunning),
     usual: new Map(Object.entries(row["usual"] as Record<string, number[]>)),
-    unserved: row["unserved"] as Crew["unserved"],
+    unserved: row["unserved"] as WorkerActivity["unserved"],
   };
 }

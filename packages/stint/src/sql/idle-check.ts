@@ -2,7 +2,7 @@ import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import { rangeValues, walkReady, type QueueRange } from "./ready-queues.ts";
 
-export type Glance = {
+export type IdleCheck = {
   /** Whether a job is ready in the queues it asked about. */
   ready: boolean;
   /** Queues of its large pools with a ready job of its kinds, and whether there are more to look at; undefined if it has no such pool. */
@@ -72,7 +72,7 @@ const suspected = `
         and p.kind = any ($2::text[])`;
 
 const lookAround = statement(
-  "glance",
+  "idle-check",
   glanceText({
     suspect: `exists (
       select ${suspected}
@@ -88,7 +88,7 @@ const mostNamed = 100;
 
 /** For a worker with large pools: it names queues, so that their number costs nothing. */
 const lookAroundPools = statement(
-  "glance-pools",
+  "idle-check-pools",
   glanceText({
     suspect: `array(
       select p.queue ${suspected}
@@ -106,7 +106,7 @@ const lookAroundPools = statement(
   }),
 );
 
-export type GlanceInput = {
+export type IdleCheckInput = {
   /** Queues of the pools that are asked whole. */
   queues: readonly string[];
   kinds: readonly string[];
@@ -119,7 +119,10 @@ export type GlanceInput = {
  * Everything an idle worker wants to know, in one statement that writes nothing. `since` leaves out what was due, or ran
  * out, some seconds before that: whoever looked then has seen it, and behind it lie the entries of jobs long gone.
  */
-export async function glance(db: Run, { queues, kinds, since, search }: GlanceInput): Promise<Glance> {
+export async function idleCheck(
+  db: Run,
+  { queues, kinds, since, search }: IdleCheckInput,
+): Promise<IdleCheck> {
   const values = [queues, kinds, since];
   const [row = {}] = await (search === undefined
     ? db.run(lookAround, values)

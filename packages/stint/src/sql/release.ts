@@ -1,0 +1,65 @@
+import type { Run, RunOptions } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { Fence } from "../model/job.ts";
+import { fenced, fenceValues, mine, toFence } from "./fences.ts";
+import { tallyWaiting } from "./tallies.ts";
+
+const releaseJobs = statement(
+  "release",
+  `
+  with ${mine}, free as materialized (
+    select j.id, j.lease_id, j.cancel_requested
+    from mine m
+    join stint.job j on ${fenced}
+    for update of j skip locked
+  ), back as (
+    update stint.job j
+    set state = case when j.reason = 'quarantine' then 'parked' else 'ready' end::stint.job_state,
+        attempts = j.attempts - 1,
+        lease_id = null,
+        lease_until = null,
+        worker = null,
+        claimed_at = null
+    from free
+    where j.id = free.id and j.lease_id = free.lease_id
+      and not free.cancel_requested
+    returning j.id, j.queue, j.kind, j.priority, j.state
+  ), tallied as (
+    ${tallyWaiting}
+  )
+  select
+    m.id, m.epoch, m.lease_id, back.queue,
+    case
+      when back.id is not null then 'back'
+      when free.cancel_requested then 'cancelled'
+      when j.id is not null then 'locked'
+      else 'lost'
+    end as went
+  from mine m
+  left join stint.job j on ${fenced}
+  left join free on free.id = j.id
+  left join back on back.id = j.id`,
+);
+
+/**
+ * `cancelled`: a cancel was requested; the caller still holds the job and must finish it. `locked`: another session locked the row;
+ * try again.
+ */
+export type Released = {
+  fence: Fence;
+  queue: string | null;
+  went: "back" | "cancelled" | "locked" | "lost";
+};
+
+/**
+ * Return jobs that were claimed but never begun to their old places in their queues. Nothing is spent and nothing is logged. Rows
+ * that another session has locked are skipped, as in a renewal: waiting for them would let the other leases run out.
+ */
+export async function release(db: Run, fences: readonly Fence[], options?: RunOptions): Promise<Released[]> {
+  const rows = await db.run(releaseJobs, fenceValues(fences), options);
+  return rows.map((row) => ({
+    fence: toFence(row),
+    queue: row["queue"] as string | null,
+    went: row["went"] as Released["went"],
+  }));
+}

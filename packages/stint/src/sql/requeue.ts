@@ -1,0 +1,84 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { Fence } from "../model/job.ts";
+import { logWith, type Ending } from "./ending.ts";
+import { fenced, fencesIn, fenceValues } from "./fences.ts";
+import { tallyWaiting } from "./tallies.ts";
+
+export type Requeue = {
+  fence: Fence;
+  state: "retrying" | "scheduled" | "ready";
+  /** Wait before the job is due again; null keeps its place in the queue. */
+  delayMs: number | null;
+  /**
+   * The counter of the job that grows by one. Only `attempt` is spent. An `interruption` (snoozed, or released by a stopping worker)
+   * and a `fault` (the database failed the transaction that the handler was given) return the attempt.
+   */
+  countsAs: "attempt" | "interruption" | "fault";
+  ending: Ending;
+  /** The `traceparent` of this attempt, for the job to carry as that of its first one. Only where it was traced. */
+  first?: string;
+};
+
+/** With `first`, jobs that have one keep it in their `meta`. */
+const requeuing = (first: "" | ", first"): string => `
+  with mine as (
+    select *
+    from unnest(
+        (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::bigint[]),
+        (select $6::text[]), (select $7::text[])${first === "" ? "" : ", (select $8::text[])"}
+      ) as m (id, epoch, lease_id, state, delay_ms, counts_as, ending${first})
+  ), back as (
+    update stint.job j
+    set state = case
+          -- A quarantined job that was released before its attempt alone ended stays quarantined.
+          when m.delay_ms is null and j.reason = 'quarantine' then 'parked'
+          when coalesce(m.delay_ms, 0) <= 0 then 'ready'
+          else m.state
+        end::stint.job_state,
+        run_at = case when m.delay_ms is null then j.run_at else clock_timestamp() + m.delay_ms * interval '1 millisecond' end,
+        attempts = j.attempts - case when m.counts_as = 'attempt' then 0 else 1 end,
+        interruptions = j.interruptions + case when m.counts_as = 'interruption' then 1 else 0 end,
+        faults = j.faults + case when m.counts_as = 'fault' then 1 else 0 end,
+        lease_id = null,
+        lease_until = null,
+        worker = null,
+        claimed_at = null,
+        reason = case when m.delay_ms is null then j.reason end,${first === "" ? "" : carried}
+        log = ${logWith("j", "m.ending::jsonb")}
+    from mine m
+    where ${fenced}
+      and not j.cancel_requested
+    returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state
+  ), tallied as (
+    ${tallyWaiting}
+  )
+  select id, epoch, lease_id from back`;
+
+/** Beside the trace the job was enqueued in, if there is one. */
+const carried = `
+        meta = case when m.first is null then j.meta else coalesce(j.meta, '{}') || jsonb_build_object('trace',
+          coalesce(j.meta -> 'trace', '{}') || jsonb_build_object('first', m.first)) end,`;
+
+const requeueJobs = statement("requeue", requeuing(""));
+const requeueTraced = statement("requeue-traced", requeuing(", first"));
+
+/**
+ * Return jobs whose attempt ended to the live jobs, to run again. Each goes back only if its fence still holds and no cancel was
+ * requested. Returns the fences of the jobs that went back.
+ */
+export async function requeue(db: Run, jobs: readonly Requeue[]): Promise<Set<Fence>> {
+  const fences = jobs.map((job) => job.fence);
+  const values = [
+    ...fenceValues(fences),
+    jobs.map((job) => job.state),
+    jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs))),
+    jobs.map((job) => job.countsAs),
+    jobs.map((job) => JSON.stringify(job.ending)),
+  ];
+  const isTraced = jobs.some(({ first }) => first !== undefined);
+  const rows = isTraced
+    ? await db.run(requeueTraced, [...values, jobs.map(({ first }) => first ?? null)])
+    : await db.run(requeueJobs, values);
+  return fencesIn(rows, fences);
+}

@@ -1,0 +1,26 @@
+import type { Run } from "../db/db.ts";
+import { statement } from "../db/statement.ts";
+import type { Fence } from "../model/job.ts";
+import { fencesIn, fenceValues, mine } from "./fences.ts";
+
+const findSettled = statement(
+  "settled",
+  `
+  with ${mine}
+  select m.id, m.epoch, m.lease_id
+  from mine m
+  join stint.jobs j on j.id = m.id
+  where (j.state = 'succeeded' and j.lease_id = m.lease_id)
+    or exists (
+      select from jsonb_array_elements(j.log) ended
+      where ended ->> 'lease' = m.lease_id::text and ended ->> 'outcome' <> 'crashed'
+    )`,
+);
+
+/**
+ * Those of these fences whose attempt was settled by its own worker. Used after a response was lost: without it a worker would
+ * report jobs as lost that it had in fact settled.
+ */
+export async function settledByOwner(db: Run, fences: readonly Fence[]): Promise<Set<Fence>> {
+  return fencesIn(await db.run(findSettled, fenceValues(fences)), fences);
+}
