@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { renderMetrics, type Inspector } from "stint";
+import { renderMetrics } from "stint";
+import type { Inspector } from "stint/inspect";
 import { localVisitor, toVisitor, type Access, type Visitor } from "./access.ts";
 import { problemAnswer } from "./answer.ts";
 import { Assets } from "./assets.ts";

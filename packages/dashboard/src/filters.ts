@@ -1,5 +1,5 @@
 /** Which filters a visitor may use. */
-import { jobFilterKeys, type JobFilter } from "stint";
+import { jobFilterKeys, type JobFilter } from "stint/inspect";
 import type { Visitor } from "./access.ts";
 import { Problem } from "./problem.ts";
 import type { Redactor } from "./redact.ts";

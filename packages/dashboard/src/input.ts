@@ -1,12 +1,6 @@
 /** Reading what was sent: strictly, with words that say what is wrong. */
-import {
-  jobFilterKeys,
-  jobStates,
-  type BulkAction,
-  type JobFilter,
-  type JobState,
-  type PreviewedSet,
-} from "stint";
+import { jobStates, type JobState } from "stint";
+import { jobFilterKeys, type BulkAction, type JobFilter, type PreviewedSet } from "stint/inspect";
 import { badRequest } from "./problem.ts";
 import type { Input } from "./route.ts";
 

@@ -1,5 +1,6 @@
 /** The shape of an API route: data, so that tests, the document and the server all go by the same table. */
-import type { Inspector, Stint } from "stint";
+import type { Stint } from "stint";
+import type { Inspector } from "stint/inspect";
 import type { Right, Visitor } from "./access.ts";
 import type { Events } from "./events.ts";
 import type { Redactor } from "./redact.ts";

@@ -1,14 +1,14 @@
 /** Jobs as they may leave the server: redacted, without what the visitor may not see, and not too large to show. */
+import type { Job } from "stint";
 import type {
   DeadGroup,
   DeadGroups,
-  Job,
   JobDetail,
   JobPage,
   JobRow,
   Operation,
   OperationPreview,
-} from "stint";
+} from "stint/inspect";
 import type { Visitor } from "./access.ts";
 import { knownFilter } from "./filters.ts";
 import { preview } from "./preview.ts";

@@ -1,7 +1,7 @@
 /** 500 queues: what is sent stays small, and the database is asked little. */
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import type { Health } from "stint";
+import type { Health } from "stint/inspect";
 import { Events } from "#dashboard/events.js";
 import { HealthStream } from "../ui/health-stream.ts";
 import { fillQueues } from "../../stint/test/support/fill-queues.ts";

@@ -1,6 +1,7 @@
 /** A role that may not see payloads cannot test guesses about a redacted value, by any route and any filter. */
 import { expect, test } from "vitest";
-import { defineJob, jobFilterKeys, typed, type JobPage } from "stint";
+import { defineJob, typed } from "stint";
+import { jobFilterKeys, type JobPage } from "stint/inspect";
 import { routes } from "#dashboard/routes/table.js";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
 import { ask, open, post, type Asked } from "./support/ask.ts";

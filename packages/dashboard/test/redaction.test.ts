@@ -1,6 +1,7 @@
 /** What is hidden in one place must not be read, guessed or found in another. */
 import { describe, expect, test } from "vitest";
-import { defineJob, handle, typed, type Job, type JobDetail, type JobPage } from "stint";
+import { defineJob, handle, typed, type Job } from "stint";
+import type { JobDetail, JobPage } from "stint/inspect";
 import { makeRedactor } from "#dashboard/redact.js";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
 import { until } from "../../stint/test/support/until.ts";

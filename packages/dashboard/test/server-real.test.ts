@@ -1,6 +1,6 @@
 /** The server on a real installation: what is shown is what is there, and what is done is done and written down. */
 import { expect, test } from "vitest";
-import type { JobDetail, JobPage, Operation } from "stint";
+import type { JobDetail, JobPage, Operation } from "stint/inspect";
 import { until } from "../../stint/test/support/until.ts";
 import { ask, open, post } from "./support/ask.ts";
 import { jobId } from "./support/fake.ts";

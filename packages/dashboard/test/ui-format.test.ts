@@ -1,5 +1,5 @@
 /** How the dashboard writes figures, and which part of a series it draws. */
-import type { Series } from "stint";
+import type { Series } from "stint/inspect";
 import { expect, test } from "vitest";
 import type { Wire } from "../ui/api.ts";
 import { bytes, duration, plural, rate, roundDuration, share, short } from "../ui/format.ts";

@@ -18,7 +18,7 @@ import type {
   Stats,
   WaitingTenants,
   WorkerView,
-} from "stint";
+} from "stint/inspect";
 
 /** What a value is after it went over the wire: a Date is a string there. */
 export type Wire<T> = T extends Date

@@ -1,5 +1,5 @@
 /** Puts the health together again from its stream: everything once, then what changed. */
-import type { Health } from "stint";
+import type { Health } from "stint/inspect";
 import type { Wire } from "./api.ts";
 
 type Queue = Wire<Health["queues"][number]>;

@@ -1,6 +1,6 @@
 /** One hook for each question to the server. `everyMs` is how fresh an answer should be while it is on the screen. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { BulkAction, PreviewedSet, SeriesRange } from "stint";
+import type { BulkAction, PreviewedSet, SeriesRange } from "stint/inspect";
 import { api, ApiError, type JobsFilter } from "./api.ts";
 import { isRecent, searchJobs, type JobsQuestion, type SearchedPage } from "./screens/jobs/search-jobs.ts";
 

@@ -1,4 +1,4 @@
-import type { QueueHealth } from "stint";
+import type { QueueHealth } from "stint/inspect";
 import { number } from "./format.ts";
 
 type Slots = Pick<QueueHealth["slots"], "busy" | "total"> & { readonly ahead?: number };

@@ -1,4 +1,4 @@
-import type { WorkerView } from "stint";
+import type { WorkerView } from "stint/inspect";
 import type { Wire } from "./api.ts";
 
 /** Longer than this without a word, and something is wrong with it: it speaks every 25 seconds unless it is asleep. */

@@ -1,5 +1,5 @@
 /** How a queue stands against its target, in a word. */
-import type { QueueHealth } from "stint";
+import type { QueueHealth } from "stint/inspect";
 import type { Wire } from "./api.ts";
 import { duration } from "./format.ts";
 

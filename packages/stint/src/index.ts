@@ -4,7 +4,6 @@ export {
   type Enqueued,
   type Enqueues,
   type InOptions,
-  type InspectorOptions,
   type ManyEntry,
   type Stint,
 } from "./stint.ts";
@@ -54,39 +53,6 @@ export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
 export type { Connection, ConnectionParts, PoolLike } from "./db/connection.ts";
 export type { Tx } from "./db/db.ts";
 export type { TransactionLike } from "./db/transactions/user-transaction.ts";
-export type {
-  BulkAction,
-  Count,
-  DeadGroups,
-  Depth,
-  Explanation,
-  Health,
-  Inspector,
-  JobDetail,
-  JobFilter,
-  JobPage,
-  JobRow,
-  KindView,
-  Operation,
-  OperationPreview,
-  PreviewedSet,
-  Percentiles,
-  QueueHealth,
-  Rates,
-  Series,
-  SeriesPoint,
-  SeriesRange,
-  SlowJob,
-  Stats,
-  TimelineStep,
-  UnservedKind,
-  WaitingTenants,
-  WorkerView,
-} from "./inspect/types.ts";
-export { seriesRanges } from "./inspect/types.ts";
-export { filterKeys as jobFilterKeys } from "./inspect/filter.ts";
-export type { DeadGroup } from "./sql/dead-groups.ts";
-export type { WaitingTenant } from "./sql/waiting-tenants.ts";
 export type { QueueCounts } from "./sql/queues.ts";
 export type { AuditEntry } from "./sql/audit.ts";
 export type { LiveWorker } from "./sql/workers.ts";

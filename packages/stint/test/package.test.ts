@@ -25,6 +25,8 @@ test("the package has what it needs to run and to be read, and nothing else", as
       "dist/index.d.ts",
       "dist/dev.js",
       "dist/dev.d.ts",
+      "dist/inspect.js",
+      "dist/inspect.d.ts",
       "dist/opentelemetry.js",
       "dist/opentelemetry.d.ts",
       "dist/worker/lease-thread-code.js",

@@ -1,4 +1,4 @@
-import { jobFilterKeys } from "stint";
+import { jobFilterKeys } from "stint/inspect";
 import type { Visitor } from "../access.ts";
 import { answer } from "../answer.ts";
 import { noStore } from "../headers.ts";

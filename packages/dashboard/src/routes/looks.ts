@@ -1,5 +1,5 @@
 /** What is looked at as a whole: health, stats, kinds, whose jobs wait, workers, slow jobs; and the series behind the charts. */
-import { seriesRanges } from "stint";
+import { seriesRanges } from "stint/inspect";
 import { jsonText } from "../answer.ts";
 import { nothing, namedIn, oneOf } from "../input.ts";
 import { looks, route } from "../route.ts";

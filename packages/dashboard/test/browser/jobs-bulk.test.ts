@@ -1,6 +1,7 @@
 /** What a real installation does too quickly to be seen: a long operation, a search that stops early, refusals. */
 import type { Browser } from "playwright-core";
-import { WrongStateError, type Operation } from "stint";
+import { WrongStateError } from "stint";
+import type { Operation } from "stint/inspect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fakeStint, jobId } from "../support/fake.ts";
 import { browserPath, launch, visit } from "./support/browser.ts";

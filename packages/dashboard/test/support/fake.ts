@@ -1,5 +1,6 @@
 /** A made-up installation, for what a real one cannot be brought to do: fail in a certain way, be slow, be hostile. */
-import type { Health, Inspector, Job, JobDetail } from "stint";
+import type { Job } from "stint";
+import type { Health, Inspector, JobDetail } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
 
 export const jobId = "019a8f00-0000-7000-8000-000000000001";

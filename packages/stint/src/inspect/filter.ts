@@ -6,20 +6,7 @@ import { refuseUnknownKeys, requireDate, requireOneOf } from "../model/options.t
 import { states, type JobState } from "../model/state.ts";
 import { isUuid } from "../runtime/uuid.ts";
 import type { Search } from "../sql/search.ts";
-import type { BulkAction, JobFilter } from "./types.ts";
-
-export const filterKeys = [
-  "state",
-  "kind",
-  "queue",
-  "tenant",
-  "key",
-  "tag",
-  "error",
-  "fingerprint",
-  "since",
-  "until",
-] as const satisfies (keyof JobFilter)[];
+import { jobFilterKeys, type BulkAction, type JobFilter } from "./types.ts";
 
 /** The states in which a job can be acted on so. */
 export const statesFor: Record<BulkAction, readonly JobState[]> = {
@@ -37,7 +24,7 @@ const highest = "ffffffff-ffff-ffff-ffff-ffffffffffff";
  * @throws {InvalidOptionError} Something in it cannot be looked for.
  */
 export function toSearch(what: string, filter: JobFilter): Search {
-  refuseUnknownKeys(what, filter, filterKeys);
+  refuseUnknownKeys(what, filter, jobFilterKeys);
   const { state, kind, queue, tenant, key, tag, error, fingerprint, since, until } = filter;
   const wanted = state === undefined ? states : [state].flat();
   return {

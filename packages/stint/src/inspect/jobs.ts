@@ -9,10 +9,10 @@ import { isTerminal } from "../model/state.ts";
 import { auditOf, replaysIn, type AuditEntry } from "../sql/audit.ts";
 import { deadGroups } from "../sql/dead-groups.ts";
 import { closeJob, surroundings, type CloseJob, type Surroundings } from "../sql/explain-job.ts";
-import { earlier, filterKeys, toBefore, toSearch } from "./filter.ts";
+import { earlier, toBefore, toSearch } from "./filter.ts";
 import type { SignalsInspector } from "./signals.ts";
 import { timeline } from "./timeline.ts";
-import type { Explanation, Inspector, Percentiles } from "./types.ts";
+import { jobFilterKeys, type Explanation, type Inspector, type Percentiles } from "./types.ts";
 import { searchPage } from "./search-page.ts";
 import { countMatches } from "./tallied.ts";
 import type { Budget } from "./bounded-search.ts";
@@ -50,7 +50,7 @@ export function inspectJobs(
   return {
     async jobs(options) {
       const { after, limit: size, ...filter } = options;
-      refuseUnknownKeys("jobs", options, [...filterKeys, "after", "limit"]);
+      refuseUnknownKeys("jobs", options, [...jobFilterKeys, "after", "limit"]);
       const limit = requireInteger("jobs.limit", size ?? 50, { min: 1, max: 1000 });
       const search = toSearch("jobs", filter);
       const before = after === undefined ? search.before : earlier(search.before, toBefore(after));

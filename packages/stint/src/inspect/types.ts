@@ -173,6 +173,19 @@ export type JobFilter = {
   readonly until?: Date;
 };
 
+export const jobFilterKeys = [
+  "state",
+  "kind",
+  "queue",
+  "tenant",
+  "key",
+  "tag",
+  "error",
+  "fingerprint",
+  "since",
+  "until",
+] as const satisfies (keyof JobFilter)[];
+
 /** A job as lists show it: no payload, no result. */
 export type JobRow = FoundJob;
 

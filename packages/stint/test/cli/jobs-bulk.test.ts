@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { defineJob, entry, typed, type JobPage, type Operation } from "#stint/index.js";
+import { defineJob, entry, typed } from "#stint/index.js";
+import type { JobPage, Operation } from "#stint/inspect.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { answer, start, stintOn } from "./support.ts";
 

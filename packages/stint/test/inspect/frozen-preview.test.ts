@@ -1,6 +1,6 @@
 /** A bulk operation touches what its preview showed, and reports what had changed since. */
 import { expect, test } from "vitest";
-import type { BulkAction, JobFilter, Operation } from "#stint/index.js";
+import type { BulkAction, JobFilter, Operation } from "#stint/inspect.js";
 import { InvalidOptionError } from "#stint/errors.js";
 import { replay } from "#stint/sql/operate.js";
 import { finish } from "#stint/sql/finish.js";

@@ -5,7 +5,7 @@ import type { Run } from "#stint/db/db.js";
 import { forSchema, type Statement } from "#stint/db/statement.js";
 import { toSearch } from "#stint/inspect/filter.js";
 import { countUpTo, findPage } from "#stint/inspect/bounded-search.js";
-import type { JobFilter } from "#stint/index.js";
+import type { JobFilter } from "#stint/inspect.js";
 import { deadGroups } from "#stint/sql/dead-groups.js";
 import { surroundings } from "#stint/sql/explain-job.js";
 import { waitingTenants } from "#stint/sql/waiting-tenants.js";

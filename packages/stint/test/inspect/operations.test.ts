@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { JobFilter, Operation } from "#stint/index.js";
+import type { JobFilter, Operation } from "#stint/inspect.js";
 import { defineJob, handle, typed } from "#stint/index.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { finish } from "#stint/sql/finish.js";

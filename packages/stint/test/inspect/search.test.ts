@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { JobFilter, JobPage, JobRow } from "#stint/index.js";
+import type { JobFilter, JobPage, JobRow } from "#stint/inspect.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { finish } from "#stint/sql/finish.js";
 import { requeue } from "#stint/sql/requeue.js";

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { Inspector } from "#stint/index.js";
+import type { Inspector } from "#stint/inspect.js";
 import { waitingTenants } from "#stint/sql/waiting-tenants.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { series } from "#stint/inspect/series.js";
-import type { SeriesPoint } from "#stint/index.js";
+import type { SeriesPoint } from "#stint/inspect.js";
 import { flush, rollUpSeries, samples } from "#stint/sql/series.js";
 import { fold } from "#stint/sql/tallies.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";

@@ -1,13 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import {
-  defineJob,
-  handle,
-  PermanentError,
-  snooze,
-  typed,
-  type Inspector,
-  type Stint,
-} from "#stint/index.js";
+import { defineJob, handle, PermanentError, snooze, typed, type Stint } from "#stint/index.js";
+import type { Inspector } from "#stint/inspect.js";
 import { fold } from "#stint/sql/tallies.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";

@@ -1,5 +1,5 @@
 /** The same night: whose jobs wait, at which priority, and what the dead died of. */
-import type { DeadGroups, Depth, Stats, WaitingTenants } from "stint";
+import type { DeadGroups, Depth, Stats, WaitingTenants } from "stint/inspect";
 
 const minute = 60_000;
 const depth: Depth = { scheduled: 0, ready: 0, running: 0, retrying: 0, parked: 0, dead: 0 };

@@ -11,7 +11,7 @@ import type {
   SeriesRange,
   SlowJob,
   WorkerView,
-} from "stint";
+} from "stint/inspect";
 import { deadGroups, stats, waitingTenants } from "./busy-night-shares.ts";
 
 const minute = 60_000;

@@ -1,4 +1,4 @@
-import type { Health } from "stint";
+import type { Health } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { GoTo } from "../../components/link.tsx";
 import { Banner } from "../../components/page.tsx";

@@ -1,4 +1,4 @@
-import type { QueueHealth } from "stint";
+import type { QueueHealth } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { useMemo } from "react";
 import { Bar } from "../../components/bar.tsx";

@@ -1,4 +1,4 @@
-import type { Health } from "stint";
+import type { Health } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { GoTo, type To } from "../../components/link.tsx";
 import { duration, number, rate, short } from "../../format.ts";

@@ -1,4 +1,5 @@
-import type { Explanation, JobState } from "stint";
+import type { JobState } from "stint";
+import type { Explanation } from "stint/inspect";
 import { PlainText } from "../../components/plain-text.tsx";
 
 const questions: Record<JobState, string> = {

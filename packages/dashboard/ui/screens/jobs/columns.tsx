@@ -1,4 +1,4 @@
-import type { JobRow } from "stint";
+import type { JobRow } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { GoTo } from "../../components/link.tsx";

@@ -1,5 +1,5 @@
 /** A page of jobs, searched for until it is full or every job was searched. Each request to the server has a budget of its own. */
-import type { JobPage } from "stint";
+import type { JobPage } from "stint/inspect";
 import { api, type JobsFilter, type Wire } from "../../api.ts";
 
 export type JobsQuestion = JobsFilter & { after?: string | undefined; limit: number };

@@ -1,4 +1,5 @@
-import type { BulkAction, JobState } from "stint";
+import type { JobState } from "stint";
+import type { BulkAction } from "stint/inspect";
 
 /** What can be done to jobs, in the words of the screen. */
 export type Action = {

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import type { Operation } from "stint";
+import type { Operation } from "stint/inspect";
 import type { JobsFilter, Wire } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { Button } from "../../components/button.tsx";

@@ -1,4 +1,4 @@
-import type { Count } from "stint";
+import type { Count } from "stint/inspect";
 import { number } from "../../format.ts";
 
 /** `1,240`, or `10,000+` where counting stopped; `?` where it stopped before the first was found. */

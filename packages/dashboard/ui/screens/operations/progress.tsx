@@ -1,4 +1,4 @@
-import type { Operation } from "stint";
+import type { Operation } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { number } from "../../format.ts";
 import { actions } from "./actions.ts";

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
-import type { BulkAction } from "stint";
+import type { BulkAction } from "stint/inspect";
 import { api, ApiError } from "../../api.ts";
 import { Button } from "../../components/button.tsx";
 import { Dialog, Field, TypedConfirmation } from "../../components/dialog.tsx";

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import type { Count } from "stint";
+import type { Count } from "stint/inspect";
 import { api, type JobsFilter } from "../../api.ts";
 import { stateOrder } from "../../components/state-mark.tsx";
 import type { Action } from "./actions.ts";

@@ -1,4 +1,4 @@
-import type { Series, SeriesPoint } from "stint";
+import type { Series, SeriesPoint } from "stint/inspect";
 import { useMemo } from "react";
 import type { Wire } from "../../api.ts";
 import { Chart, type ChartLine } from "../../components/chart.tsx";

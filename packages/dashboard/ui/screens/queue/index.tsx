@@ -1,4 +1,4 @@
-import type { SeriesRange } from "stint";
+import type { SeriesRange } from "stint/inspect";
 import { useMemo } from "react";
 import { EmptyState } from "../../components/empty-state.tsx";
 import { GoTo } from "../../components/link.tsx";

@@ -1,4 +1,4 @@
-import type { KindView } from "stint";
+import type { KindView } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { EmptyState } from "../../components/empty-state.tsx";
 import { GoTo } from "../../components/link.tsx";

@@ -1,4 +1,4 @@
-import type { Series, SeriesPoint } from "stint";
+import type { Series, SeriesPoint } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { roundDuration } from "../../format.ts";
 

@@ -1,4 +1,4 @@
-import type { QueueHealth } from "stint";
+import type { QueueHealth } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { GoTo, type To } from "../../components/link.tsx";
 import { duration, number, plural, rate, roundDuration, share } from "../../format.ts";

@@ -1,4 +1,4 @@
-import type { Stats, WaitingTenants } from "stint";
+import type { Stats, WaitingTenants } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { Bar } from "../../components/bar.tsx";
 import { GoTo } from "../../components/link.tsx";

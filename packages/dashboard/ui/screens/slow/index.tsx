@@ -1,4 +1,4 @@
-import type { SlowJob } from "stint";
+import type { SlowJob } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { EmptyState } from "../../components/empty-state.tsx";
 import { GoTo } from "../../components/link.tsx";

@@ -1,4 +1,4 @@
-import type { WorkerView } from "stint";
+import type { WorkerView } from "stint/inspect";
 import { Fragment } from "react";
 import type { Wire } from "../../api.ts";
 import { Bar } from "../../components/bar.tsx";
