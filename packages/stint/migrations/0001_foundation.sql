@@ -157,6 +157,7 @@ alter table stint.history_done_rest replica identity full;
 create index history_id on stint.history (id);
 create index history_key on stint.history (key) where key is not null;
 create index history_dead_finished on stint.history_dead (finished_at);
+create index history_dead_queue on stint.history_dead (queue, finished_at);   -- the oldest dead job of each queue
 
 -- What whoever serves a kind says of it, for those who cannot ask: SQL callers need its queue, a worker that rescues a
 -- job of a kind it does not serve needs to know how many crashes it may have.
@@ -165,6 +166,8 @@ create table stint.kind (
   queue        text not null,
   priority     smallint,
   max_crashes  integer,
+  lease_ms     bigint,                             -- of its attempts, unless the job has its own
+  timeout_ms   bigint,
   seen_at      timestamptz not null default clock_timestamp()
 );
 
@@ -179,7 +182,8 @@ create table stint.worker (
   seen_at    timestamptz not null default clock_timestamp(),
   hears      boolean not null default false,       -- false while saturated or without a listener: no wake is sent for it
   draining   boolean not null default false,
-  asleep     boolean not null default false        -- idle and silent on purpose: not seen, but a wake reaches it
+  asleep     boolean not null default false,       -- idle and silent on purpose: not seen, but a wake reaches it
+  vitals     jsonb                                 -- as it last reported: busy, slots, waiting, lagMs, rssBytes
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
 -- What people did, and why. Written in the same statement as the deed.

@@ -100,7 +100,7 @@ $$;
 -- the caller, which is never repeated by us.
 --
 -- Both run with their owner's rights, so that an enqueue-only role needs no right on any table. What they add is told to the
--- tallies (0005) in the same transaction.
+-- tallies (0006) in the same transaction.
 
 -- Jobs with ids just made and without dedupe keys, which is most of them: all are created, so the answer is only who
 -- hears. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.

@@ -1,5 +1,5 @@
--- How many jobs there are. What happened to them when is in the next step.
--- oldest code: 5
+-- How many jobs there are, without counting them.
+-- oldest code: 6
 
 -- ---- Depth without counting ------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ $$;
 
 -- ---- Folding ---------------------------------------------------------------------------------------
 
--- Moves what has not been folded into the sums, samples the depth where it changed, and rolls up the series (0006). One at a time, and none if the
+-- Moves what has not been folded into the sums, samples the depth where it changed, and rolls up the series (0005). One at a time, and none if the
 -- last one was less than `p_rest_ms` ago: of many workers each would otherwise do it. Without `p_sample` only what arrived is told. Takes
 -- about `p_most` at once, the oldest first: what was said while no worker ran could outlast every time limit. Answers how many it took;
 -- null: left to another, who is at it or has just done it.
