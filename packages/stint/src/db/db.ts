@@ -23,8 +23,11 @@ export interface Tx {
   readonly client: unknown;
 }
 
-/** `begunAt`: when the transaction began, in microseconds by the server's clock. No other on its connection has the same. */
-export type DbTx = Tx & Run & { readonly begunAt: string };
+/**
+ * `begunAt`: when the transaction began, in microseconds by the server's clock. No other on its connection has the same.
+ * `backend`: process id of its session. Unknown behind a pooler.
+ */
+export type DbTx = Tx & Run & { readonly begunAt: string; readonly backend: number | undefined };
 
 /** The database failed the transaction, and not the code in it. `connected`: there was a connection. */
 export type OnFault = (fault: unknown, connected: boolean) => void;

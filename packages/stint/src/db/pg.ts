@@ -151,7 +151,8 @@ export class PgDb implements Db {
 
     const begun = await this.#control(client, this.#isPooled(client) ? beginLocally : begin);
     try {
-      const result = await work({ query, run, client, begunAt: begun.rows[0]?.["at"] as string });
+      const begunAt = begun.rows[0]?.["at"] as string;
+      const result = await work({ query, run, client, begunAt, backend: backendOf(client) });
       over = true;
       const { command } = await this.#control(client, "commit");
       // Postgres answers the commit of an aborted transaction with success, and rolls it back.
@@ -197,7 +198,7 @@ export class PgDb implements Db {
       return (await answered(client, answer, statement.name, deadlineMs)).rows;
     } catch (error) {
       this.clock.learnFrom(error);
-      if (error instanceof ConnectionLost && client instanceof ReadingClient) error.backend = client.backend;
+      if (error instanceof ConnectionLost) error.backend = backendOf(client);
       if (locally && !spoilt.has(client))
         await this.#control(client, "rollback").catch(() => spoilt.add(client));
       throw error;
@@ -274,6 +275,10 @@ export class PgDb implements Db {
     }
     if (client.pooled && !this.#assumePooled) this.#options.onPooler?.("detected");
   }
+}
+
+function backendOf(client: PoolClient): number | undefined {
+  return client instanceof ReadingClient ? client.backend : undefined;
 }
 
 const begin = `begin; ${transactionTime}`;

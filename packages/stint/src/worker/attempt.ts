@@ -63,6 +63,8 @@ export class Attempt implements AttemptOfContext {
   #completions: Completion[] | undefined;
   /** How the database failed the last transaction that the handler was given, if it did. */
   #fault: { readonly error: unknown } | undefined;
+  /** The handler waits for the database: for its transaction to begin, or to be settled and committed. */
+  #waitsForDatabase = false;
   /** Why the result schema refused what was returned, if it did. */
   #refusal: { readonly error: unknown } | undefined;
   #decided = false;
@@ -205,8 +207,13 @@ export class Attempt implements AttemptOfContext {
     this.thrown = { value: thrown };
     if (!this.#completed && this.#refusal !== undefined)
       return this.#decide(returnedInvalid(this.job, this.#refusal.error));
-    if (!this.#completed)
-      return this.#decide(threw(this.job, thrown, this.#reason, this.#deps.policyOf(this.job), this.#fault));
+    if (!this.#completed) {
+      // The time ran out while the database kept the handler waiting, which is no failure of the handler.
+      const isFault = this.#waitsForDatabase && this.#reason instanceof TimedOutError;
+      const fault = this.#fault ?? (isFault ? { error: thrown } : undefined);
+      const aborted = isFault ? undefined : this.#reason;
+      return this.#decide(threw(this.job, thrown, aborted, this.#deps.policyOf(this.job), fault));
+    }
     this.logger.warn(
       { err: thrown },
       "the handler threw after it had completed its job; the job stays succeeded",
@@ -263,10 +270,23 @@ export class Attempt implements AttemptOfContext {
     const { db, onLend, onFault } = this.#deps;
     onLend(this.job);
     this.#fault = undefined;
-    await completeInTransaction(db, this.job.fence, work, (error, connected) => {
-      this.#fault = { error };
-      onFault(this.job, error, connected);
-    });
+    this.#waitsForDatabase = true;
+    const watched = async (tx: Tx): Promise<string | null> => {
+      this.#waitsForDatabase = false;
+      try {
+        return await work(tx);
+      } finally {
+        this.#waitsForDatabase = true;
+      }
+    };
+    try {
+      await completeInTransaction(db, this.job.fence, watched, (error, connected) => {
+        this.#fault = { error };
+        onFault(this.job, error, connected);
+      });
+    } finally {
+      this.#waitsForDatabase = false;
+    }
   }
 
   #call(context: HandlerContext): unknown {

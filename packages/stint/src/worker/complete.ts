@@ -3,6 +3,7 @@ import { InvalidOptionError, LeaseLostError } from "../errors.ts";
 import type { Fence } from "../model/job.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
+import { endTransaction, type LostTransaction } from "../sql/end-transaction.ts";
 import { finishInLent } from "../sql/finish.ts";
 import { settledByOwner } from "../sql/settled.ts";
 
@@ -19,17 +20,27 @@ export async function completeInTransaction(
   work: (tx: Tx) => Promise<string | null>,
   onFault: OnFault,
 ): Promise<void> {
+  let begun: LostTransaction | undefined;
+  let isFault = false;
   try {
-    await db.transaction(async (tx) => {
-      const result = await work(tx);
-      const finished = await finishInLent(tx, fence, result);
-      if (finished === "lost") throw new LeaseLostError(fence.job, fence.epoch);
-      if (finished === "another transaction") throw endedByHandler(fence);
-    }, onFault);
+    await db.transaction(
+      async (tx) => {
+        begun = tx;
+        const result = await work(tx);
+        const finished = await finishInLent(tx, fence, result);
+        if (finished === "lost") throw new LeaseLostError(fence.job, fence.epoch);
+        if (finished === "another transaction") throw endedByHandler(fence);
+      },
+      (...fault) => {
+        isFault = true;
+        onFault(...fault);
+      },
+    );
   } catch (error) {
-    // The commit may have happened although its answer never came. Repeating the work would repeat its writes.
-    if (error instanceof ConnectionLost && (await committed(db, fence))) return;
-    throw error;
+    if (begun === undefined || !isFault) throw error;
+    // Only a COMMIT whose answer was lost may have happened. Repeating the work would then repeat its writes.
+    const tries = error instanceof ConnectionLost ? 10 : 1;
+    if (!(await committed(db, fence, begun, tries))) throw error;
   }
 }
 
@@ -41,14 +52,18 @@ function endedByHandler({ job }: Fence): InvalidOptionError {
   );
 }
 
-async function committed(db: Db, fence: Fence): Promise<boolean> {
+/** Whether a lost transaction has recorded the success. It is ended first, so that it cannot commit after the look. */
+async function committed(db: Db, fence: Fence, lost: LostTransaction, tries: number): Promise<boolean> {
   const retryDelay = new RetryDelay();
-  for (let tries = 0; tries < 10; tries++) {
+  for (let left = tries; left > 0; left--) {
     try {
-      return (await settledByOwner(db, [fence])).has(fence);
+      const over = await endTransaction(db, lost);
+      if ((await settledByOwner(db, [fence])).has(fence)) return true;
+      if (over) return false;
     } catch {
-      await sleep(retryDelay.next());
+      // The database is away.
     }
+    if (left > 1) await sleep(retryDelay.next());
   }
   return false;
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { defineJob, handle, entry, typed } from "#stint/index.js";
+import { defineJob, handle, entry, steps, typed, type HandlerContext, type Tx } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
 import { until } from "../support/until.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
@@ -76,6 +77,55 @@ test("Postgres stops and comes back under load: the workers go on by themselves 
 
   expect(await untilAllSucceeded(load)).toEqual(unharmed);
 });
+
+const owned = { payload: typed<object>(), backoff: steps("1h"), attempts: 1 };
+const plain = defineJob("plain", owned);
+const atomic = defineJob("atomic", { ...owned, atomic: true });
+
+test.each(["fast", "immediate"] as const)(
+  "a restart (%s) inside the transactions of handlers spends no attempt and doubles no write",
+  async (mode) => {
+    const fresh = await freshSchema(server.url);
+    await fresh.sql("create table stint.note (kind text, part integer)");
+    const stint = fresh.client();
+    const restarted = gate();
+    let inside = 0;
+    const write = async (tx: Tx, { kind, fence }: HandlerContext): Promise<void> => {
+      const insert = `insert into "${fresh.schema}".note values ($1, $2)`;
+      await tx.query(insert, [kind, 1]);
+      inside += 1;
+      if (fence.epoch === 1) await restarted.opened;
+      await tx.query(insert, [kind, 2]);
+    };
+    await startWorker(stint, {
+      handlers: [
+        handle(plain, async (context) => await context.complete(async (tx) => await write(tx, context))),
+        handle(atomic, async (context) => await write(context.tx, context)),
+      ],
+    });
+    const jobs = await stint.enqueueMany([entry(plain, {}), entry(atomic, {})]);
+    await until(() => inside === 2, { message: "both handlers are in their transactions" });
+    await server.stop(mode);
+    await server.start();
+    restarted.open();
+
+    for (const { id } of jobs) await stint.waitFor(id, { timeout: "60s" });
+    for (const { id } of jobs)
+      expect(await stint.get(id)).toMatchObject({
+        state: "succeeded",
+        attempts: 1,
+        faults: 1,
+        crashes: 0,
+        log: [{ outcome: "released" }, { outcome: "succeeded" }],
+      });
+    expect(await fresh.sql("select kind, count(*)::int from stint.note group by kind order by kind")).toEqual(
+      [
+        { kind: "atomic", count: 2 },
+        { kind: "plain", count: 2 },
+      ],
+    );
+  },
+);
 
 test.each([
   { name: "stint", lease: "3s", mayCrash: true },

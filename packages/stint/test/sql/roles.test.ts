@@ -175,6 +175,7 @@ test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do no
     "enqueueAgainInside",
     "wake",
     "checkSchemaVersion",
+    "endTransaction",
   ]);
   expect(codes).toEqual(new Set(["42501"]));
 });
@@ -219,6 +220,7 @@ test("a read-only role looks at everything and changes nothing", async () => {
     "stateOf",
     "queues",
     "checkSchemaVersion",
+    "endTransaction",
     "settledByOwner",
     "listWorkers",
     "usual",

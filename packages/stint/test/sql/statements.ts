@@ -22,6 +22,7 @@ import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
+import { endTransaction } from "#stint/sql/end-transaction.js";
 import { finish, finishInLent } from "#stint/sql/finish.js";
 import { release } from "#stint/sql/release.js";
 import { requeue } from "#stint/sql/requeue.js";
@@ -41,7 +42,12 @@ const id = newId();
 const fence = { job: id, epoch: 1, leaseId: newId() };
 const fences = Array.from({ length: 20 }, () => ({ ...fence, job: newId() }));
 const day = 86_400_000;
-const lent = { query: () => Promise.reject(new Error("not asked for")), client: undefined, begunAt: "1" };
+const lent = {
+  query: () => Promise.reject(new Error("not asked for")),
+  client: undefined,
+  begunAt: "1",
+  backend: undefined,
+};
 
 export const claimInput = {
   worker: "w",
@@ -163,6 +169,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
         first: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
       })),
     ),
+  endTransaction: (db) => endTransaction(db, lent),
   settledByOwner: (db) => settledByOwner(db, fences),
   registerWorker: (db) =>
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),

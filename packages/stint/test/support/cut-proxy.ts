@@ -9,17 +9,26 @@ import { testDatabaseUrl } from "./database.ts";
  */
 export type Cut = "unsent" | "unanswered" | "held";
 
+/** Marker of the COMMIT that ends a handler's transaction: a message of its own. Other statements of ours may contain the word. */
+export const commitOfHandler = "Q\0\0\0\u000bcommit\0";
+
+/** Bytes that are kept back. `resetClient` sends a TCP RST to their client; `release` still passes them on. */
+export type Held = { release(): Promise<void>; resetClient(): void };
+
 /** A way to the test database that can be cut at a chosen statement. */
 export type CutProxy = {
   readonly url: string;
-  /** End the connection at the next statement whose message contains the marker. Resolves when that has happened. */
-  cutAt(marker: string, cut: Cut): Promise<void>;
+  /**
+   * End the connection at the next statement whose message contains the marker. Resolves when that has happened. With `reset` the
+   * client gets a TCP RST in place of a FIN.
+   */
+  cutAt(marker: string, cut: Cut, options?: { reset?: boolean }): Promise<void>;
   /**
    * Keep back what a connection sends, from its next statement with the marker on, as a stalled network does. Resolves when
    * that has happened. `release` passes it on, though its client may be gone, and resolves when the server has dealt with it.
    * With `all`, what every connection sends is kept back from that moment on.
    */
-  holdAt(marker: string, options?: { all?: boolean }): Promise<{ release(): Promise<void> }>;
+  holdAt(marker: string, options?: { all?: boolean }): Promise<Held>;
   /**
    * Pass on the next statement with the marker, and from then on nothing that the server says on that connection, as one that
    * is half open. Resolves when the server has answered the statement.
@@ -29,15 +38,17 @@ export type CutProxy = {
   endMuted(): void;
   /** How many messages with the marker have come from clients. */
   count(marker: string): number;
+  /** Send a TCP RST to the client and the server of every connection. New ones are accepted. */
+  resetAll(): void;
   /** End every connection, and refuse new ones until `up`. */
   down(): void;
   up(): void;
 };
 
-type Plan = { marker: string; cut: Cut; done: () => void };
+type Plan = { marker: string; cut: Cut; reset: boolean; done: () => void };
 type Pair = { client: Socket; server: Socket; held?: Buffer[]; muted?: boolean };
 type Mute = { marker: string; done: () => void };
-type Hold = { marker: string; all: boolean; done: (held: { release(): Promise<void> }) => void };
+type Hold = { marker: string; all: boolean; done: (held: Held) => void };
 
 /** Statements are told apart by their text, or by the name they were prepared under (`schema.enqueue`). */
 export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> {
@@ -50,8 +61,9 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
   let holdsAll = false;
   let isUp = true;
 
-  const end = (pair: Pair): void => {
-    pair.client.destroy();
+  const end = (pair: Pair, reset = false): void => {
+    if (reset) pair.client.resetAndDestroy();
+    else pair.client.destroy();
     pair.server.destroy();
     pairs.delete(pair);
   };
@@ -106,7 +118,10 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
         hold = undefined;
         pair.held = [];
         holdsAll = all;
-        done({ release: () => (all ? releaseAll() : release(pair)) });
+        done({
+          release: () => (all ? releaseAll() : release(pair)),
+          resetClient: () => void client.resetAndDestroy(),
+        });
       }
       if (holdsAll) pair.held ??= [];
       if (mute !== undefined && data.includes(mute.marker)) {
@@ -122,7 +137,7 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
         const met = plan;
         plan = undefined;
         if (met.cut !== "unanswered") {
-          if (met.cut === "unsent") end(pair);
+          if (met.cut === "unsent") end(pair, met.reset);
           met.done();
           return;
         }
@@ -142,7 +157,7 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
       }
       answer = Buffer.concat([answer, data]);
       if (!isComplete(answer)) return;
-      end(pair);
+      end(pair, unanswered.reset);
       unanswered.done();
     });
   });
@@ -158,8 +173,8 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
   own.port = String((listener.address() as AddressInfo).port);
   return {
     url: own.href,
-    async cutAt(marker, cut) {
-      await new Promise<void>((done) => (plan = { marker, cut, done }));
+    async cutAt(marker, cut, { reset = false } = {}) {
+      await new Promise<void>((done) => (plan = { marker, cut, reset, done }));
     },
     async holdAt(marker, { all = false } = {}) {
       return await new Promise((done) => (hold = { marker, all, done }));
@@ -171,6 +186,12 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
       for (const pair of pairs) if (pair.muted === true) end(pair);
     },
     count: (marker) => received.filter((data) => data.includes(marker)).length,
+    resetAll() {
+      for (const pair of pairs) {
+        pair.server.resetAndDestroy();
+        end(pair, true);
+      }
+    },
     down() {
       isUp = false;
       for (const pair of pairs) end(pair);

@@ -194,6 +194,7 @@ test("after twenty faults a further one counts as a failure", async () => {
     ],
   });
   await seen("settled", ({ outcome }) => outcome === "released");
+  await stint.runNow(id, { reason: "its backoff is up to a minute by now" });
   await seen("settled", ({ state }) => state === "dead");
 
   expect(await stint.get(id)).toMatchObject({

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { defineJob, handle, steps, typed } from "#stint/index.js";
-import { startCutProxy } from "../support/cut-proxy.ts";
+import { commitOfHandler, startCutProxy } from "../support/cut-proxy.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { gate } from "../support/gate.ts";
@@ -19,7 +19,7 @@ test("the answer to a commit is lost: complete() finds that it happened, and the
       handle(work, async ({ id, complete }) => {
         await complete(async (tx) => {
           await tx.query(`insert into "${fresh.schema}".note values ($1)`, [id]);
-          swallowed.open({ cut: proxy.cutAt("commit", "unanswered") });
+          swallowed.open({ cut: proxy.cutAt(commitOfHandler, "unanswered") });
         });
       }),
     ],
