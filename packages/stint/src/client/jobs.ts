@@ -7,7 +7,8 @@ import { liveStates, states, type JobState } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
 import { get, list, type ListFilter } from "../sql/find.ts";
-import { cancel, replay, runNow, stateOf, type AuditInfo } from "../sql/operate.ts";
+import { cancel, replay, runNow, stateOf } from "../sql/operate.ts";
+import type { AuditInfo } from "../sql/transitions.ts";
 import { sendOnce, withRetry } from "./retry.ts";
 import { requireId } from "./ids.ts";
 

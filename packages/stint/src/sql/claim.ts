@@ -3,8 +3,9 @@ import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { toLike } from "../model/name-pattern.ts";
+import { claimedColumns } from "./job-columns.ts";
 import { byClaimOrder, toClaimedJob } from "./rows.ts";
-import { toTallies } from "./tallies.ts";
+import { tallied } from "./transitions.ts";
 
 /** How many jobs to take from which queue, and from all queues of its pool together, where several are asked. */
 export type Take = { readonly queue: string; readonly limit: number; readonly pool?: PoolTake };
@@ -32,12 +33,6 @@ export type ClaimInput = {
   /** Until when it may take jobs, by the database's clock in milliseconds. Left out: at any time. */
   until?: number;
 };
-
-/** What most jobs have in common is left out, and put back in `toClaimedJob`: reading an answer is a third of what a claim costs its worker. */
-const claimed = `
-  id, kind, queue, run_at, payload, key, tenant, tags, meta, max_attempts, max_crashes, timeout_ms, lease_ms,
-  nullif(created_at, run_at) as created_at, nullif(priority, 0) as priority, nullif(epoch, 1) as epoch,
-  nullif(attempts, 1) as attempts, nullif(crashes, 0) as crashes, nullif(faults, 0) as faults, nullif(run, 1) as run`;
 
 const leased = `
     state = 'running',
@@ -138,7 +133,7 @@ const claimText = (picked: string): string => `
     ))
     and j.state::text = 'ready'
     and ${inTime}
-  returning ${claimed}`;
+  returning ${claimedColumns}`;
 
 const ready = pickReady("take.queue", "take.take");
 const asText = true;
@@ -228,9 +223,9 @@ const claimParked = statement(
       ))
       and j.state::text = 'parked'
       and ${inTime}
-    returning ${claimed}
+    returning ${claimedColumns}
   ), tallied as (
-    ${toTallies("parked")} select queue, kind, coalesce(priority, 0), -1 from taken
+    ${tallied("(select queue, kind, coalesce(priority, 0) as priority from taken) taken", { was: ["parked"], becomes: ["running"] })}
   )
   select * from taken`,
   { asText: true },
@@ -288,7 +283,7 @@ export async function reserveQuarantined(
 const selectClaimed = statement(
   "claimed",
   `
-  select ${claimed}
+  select ${claimedColumns}
   from stint.job
   where state = 'running'
     and lease_id = $1`,

@@ -20,7 +20,7 @@ const lookClosely = statement(
   "look-closely",
   `
   select
-    ${jobColumns}, lease_id, timeout_ms,
+    ${jobColumns},
     coalesce(max_crashes, (select k.max_crashes from stint.kind k where k.name = jobs.kind)) as all_crashes,
     clock_timestamp() as at
   from stint.jobs

@@ -1,8 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
-import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./transitions.ts";
-import { toTallies } from "./tallies.ts";
+import { audited, tallied, toHistory, toLive } from "./transitions.ts";
 
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
 export type Batch = {
@@ -23,10 +22,6 @@ export type Batch = {
  */
 export type Acted = { readonly id: string; readonly queue: string | null; readonly was: JobState | null };
 
-/** So many less in the state they were in. */
-const fewer = (state: JobState): string => `-count(*) filter (where state = '${state}')`;
-const grouped = `group by queue, kind, priority`;
-
 /** Those that were done when this was sent before and its answer was lost. Their audit rows are there. */
 const before = `
   with asked_for as (
@@ -36,12 +31,11 @@ const before = `
   )`;
 const andBefore = `
   union all
-  select b.id, j.queue, j.state from before b left join stint.job j on j.id = b.id`;
+  select b.id, j.queue, j.state as was from before b left join stint.job j on j.id = b.id`;
 
-/** A row for each job, in the statement that acts on it. */
-const noted = (action: string, acted: string): string => `
-    ${audit} select a.audit_id, $4::text, '${action}', $5::text, a.id from ${acted} join asked_for a using (id)
-    -- Sent again while the first was still under way: the other's row is that of this deed.
+/** If this batch is sent again while the first send is still running, the audit row of the first send stands for both. */
+const noted = (action: "cancel" | "run-now" | "replay", acted: string): string =>
+  `${audited(action, { id: "a.audit_id", actor: "$4", reason: "$5", job: "a.id", rows: `${acted} join asked_for a using (id)` })}
     on conflict (id) do nothing`;
 
 /**
@@ -87,25 +81,21 @@ const cancelMany = statement(
     set cancel_requested = true
     from picked p
     where j.id = p.id and j.state = 'running' and p.state = 'running'
-    returning j.id, j.queue, p.state
-  ), gone as (
-    delete from stint.job j
-    using picked p
-    where j.id = p.id and j.state <> 'running' and p.state <> 'running'
-    returning ${waitingColumns("p.state")}
-  ), ended as (
-    ${endCancelled("$5")}
-  ), tallied as (
-    ${toTallies("live, scheduled, retrying, parked")}
-    select queue, kind, priority, -count(*), ${fewer("scheduled")}, ${fewer("retrying")}, ${fewer("parked")} from gone ${grouped}
+    returning j.id, j.queue, p.state as was
+  ), ${toHistory(
+    { using: "picked p", where: "j.id = p.id and j.state <> 'running' and p.state <> 'running'" },
+    { state: "'cancelled'::stint.job_state", reason: "$5::text" },
+    "id",
+  )}, tallied as (
+    ${tallied("gone", { was: ["scheduled", "ready", "retrying", "parked"], becomes: ["cancelled"] })}
   ), acted as (
-    select id, queue, state from asked
+    select id, queue, was from asked
     union all
-    select id, queue, state from gone
+    select id, queue, was from gone
   ), noted as (
     ${noted("cancel", "acted")}
   )
-  select id, queue, state from acted${andBefore}`,
+  select id, queue, was from acted${andBefore}`,
 );
 
 const runManyNow = statement(
@@ -115,14 +105,13 @@ const runManyNow = statement(
     set state = 'ready', run_at = clock_timestamp(), reason = null
     from picked p
     where j.id = p.id and j.state in ('scheduled', 'retrying', 'parked')
-    returning j.id, j.kind, j.queue, j.priority, p.state
+    returning j.id, j.kind, j.queue, j.priority, p.state as was
   ), tallied as (
-    ${toTallies("scheduled, retrying, parked")}
-    select queue, kind, priority, ${fewer("scheduled")}, ${fewer("retrying")}, ${fewer("parked")} from moved ${grouped}
+    ${tallied("moved", { was: ["scheduled", "retrying", "parked"], becomes: ["ready"] })}
   ), noted as (
     ${noted("run-now", "moved")}
   )
-  select id, queue, state from moved${andBefore}`,
+  select id, queue, was from moved${andBefore}`,
 );
 
 const replayMany = statement(
@@ -134,19 +123,12 @@ const replayMany = statement(
       and h.id not in (select id from before)
     order by h.id
     for update skip locked
-  ), gone as (
-    delete from stint.history h
-    using picked p
-    where h.id = p.id and h.state in ('dead', 'cancelled')
-    returning ${endedColumns}
-  ), back as (
-    ${liveAgain}
-  ), tallied as (
-    ${toTallies("live, dead")} select queue, kind, priority, count(*), ${fewer("dead")} from gone ${grouped}
+  ), ${toLive({ using: "picked p", where: "h.id = p.id and h.state in ('dead', 'cancelled')" }, "id")}, tallied as (
+    ${tallied("gone", { was: ["dead", "cancelled"], becomes: ["ready"] })}
   ), noted as (
     ${noted("replay", "gone")}
   )
-  select id, queue, state from gone${andBefore}`,
+  select id, queue, was from gone${andBefore}`,
 );
 
 const statements = { cancel: cancelMany, "run-now": runManyNow, replay: replayMany };
@@ -164,6 +146,6 @@ function toActed(row: Row): Acted {
   return {
     id: row["id"] as string,
     queue: row["queue"] as string | null,
-    was: row["state"] as JobState | null,
+    was: row["was"] as JobState | null,
   };
 }

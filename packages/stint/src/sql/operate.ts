@@ -1,14 +1,11 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
-import { audit, endCancelled, endedColumns, liveAgain, waitingColumns } from "./transitions.ts";
-import { toTallies } from "./tallies.ts";
+import { audited, tallied, toHistory, toLive, type AuditInfo } from "./transitions.ts";
 
-/** Who did it and why; written in the same statement as the deed. */
-export type AuditInfo = { auditId: string; actor: string; reason: string | null };
+// What a person does to one job. `operate-many.ts` does the same to many.
 
-/** One less in the state it was in. */
-const unless = (state: JobState): string => `case when state = '${state}' then -1 else 0 end`;
+const by = { id: "$2", actor: "$3", reason: "$4", job: "id" };
 
 const cancelJob = statement(
   "cancel",
@@ -18,18 +15,14 @@ const cancelJob = statement(
     set cancel_requested = true
     where j.id = $1 and j.state = 'running'
     returning j.id
-  ), gone as (
-    delete from stint.job j
-    where j.id = $1 and j.state <> 'running'
-    returning ${waitingColumns("j.state")}
-  ), ended as (
-    ${endCancelled("$4")}
-    returning id
-  ), tallied as (
-    ${toTallies("live, scheduled, retrying, parked")}
-    select queue, kind, priority, -1, ${unless("scheduled")}, ${unless("retrying")}, ${unless("parked")} from gone
+  ), ${toHistory(
+    { where: "j.id = $1 and j.state <> 'running'" },
+    { state: "'cancelled'::stint.job_state", reason: "$4::text" },
+    "id",
+  )}, tallied as (
+    ${tallied("gone", { was: ["scheduled", "ready", "retrying", "parked"], becomes: ["cancelled"] })}
   ), noted as (
-    ${audit} select $2::uuid, $3::text, 'cancel', $4::text, id from (select id from asked union all select id from ended) done
+    ${audited("cancel", { ...by, rows: "(select id from asked union all select id from ended) acted" })}
   )
   select 'running' as was from asked
   union all
@@ -38,10 +31,14 @@ const cancelJob = statement(
 
 /**
  * End a job that waits, or ask the worker that runs it to stop. After this no further attempt starts.
- * Answers which of the two it was; undefined if the job is neither.
+ * Returns which of the two happened; undefined if the job is neither waiting nor running.
  */
-export async function cancel(db: Run, id: string, by: AuditInfo): Promise<"running" | "waiting" | undefined> {
-  const [row] = await db.run(cancelJob, [id, by.auditId, by.actor, by.reason]);
+export async function cancel(
+  db: Run,
+  id: string,
+  audit: AuditInfo,
+): Promise<"running" | "waiting" | undefined> {
+  const [row] = await db.run(cancelJob, [id, audit.auditId, audit.actor, audit.reason]);
   return row?.["was"] as "running" | "waiting" | undefined;
 }
 
@@ -58,43 +55,35 @@ const runJobNow = statement(
     set state = 'ready', run_at = clock_timestamp(), reason = null
     from waiting
     where j.id = waiting.id
-    returning j.id, j.queue, j.kind, j.priority, waiting.state
+    returning j.id, j.queue, j.kind, j.priority, waiting.state as was
   ), tallied as (
-    ${toTallies("scheduled, retrying, parked")}
-    select queue, kind, priority, ${unless("scheduled")}, ${unless("retrying")}, ${unless("parked")} from moved
+    ${tallied("moved", { was: ["scheduled", "retrying", "parked"], becomes: ["ready"] })}
   ), noted as (
-    ${audit} select $2::uuid, $3::text, 'run-now', $4::text, id from moved
+    ${audited("run-now", { ...by, rows: "moved" })}
   )
   select queue from moved`,
 );
 
-/** Make a waiting job ready at once. Answers its queue; undefined if it does not wait. */
-export async function runNow(db: Run, id: string, by: AuditInfo): Promise<string | undefined> {
-  const [row] = await db.run(runJobNow, [id, by.auditId, by.actor, by.reason]);
+/** Make a waiting job ready at once. Returns its queue; undefined if the job does not wait. */
+export async function runNow(db: Run, id: string, audit: AuditInfo): Promise<string | undefined> {
+  const [row] = await db.run(runJobNow, [id, audit.auditId, audit.actor, audit.reason]);
   return row?.["queue"] as string | undefined;
 }
 
 const replayJob = statement(
   "replay",
   `
-  with gone as (
-    delete from stint.history h
-    where h.id = $1 and h.state in ('dead', 'cancelled')
-    returning ${endedColumns}
-  ), back as (
-    ${liveAgain}
-    returning id, queue
-  ), tallied as (
-    ${toTallies("live, dead")} select queue, kind, priority, 1, ${unless("dead")} from gone
+  with ${toLive({ where: "h.id = $1 and h.state in ('dead', 'cancelled')" }, "id, queue")}, tallied as (
+    ${tallied("gone", { was: ["dead", "cancelled"], becomes: ["ready"] })}
   ), noted as (
-    ${audit} select $2::uuid, $3::text, 'replay', $4::text, id from back
+    ${audited("replay", { ...by, rows: "back" })}
   )
   select queue from back`,
 );
 
-/** Send a dead or cancelled job round again, with fresh attempts. Answers its queue; undefined if it is neither. */
-export async function replay(db: Run, id: string, by: AuditInfo): Promise<string | undefined> {
-  const [row] = await db.run(replayJob, [id, by.auditId, by.actor, by.reason]);
+/** Requeue a dead or cancelled job with fresh attempts. Returns its queue; undefined if the job is neither. */
+export async function replay(db: Run, id: string, audit: AuditInfo): Promise<string | undefined> {
+  const [row] = await db.run(replayJob, [id, audit.auditId, audit.actor, audit.reason]);
   return row?.["queue"] as string | undefined;
 }
 

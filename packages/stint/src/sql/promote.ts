@@ -1,6 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
-import { toTallies } from "./tallies.ts";
+import { tallied } from "./transitions.ts";
 
 export type Promotion = {
   /** How many became ready, and in which queues. */
@@ -32,14 +32,11 @@ const promoteDue = statement(
       and j.state::text in ('scheduled', 'retrying')
     returning j.id, j.queue, j.kind, j.priority
   ), tallied as (
-    ${toTallies("scheduled, retrying")}
-    select
-      moved.queue, moved.kind, moved.priority,
-      -count(*) filter (where due.state = 'scheduled'), -count(*) filter (where due.state = 'retrying')
-    from moved
-    -- What they were: an update answers only what they are now.
-    join due using (id)
-    group by moved.queue, moved.kind, moved.priority
+    -- An update returns only the new state; due has the old one.
+    ${tallied("(select moved.*, due.state as was from moved join due using (id)) promoted", {
+      was: ["scheduled", "retrying"],
+      becomes: ["ready"],
+    })}
   )
   select
     (select count(*) from moved)::integer as promoted,

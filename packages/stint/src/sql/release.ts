@@ -2,7 +2,7 @@ import type { Run, RunOptions } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { fenced, fenceValues, mine, toFence } from "./fences.ts";
-import { tallyWaiting } from "./tallies.ts";
+import { tallied, unleased } from "./transitions.ts";
 
 const releaseJobs = statement(
   "release",
@@ -16,16 +16,13 @@ const releaseJobs = statement(
     update stint.job j
     set state = case when j.reason = 'quarantine' then 'parked' else 'ready' end::stint.job_state,
         attempts = j.attempts - 1,
-        lease_id = null,
-        lease_until = null,
-        worker = null,
-        claimed_at = null
+        ${unleased}
     from free
     where j.id = free.id and j.lease_id = free.lease_id
       and not free.cancel_requested
     returning j.id, j.queue, j.kind, j.priority, j.state
   ), tallied as (
-    ${tallyWaiting}
+    ${tallied("back", { was: ["running"], becomes: ["ready", "parked"] })}
   )
   select
     m.id, m.epoch, m.lease_id, back.queue,

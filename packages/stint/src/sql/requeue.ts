@@ -3,7 +3,7 @@ import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { logWith, type Ending } from "./ending.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
-import { tallyWaiting } from "./tallies.ts";
+import { tallied, unleased } from "./transitions.ts";
 
 export type Requeue = {
   fence: Fence;
@@ -40,10 +40,7 @@ const requeuing = (first: "" | ", first"): string => `
         attempts = j.attempts - case when m.counts_as = 'attempt' then 0 else 1 end,
         interruptions = j.interruptions + case when m.counts_as = 'interruption' then 1 else 0 end,
         faults = j.faults + case when m.counts_as = 'fault' then 1 else 0 end,
-        lease_id = null,
-        lease_until = null,
-        worker = null,
-        claimed_at = null,
+        ${unleased},
         reason = case when m.delay_ms is null then j.reason end,${first === "" ? "" : carried}
         log = ${logWith("j", "m.ending::jsonb")}
     from mine m
@@ -51,7 +48,7 @@ const requeuing = (first: "" | ", first"): string => `
       and not j.cancel_requested
     returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state
   ), tallied as (
-    ${tallyWaiting}
+    ${tallied("back", { was: ["running"], becomes: ["ready", "scheduled", "retrying", "parked"] })}
   )
   select id, epoch, lease_id from back`;
 

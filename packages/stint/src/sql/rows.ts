@@ -2,12 +2,10 @@ import type { Row } from "../db/db.ts";
 import type { Attempt, AttemptOutcome, ClaimedJob, Job } from "../model/job.ts";
 import type { JobState } from "../model/state.ts";
 import type { Failure } from "../model/failure.ts";
+import { viewColumns } from "./job-columns.ts";
 
 /** The columns of `stint.jobs`, the view every reading query selects from. */
-export const jobColumns = `
-  id, kind, queue, state, priority, run_at, created_at, finished_at,
-  attempts, max_attempts, crashes, interruptions, faults, epoch, run,
-  worker, claimed_at, lease_until, cancel_requested, key, tenant, tags, meta, reason, payload, result, log`;
+export const jobColumns = viewColumns.join(", ");
 
 /** What lists show of a job, too. */
 export type JobHead = Pick<

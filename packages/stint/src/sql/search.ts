@@ -3,6 +3,7 @@ import { statement } from "../db/statement.ts";
 import { toLike } from "../model/name-pattern.ts";
 import type { JobState } from "../model/state.ts";
 import { commonIn, fingerprintOf, lastError, whyDied } from "./fingerprint.ts";
+import { listedColumns, select } from "./job-columns.ts";
 import { toJobHead, type JobHead } from "./rows.ts";
 
 /**
@@ -30,15 +31,15 @@ export type FoundJob = JobHead & {
   readonly error: { readonly name: string; readonly message: string } | null;
 };
 
-// Neither payload nor result: both may be megabytes, kept apart from the row and read only by whoever names them.
-const light = `id, kind, queue, state, priority, run_at, created_at, attempts, max_attempts, crashes, run, worker, claimed_at,
-      key, tenant, tags, reason, log`;
-const live = `${light}, null::timestamptz as finished_at`;
-const ended = `${light}, finished_at`;
+const live = select("j", listedColumns, { finished_at: "null::timestamptz" });
+const ended = listedColumns.join(", ");
 
 const shown = `
-    w.id, w.kind, w.queue, w.state, w.priority, w.run_at, w.created_at, w.finished_at, w.attempts, w.max_attempts, w.crashes,
-    w.run, w.worker, w.claimed_at, w.key, w.tenant, w.tags, left(w.reason, 1000) as reason,
+    ${select(
+      "w",
+      listedColumns.filter((name) => name !== "log"),
+      { reason: "left(w.reason, 1000)" },
+    )},
     left(${lastError} ->> 'class', 200) as error_name, left(${lastError} ->> 'message', 500) as error_message`;
 
 const matching = `
@@ -156,33 +157,33 @@ export type Few = { key: boolean; running: boolean; parked: boolean; due: boolea
 const least = `stint.by_index((select '-infinity'::timestamptz))`;
 const few = `
   with gathered as materialized (
-    (select ${live} from stint.job where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
+    (select ${live} from stint.job j where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
     union all
     (select ${ended} from stint.history where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
     union all
     (
-      select ${live} from stint.job
+      select ${live} from stint.job j
       where $12::boolean and state = 'running' and lease_until >= ${least}
       order by lease_until
       limit $16::integer
     )
     union all
     (
-      select ${live} from stint.job
+      select ${live} from stint.job j
       where $13::boolean and state = 'parked' and reason >= stint.by_index((select ''))
       order by reason, run_at
       limit $16::integer
     )
     union all
     (
-      select ${live} from stint.job
+      select ${live} from stint.job j
       where $14::boolean and state in ('scheduled', 'retrying') and run_at >= ${least}
       order by run_at
       limit $16::integer
     )
     union all
     (
-      select ${live} from stint.job
+      select ${live} from stint.job j
       where $15::boolean and state = 'ready' and queue = stint.by_index((select $3::text))
       order by priority, run_at, id
       limit $16::integer

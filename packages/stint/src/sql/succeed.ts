@@ -2,7 +2,7 @@ import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 import { arrayOf, fenced } from "./fences.ts";
-import { toTallies } from "./tallies.ts";
+import { tallied, toHistory } from "./transitions.ts";
 
 const succeedJobs = statement(
   "succeed",
@@ -10,31 +10,10 @@ const succeedJobs = statement(
   with mine as (
     select m.id, m.epoch, ($3::uuid[])[m.lease] as lease_id
     from unnest((select $1::uuid[]), (select $2::bigint[]), (select $4::integer[])) as m (id, epoch, lease)
-  ), gone as (
-    delete from stint.job j
-    using mine m
-    where ${fenced}
-    returning
-      j.id, j.kind, j.queue, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions, j.faults,
-      j.epoch, j.run, j.lease_id, j.worker, j.claimed_at, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms,
-      j.key, j.tenant, j.tags, j.meta, j.payload, j.log
-  ), kept as (
-    insert into stint.history (
-      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults,
-      epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-      key, tenant, tags, meta, payload, log
-    )
-    select
-      id, kind, queue, 'succeeded', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions, faults,
-      epoch, run, lease_id, worker, claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-      key, tenant, tags, meta, payload, log
-    from gone
-    returning id, epoch, lease_id
-  ), tallied as (
-    ${toTallies("live")}
-    select queue, kind, priority, -count(*) from gone group by queue, kind, priority
+  ), ${toHistory({ using: "mine m", where: fenced }, { state: "'succeeded'::stint.job_state", reason: "null::text" }, "id, epoch, lease_id")}, tallied as (
+    ${tallied("gone", { was: ["running"], becomes: ["succeeded"] })}
   )
-  select case when count(*) < $5::integer then coalesce(array_agg(id || ' ' || epoch || ' ' || lease_id), '{}') end as settled from kept`,
+  select case when count(*) < $5::integer then coalesce(array_agg(id || ' ' || epoch || ' ' || lease_id), '{}') end as settled from ended`,
 );
 
 /**

@@ -8,15 +8,6 @@ import { statement } from "../db/statement.ts";
 export const toTallies = (columns: string): string =>
   `insert into stint.tally_delta (queue, kind, priority, ${columns})`;
 
-/** What the jobs in `back` add: those that now wait for a time or for an event. A ready job adds nothing. */
-export const tallyWaiting = `${toTallies("scheduled, retrying, parked")}
-    select
-      queue, kind, priority,
-      count(*) filter (where state = 'scheduled'), count(*) filter (where state = 'retrying'), count(*) filter (where state = 'parked')
-    from back
-    where state <> 'ready'
-    group by queue, kind, priority`;
-
 const foldTallies = statement("fold", `select stint.fold_tallies($1, $2, $3) as folded`);
 const most = 200_000;
 /** Where the tallies are of another server, a fold counts every job. */

@@ -1,35 +1,117 @@
-/** What people's deeds on one job (operate.ts) and on many (operate-many.ts) have in common. */
+import { isTerminal, type JobState } from "../model/state.ts";
+import { endedColumns, lastingColumns, select, type Values } from "./job-columns.ts";
+import { toTallies } from "./tallies.ts";
 
-export const audit = `insert into stint.audit (id, actor, action, reason, job_id)`;
+// How a job moves: from the live table to the history, back, and from one live state to another. Every statement that moves jobs is made
+// of these parts, so that none forgets a column, the tallies or the audit.
 
-/** All of a waiting job that goes into history, and the state it was in. */
-export const waitingColumns = (state: string): string => `
-      j.id, j.kind, j.queue, ${state}, j.priority, j.run_at, j.created_at, j.attempts, j.crashes, j.interruptions, j.faults,
-      j.epoch, j.run, j.max_attempts, j.max_crashes, j.timeout_ms, j.lease_ms, j.key, j.tenant, j.tags, j.meta, j.payload, j.log`;
+/** The live jobs `j` that a statement moves: a further relation to join with, and the condition. */
+type Picked = { readonly using?: string; readonly where: string };
 
-/** What is `gone` from the live jobs is cancelled now. */
-export const endCancelled = (reason: string): string => `
-    insert into stint.history (
-      id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults,
-      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, log
-    )
-    select
-      id, kind, queue, 'cancelled', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions, faults,
-      epoch, run, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, ${reason}::text, meta, payload, log
-    from gone`;
+const using = (relation: string | undefined): string =>
+  relation === undefined ? "" : `\n    using ${relation}`;
 
-/** All of an ended job that is kept when it is replayed, and the state it was in. */
-export const endedColumns = `
-      h.id, h.kind, h.queue, h.state, h.priority, h.created_at, h.interruptions, h.epoch, h.run,
-      h.max_attempts, h.max_crashes, h.timeout_ms, h.lease_ms, h.key, h.tenant, h.tags, h.meta, h.payload, h.log`;
+/**
+ * live → history. `gone` holds the jobs as they are written to history, and the state they left as `was`; `ended` returns `returning`.
+ * The columns not in `set` stay as they are.
+ */
+export const toHistory = (
+  picked: Picked,
+  set: Values & { state: string; reason: string },
+  returning: string,
+): string => `gone as (
+    delete from stint.job j${using(picked.using)}
+    where ${picked.where}
+    returning ${select("j", endedColumns, { finished_at: "clock_timestamp()", result: "null::jsonb", ...set })}, j.state as was
+  ), ended as (
+    insert into stint.history (${endedColumns.join(", ")})
+    select ${endedColumns.join(", ")} from gone
+    returning ${returning}
+  )`;
 
-/** What is `gone` from history is live again, with fresh attempts. The epoch goes on: a worker left over from an earlier life must never match again. */
-export const liveAgain = `
-    insert into stint.job (
-      id, kind, queue, state, priority, run_at, created_at, attempts, crashes, interruptions, faults, epoch, run,
-      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
-    )
-    select
-      id, kind, queue, 'ready', priority, clock_timestamp(), created_at, 0, 0, interruptions, 0, epoch, run + 1,
-      max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, meta, payload, log
-    from gone`;
+/**
+ * history → live: ready at once, with fresh attempts. The epoch goes on: a worker left over from an earlier run must never match
+ * again. `gone` holds the jobs as they are written, and the state they left as `was`; `back` returns `returning`.
+ */
+export const toLive = (picked: Picked, returning: string): string => `gone as (
+    delete from stint.history h${using(picked.using)}
+    where ${picked.where}
+    returning ${select("h", lastingColumns, freshRun)}, h.state as was
+  ), back as (
+    insert into stint.job (${lastingColumns.join(", ")})
+    select ${lastingColumns.join(", ")} from gone
+    returning ${returning}
+  )`;
+
+const freshRun: Values = {
+  state: "'ready'::stint.job_state",
+  run_at: "clock_timestamp()",
+  run: "h.run + 1",
+  attempts: "0",
+  crashes: "0",
+  faults: "0",
+  lease_id: "null::uuid",
+  worker: "null::text",
+  claimed_at: "null::timestamptz",
+  reason: "null::text",
+};
+
+/** What a live job loses when it leaves `running`. */
+export const unleased = `lease_id = null,
+        lease_until = null,
+        worker = null,
+        claimed_at = null`;
+
+const countedStates = ["scheduled", "retrying", "parked", "dead"] as const satisfies JobState[];
+
+/**
+ * What a move adds to the tallies, in one row for each queue, kind and priority of `moved`. Several states in `becomes` are told
+ * apart by the column `state` of `moved`, several in `was` by its column `was`.
+ */
+export function tallied(
+  moved: string,
+  { was, becomes }: { readonly was: readonly JobState[]; readonly becomes: readonly JobState[] },
+): string {
+  const columns = new Map<string, string>();
+  const [entering, leaving] = [becomes, was].map((states) => states.filter(isTerminal));
+  const live = sum(count("was", was, leaving ?? []), count("state", becomes, entering ?? []));
+  if (live !== "") columns.set("live", live);
+  for (const state of countedStates) {
+    const on = (states: readonly JobState[]): JobState[] => states.filter((other) => other === state);
+    const change = sum(count("state", becomes, on(becomes)), count("was", was, on(was)));
+    if (change !== "") columns.set(state, change);
+  }
+  // A job that runs and becomes ready, or the reverse, changes nothing: it adds no row.
+  const counts = (state: JobState): boolean =>
+    isTerminal(state) || (countedStates as readonly JobState[]).includes(state);
+  const told = becomes.filter(counts);
+  const idle = !was.some(counts) && told.length < becomes.length;
+  return `${toTallies([...columns.keys()].join(", "))}
+    select queue, kind, priority, ${[...columns.values()].join(", ")}
+    from ${moved}${idle ? `\n    where state in (${quoted(told)})` : ""}
+    group by queue, kind, priority`;
+}
+
+/** How many rows have one of `some` in `column`, of `all` that occur there. */
+function count(column: string, all: readonly JobState[], some: readonly JobState[]): string {
+  if (some.length === 0) return "";
+  return some.length === all.length ? "count(*)" : `count(*) filter (where ${column} in (${quoted(some)}))`;
+}
+
+function sum(plus: string, minus: string): string {
+  return minus === "" ? plus : `${plus === "" ? "" : `${plus} `}- ${minus}`;
+}
+
+function quoted(states: readonly JobState[]): string {
+  return states.map((state) => `'${state}'`).join(", ");
+}
+
+/** Who did it and why; written in the same statement as the move. */
+export type AuditInfo = { auditId: string; actor: string; reason: string | null };
+
+/** One audit row for each job in `rows`. The other values are SQL expressions. */
+export const audited = (
+  action: "cancel" | "run-now" | "replay",
+  { id, actor, reason, job, rows }: { id: string; actor: string; reason: string; job: string; rows: string },
+): string => `insert into stint.audit (id, actor, action, reason, job_id)
+    select ${id}::uuid, ${actor}::text, '${action}', ${reason}::text, ${job} from ${rows}`;

@@ -1,7 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { forSchema } from "#stint/db/statement.js";
-import { jobColumns } from "#stint/sql/rows.js";
 import { steps } from "#stint/sql/series.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
@@ -54,19 +53,6 @@ test("statements that are already prepared go on working when a later release ad
   }
 
   expect(failed).toEqual([]);
-});
-
-test("the columns that reading queries name are those of the view, bar the ones they have no use for", async () => {
-  const fresh = await freshSchema();
-  const columns = await fresh.sql<{ name: string }>(
-    `select attname as name from pg_attribute where attrelid = 'stint.jobs'::regclass and attnum > 0`,
-  );
-
-  const named = new Set(jobColumns.split(",").map((name) => name.trim()));
-
-  const rest = columns.map((column) => column.name).filter((name) => !named.delete(name));
-  expect([...named]).toEqual([]);
-  expect(rest.sort()).toEqual(["lease_id", "lease_ms", "max_crashes", "timeout_ms"]);
 });
 
 test("a finished job keeps every column of a live one that still means something", async () => {

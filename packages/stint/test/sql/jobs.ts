@@ -3,7 +3,7 @@ import { claim, type ClaimInput } from "#stint/sql/claim.js";
 import { enqueue, type EnqueuedRow, type EnqueueRow } from "#stint/sql/enqueue.js";
 import type { Run } from "#stint/db/db.js";
 import type { ClaimedJob, Fence } from "#stint/model/job.js";
-import type { AuditInfo } from "#stint/sql/operate.js";
+import type { AuditInfo } from "#stint/sql/transitions.js";
 import type { Fresh } from "../support/fresh.ts";
 
 export type JobInput = Partial<EnqueueRow> & { payload?: unknown; meta?: unknown };

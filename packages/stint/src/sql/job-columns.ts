@@ -1,0 +1,96 @@
+/**
+ * The columns of a job: the one list from which the statements of sql/ take theirs. test/sql/job-columns.test.ts compares it with the
+ * tables, the view and the functions of the migrations, and names the column that is missing in one of them.
+ */
+
+type Column = {
+  /** Only `stint.job` has it, or only `stint.history`. */
+  readonly only?: "live" | "ended";
+  /** An enqueue may set it. */
+  readonly enqueued?: true;
+  /**
+   * A claim returns it. A text is the value that most jobs have: a claim then returns null for it, and `toClaimedJob` puts it back.
+   * Reading the rows is a third of what a claim costs its worker.
+   */
+  readonly claimed?: true | string;
+  /** Lists show it. Payload and result are not listed: both may be megabytes, stored apart from the row. */
+  readonly listed?: true;
+};
+
+const enqueued = true;
+const claimed = true;
+const listed = true;
+
+const columns = {
+  id: { enqueued, claimed, listed },
+  kind: { enqueued, claimed, listed },
+  queue: { enqueued, claimed, listed },
+  state: { enqueued, listed },
+  priority: { enqueued, claimed: "0", listed },
+  run_at: { enqueued, claimed, listed },
+  created_at: { enqueued, claimed: "run_at", listed },
+  finished_at: { only: "ended", listed },
+  attempts: { claimed: "1", listed },
+  crashes: { claimed: "0", listed },
+  interruptions: {},
+  faults: { claimed: "0" },
+  epoch: { claimed: "1" },
+  run: { claimed: "1", listed },
+  lease_id: {},
+  lease_until: { only: "live" },
+  worker: { listed },
+  claimed_at: { listed },
+  cancel_requested: { only: "live" },
+  max_attempts: { enqueued, claimed, listed },
+  max_crashes: { enqueued, claimed },
+  timeout_ms: { enqueued, claimed },
+  lease_ms: { enqueued, claimed },
+  key: { enqueued, claimed, listed },
+  tenant: { enqueued, claimed, listed },
+  tags: { enqueued, claimed, listed },
+  dedupe_key: { only: "live", enqueued },
+  dedupe_until: { only: "live", enqueued },
+  reason: { listed },
+  meta: { enqueued, claimed },
+  payload: { enqueued, claimed },
+  result: { only: "ended" },
+  log: { listed },
+} as const satisfies Record<string, Column>;
+
+export type JobColumn = keyof typeof columns;
+
+const all = Object.entries<Column>(columns) as [JobColumn, Column][];
+const where = (is: (column: Column) => boolean): JobColumn[] =>
+  all.filter(([, column]) => is(column)).map(([name]) => name);
+
+/** `stint.job`. */
+export const liveColumns = where(({ only }) => only !== "ended");
+/** `stint.history`. */
+export const endedColumns = where(({ only }) => only !== "live");
+/** What a job keeps for its whole life. */
+export const lastingColumns = where(({ only }) => only === undefined);
+export const enqueuedColumns = where((column) => column.enqueued === true);
+export const listedColumns = where((column) => column.listed === true);
+/** The view `stint.jobs`: every column but those that say which later enqueue is a duplicate. */
+export const viewColumns = all.map(([name]) => name).filter((name) => !name.startsWith("dedupe_"));
+
+/** What a claim returns. */
+export const claimedColumns = all
+  .flatMap(([name, { claimed: how }]) => {
+    if (how === undefined) return [];
+    return how === true ? name : `nullif(${name}, ${how}) as ${name}`;
+  })
+  .join(", ");
+
+/** SQL expressions for columns that a statement sets. */
+export type Values = Readonly<Partial<Record<JobColumn, string>>>;
+
+/** These columns of `row`, with an expression in place of those that have one in `set`. */
+export function select(row: string, names: readonly JobColumn[], set: Values = {}): string {
+  return names
+    .map((name) => {
+      const value = set[name];
+      return value === undefined ? `${row}.${name}` : `${value} as ${name}`;
+    })
+    .join(", ");
+}
