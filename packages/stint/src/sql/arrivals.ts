@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { columns, number, readMany, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 /** How many jobs of a kind came to a queue. */
@@ -9,7 +10,9 @@ const selectArrivals = statement(
   `select queue, kind, arrived::float8 as count from stint.arrivals order by queue, kind`,
 );
 
+const toArrivals = columns<Arrivals>({ queue: text, kind: text, count: number });
+
 /** Enqueued or replayed, as long as the tallies know of it: nothing is counted. */
 export async function arrivals(db: Run): Promise<Arrivals[]> {
-  return (await db.run(selectArrivals, [])) as Arrivals[];
+  return await readMany(db, selectArrivals, [], toArrivals);
 }

@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { readMany, text, textOrNull, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 /** One thing that a person or a program did to a job from outside. */
@@ -16,15 +17,15 @@ const findAudit = statement(
 
 /** What was done to a job, oldest first. */
 export async function auditOf(db: Run, jobId: string): Promise<AuditEntry[]> {
-  return (await db.run(findAudit, [jobId])).map(toEntry);
+  return await readMany(db, findAudit, [jobId], toEntry);
 }
 
 function toEntry(row: Row): AuditEntry {
   return {
-    at: row["at"] as Date,
-    actor: row["actor"] as string,
-    action: row["action"] as string,
-    reason: row["reason"] as string | null,
+    at: time(row, "at"),
+    actor: text(row, "actor"),
+    action: text(row, "action"),
+    reason: textOrNull(row, "reason"),
   };
 }
 

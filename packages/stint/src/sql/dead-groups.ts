@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { number, readMany, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { toLike } from "../model/name-pattern.ts";
 import { commonIn, fingerprintOf, readable, whyDied } from "./fingerprint.ts";
@@ -65,27 +66,28 @@ export async function deadGroups(
   db: Run,
   input: { kind: string | null; queue: string | null; most: number; groups: number },
 ): Promise<GroupedDead> {
-  const rows = await db.run(groupDead, [
-    input.kind === null ? null : toLike(input.kind),
-    input.queue,
-    input.most,
-    input.groups,
-  ]);
+  const kind = input.kind === null ? null : toLike(input.kind);
+  const rows = await readMany(db, groupDead, [kind, input.queue, input.most, input.groups], (row) => ({
+    // The totals come with every group, or alone in one row.
+    group: row["kind"] === null ? null : toGroup(row),
+    matched: number(row, "matched"),
+    lookedAt: number(row, "looked_at"),
+  }));
   return {
-    groups: rows.filter((row) => row["kind"] !== null).map(toGroup),
-    matched: rows[0]?.["matched"] as number,
-    lookedAt: rows[0]?.["looked_at"] as number,
+    groups: rows.flatMap(({ group }) => group ?? []),
+    matched: rows[0]?.matched ?? 0,
+    lookedAt: rows[0]?.lookedAt ?? 0,
   };
 }
 
 function toGroup(row: Row): DeadGroup {
   return {
-    kind: row["kind"] as string,
-    fingerprint: row["fingerprint"] as string,
-    error: row["error"] as string,
-    count: row["count"] as number,
-    newest: row["newest"] as Date,
-    oldest: row["oldest"] as Date,
-    example: row["example"] as string,
+    kind: text(row, "kind"),
+    fingerprint: text(row, "fingerprint"),
+    error: text(row, "error"),
+    count: number(row, "count"),
+    newest: time(row, "newest"),
+    oldest: time(row, "oldest"),
+    example: text(row, "example"),
   };
 }

@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { columns as readColumns, flag, json, number, readMany, readOne, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { foldInPassing, isBehind } from "./tallies.ts";
 
@@ -25,13 +26,26 @@ const selectDepth = statement(
   where live <> 0 or dead <> 0`,
 );
 
+const toDepth = readColumns<DepthRow>({
+  queue: text,
+  kind: text,
+  priority: number,
+  scheduled: number,
+  ready: number,
+  running: number,
+  retrying: number,
+  parked: number,
+  dead: number,
+});
+
 /** Exact, and found without counting: the tallies, what has been said to them since, and what runs. */
 export async function depths(db: Run): Promise<DepthRow[]> {
-  const rows = (await db.run(selectDepth, [])) as (DepthRow & { behind: boolean })[];
+  const rows = await readMany(db, selectDepth, [], (row) => ({
+    depth: toDepth(row),
+    behind: flag(row, "behind"),
+  }));
   if (rows[0]?.behind === true) await foldInPassing(db);
-  return rows.map(({ queue, kind, priority, scheduled, ready, running, retrying, parked, dead }) => {
-    return { queue, kind, priority, scheduled, ready, running, retrying, parked, dead };
-  });
+  return rows.map(({ depth }) => depth);
 }
 
 /** What the Health screen is made of besides what happened: in one statement, so that it is of one moment. */
@@ -79,11 +93,19 @@ export const standingNow = `
     (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from ages a) as ages,
     ${isBehind} as behind`;
 
+export const toStanding = readColumns<Standing>({
+  at: time,
+  depth: json<Standing["depth"]>,
+  ages: json<Standing["ages"]>,
+});
+
 const selectStanding = statement("standing", standingNow);
 
 export async function standing(db: Run): Promise<Standing> {
-  const [row = {}] = await db.run(selectStanding, []);
-  if (row["behind"] === true) await foldInPassing(db);
-  const { at, depth, ages } = row as Standing;
-  return { at, depth, ages };
+  const { behind, ...now } = await readOne(db, selectStanding, [], (row) => ({
+    ...toStanding(row),
+    behind: flag(row, "behind"),
+  }));
+  if (behind) await foldInPassing(db);
+  return now;
 }

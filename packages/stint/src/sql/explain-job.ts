@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { json, number, numberOrNull, orNull, readMaybe, readOne, textOrNull, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Job } from "../model/job.ts";
 import { jobColumns, toJob } from "./rows.ts";
@@ -28,21 +29,20 @@ const lookClosely = statement(
 );
 
 export async function closeJob(db: Run, id: string): Promise<CloseJob | undefined> {
-  const [row] = await db.run(lookClosely, [id]);
-  if (row === undefined) return undefined;
-  const { timeout_ms: timeoutMs } = row;
-  return {
+  return await readMaybe(db, lookClosely, [id], (row) => ({
     job: toJob(row),
-    leaseId: row["lease_id"] as string | null,
+    leaseId: textOrNull(row, "lease_id"),
     leases: leasesOf(row),
-    timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
-    maxCrashes: row["all_crashes"] as number | null,
-    at: row["at"] as Date,
-  };
+    timeoutMs: numberOrNull(row, "timeout_ms"),
+    maxCrashes: numberOrNull(row, "all_crashes"),
+    at: time(row, "at"),
+  }));
 }
 
+const logOrNull = orNull(json<{ epoch: number; lease?: string | null }[]>);
+
 function leasesOf(row: Row): ReadonlyMap<number, string> {
-  const entries = (row["log"] as { epoch: number; lease?: string | null }[] | null) ?? [];
+  const entries = logOrNull(row, "log") ?? [];
   const leases = new Map<number, string>();
   for (const { epoch, lease } of entries) if (typeof lease === "string") leases.set(epoch, lease);
   return leases;
@@ -130,10 +130,9 @@ export async function surroundings(
   db: Run,
   job: Pick<Job, "id" | "queue" | "kind" | "worker">,
 ): Promise<Surroundings> {
-  const [row] = await db.run(lookAround, [job.id, job.queue, job.kind, job.worker]);
-  return {
-    workers: row?.["workers"] as NearWorker[],
-    ahead: row?.["ahead"] as number,
-    suspects: row?.["suspects"] as number,
-  };
+  return await readOne(db, lookAround, [job.id, job.queue, job.kind, job.worker], (row) => ({
+    workers: json<NearWorker[]>(row, "workers"),
+    ahead: number(row, "ahead"),
+    suspects: number(row, "suspects"),
+  }));
 }

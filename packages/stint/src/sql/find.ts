@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { columns, oneOf, readMany, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Job } from "../model/job.ts";
 import { states, type JobState } from "../model/state.ts";
@@ -66,7 +67,14 @@ const findFinished = statement(
   `select id, state, result, reason from stint.history where id = any ($1::uuid[])`,
 );
 
+const toFinished = columns<Finished>({
+  id: text,
+  state: oneOf(["succeeded", "dead", "cancelled"]),
+  result: (row, column) => row[column] ?? null,
+  reason: textOrNull,
+});
+
 /** Of these jobs, the ones that have ended. */
 export async function finished(db: Run, ids: readonly string[]): Promise<Finished[]> {
-  return (await db.run(findFinished, [ids])) as Finished[];
+  return await readMany(db, findFinished, [ids], toFinished);
 }

@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { columns, numberOrNull, readMany, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { readyQueues } from "./queues.ts";
 import { isHeard } from "./workers.ts";
@@ -78,20 +79,22 @@ const selectUnserved = statement("unserved", unservedKinds("$1"));
 
 export type Unserved = { kind: string; queue: string; oldest: Date };
 
+const toUnserved = columns<Unserved>({ kind: text, queue: text, oldest: time });
+
 const selectKinds = statement("kinds", `select name, queue, lease_ms::float8 from stint.kind`);
 
 /** Every kind that a worker has ever served, with its queue and its lease as far as one has said. */
 export async function knownKinds(
   db: Run,
 ): Promise<{ name: string; queue: string; leaseMs: number | null }[]> {
-  return (await db.run(selectKinds, [])).map((row) => ({
-    name: row["name"] as string,
-    queue: row["queue"] as string,
-    leaseMs: row["lease_ms"] as number | null,
+  return await readMany(db, selectKinds, [], (row) => ({
+    name: text(row, "name"),
+    queue: text(row, "queue"),
+    leaseMs: numberOrNull(row, "lease_ms"),
   }));
 }
 
 /** Kinds that stand at the head of a queue and that no live worker serves there. */
 export async function unserved(db: Run, waitedMs: number): Promise<Unserved[]> {
-  return (await db.run(selectUnserved, [waitedMs])) as Unserved[];
+  return await readMany(db, selectUnserved, [waitedMs], toUnserved);
 }

@@ -1,4 +1,17 @@
 import type { Row, Run } from "../db/db.ts";
+import {
+  flag,
+  json,
+  number,
+  oneOf,
+  readMany,
+  readMaybe,
+  readOne,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 export type OperationState = "running" | "finished" | "aborted" | "abandoned";
@@ -66,18 +79,8 @@ export type NewOperation = Pick<
  */
 export async function beginOperation(db: Run, operation: NewOperation): Promise<StoredOperation | undefined> {
   const { id, action, filter, reason, actor, matched, matchedCapped, cursor, asOf } = operation;
-  const rows = await db.run(putOperation, [
-    id,
-    action,
-    JSON.stringify(filter),
-    reason,
-    actor,
-    matched,
-    matchedCapped,
-    cursor,
-    asOf,
-  ]);
-  return rows.map(toOperation)[0];
+  const values = [id, action, JSON.stringify(filter), reason, actor, matched, matchedCapped, cursor, asOf];
+  return await readMaybe(db, putOperation, values, toOperation);
 }
 
 const noteProgress = statement(
@@ -138,14 +141,13 @@ const selectNow = statement(
 
 /** The database's time, with all its digits. */
 export async function databaseNow(db: Run): Promise<string> {
-  const [row] = await db.run(selectNow, []);
-  return row?.["now"] as string;
+  return await readOne(db, selectNow, [], (row) => text(row, "now"));
 }
 
 const selectOperation = statement("operation", `select ${columns} from stint.operation where id = $1`);
 
 export async function findOperation(db: Run, id: string): Promise<StoredOperation | undefined> {
-  return (await db.run(selectOperation, [id])).map(toOperation)[0];
+  return await readMaybe(db, selectOperation, [id], toOperation);
 }
 
 const selectOperations = statement(
@@ -155,24 +157,27 @@ const selectOperations = statement(
 
 /** The latest hundred, newest first. */
 export async function latestOperations(db: Run): Promise<StoredOperation[]> {
-  return (await db.run(selectOperations, [])).map(toOperation);
+  return await readMany(db, selectOperations, [], toOperation);
 }
+
+const readAction = oneOf(["cancel", "run-now", "replay"]);
+const readState = oneOf(["running", "finished", "aborted", "abandoned"]);
 
 function toOperation(row: Row): StoredOperation {
   return {
-    id: row["id"] as string,
-    action: row["action"] as StoredOperation["action"],
-    filter: row["filter"] as Record<string, unknown>,
-    reason: row["reason"] as string,
-    actor: row["actor"] as string,
-    state: row["state"] as OperationState,
-    matched: row["matched"] as number,
-    matchedCapped: row["matched_capped"] as boolean,
-    done: row["done"] as number,
-    skipped: row["skipped"] as number,
-    error: row["error"] as string | null,
-    createdAt: row["created_at"] as Date,
-    endedAt: row["ended_at"] as Date | null,
-    asOf: row["as_of"] as string,
+    id: text(row, "id"),
+    action: readAction(row, "action"),
+    filter: json<Record<string, unknown>>(row, "filter"),
+    reason: text(row, "reason"),
+    actor: text(row, "actor"),
+    state: readState(row, "state"),
+    matched: number(row, "matched"),
+    matchedCapped: flag(row, "matched_capped"),
+    done: number(row, "done"),
+    skipped: number(row, "skipped"),
+    error: textOrNull(row, "error"),
+    createdAt: time(row, "created_at"),
+    endedAt: timeOrNull(row, "ended_at"),
+    asOf: text(row, "as_of"),
   };
 }

@@ -1,6 +1,7 @@
 import type { Run } from "../db/db.ts";
+import { readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
-import { standingNow, type Standing } from "./depth.ts";
+import { standingNow, toStanding } from "./depth.ts";
 
 export type QueueCounts = {
   queue: string;
@@ -18,8 +19,7 @@ const selectQueues = statement("queues", standingNow);
 
 /** How many jobs each queue holds, by name. From the tallies: it costs the same however many there are. */
 export async function queues(db: Run): Promise<QueueCounts[]> {
-  const [row] = await db.run(selectQueues, []);
-  const { depth, ages } = row as Standing;
+  const { depth, ages } = await readOne(db, selectQueues, [], toStanding);
   const byName = new Map<string, QueueCounts>();
   for (const { queue, oldestReadyMs } of ages) {
     const none = { scheduled: 0, ready: 0, running: 0, retrying: 0, parked: 0, dead: 0 };

@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { flag, readMany, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 /** Queues by their names, in byte order: from `first` on, up to but without `until`; null for no end. */
@@ -67,10 +68,13 @@ export async function findReadyQueues(
   db: Run,
   { ranges, kinds }: { ranges: readonly QueueRange[]; kinds: readonly string[] },
 ): Promise<ReadyQueues> {
-  const rows = await db.run(selectReady, [...rangeValues(ranges), kinds]);
+  const rows = await readMany(db, selectReady, [...rangeValues(ranges), kinds], (row) => ({
+    queue: text(row, "queue"),
+    served: flag(row, "served"),
+  }));
   return {
-    queues: rows.filter((row) => row["served"] === true).map((row) => row["queue"] as string),
-    after: rows.length < mostLookedAt ? null : (rows.at(-1)?.["queue"] as string),
+    queues: rows.filter(({ served }) => served).map(({ queue }) => queue),
+    after: rows.length < mostLookedAt ? null : (rows.at(-1)?.queue ?? null),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { Run } from "../db/db.ts";
 import type { ServerClock } from "../db/server-clock.ts";
 import { dbErrorCategory } from "../db/sqlstate.ts";
+import { columns, number, numberOrNull, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { SchemaVersionError } from "../errors.ts";
 import { command } from "../model/command.ts";
@@ -17,6 +18,12 @@ const readVersion = statement(
   from stint.migration`,
 );
 
+const toVersions = columns<{ version: number | null; oldest_code: number | null; server_ms: number }>({
+  version: numberOrNull,
+  oldest_code: numberOrNull,
+  server_ms: number,
+});
+
 /** What to do about a schema that is missing or old, to be followed by "then …". */
 export function migrateHint(schema: string): string {
   return `Run \`${command(schema, "migrate")}\``;
@@ -24,10 +31,11 @@ export function migrateHint(schema: string): string {
 
 /** Refuse to work on a schema that is too old, or too new, for this code. Learns what time it is by the database's clock. */
 export async function checkSchemaVersion(db: Run & { clock?: ServerClock }, schema: string): Promise<void> {
-  let found: { version: number | null; oldest_code: number | null; server_ms: number } | undefined;
+  let found: { version: number | null; oldest_code: number | null } | undefined;
   try {
-    [found] = (await db.run(readVersion, [])) as [typeof found];
-    if (found !== undefined) db.clock?.learn(found.server_ms);
+    const { server_ms: serverMs, ...versions } = await readOne(db, readVersion, [], toVersions);
+    found = versions;
+    db.clock?.learn(serverMs);
   } catch (error) {
     if (dbErrorCategory(error) !== "schema") throw error;
   }

@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { number, readMany, readOne, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { toLike } from "../model/name-pattern.ts";
 import type { JobState } from "../model/state.ts";
@@ -104,22 +105,20 @@ export async function walk(
   search: Search,
   window: { rows: number; limit: number },
 ): Promise<Walked<FoundJob[]>> {
-  const rows = await db.run(walkJobs, [...windowValues(search, window.rows), window.limit]);
-  return toWalked(rows, rows.filter((row) => row["id"] !== null).map(toFound));
+  const values = [...windowValues(search, window.rows), window.limit];
+  const rows = await readMany(db, walkJobs, values, (row) => toWalked(row, toFoundOrNull(row)));
+  const { examined = 0, reached = null } = rows[0] ?? {};
+  return { examined, reached, found: rows.flatMap(({ found }) => found ?? []) };
 }
 
 /** How many of the newest `rows` jobs match. */
 export async function countWalk(db: Run, search: Search, window: { rows: number }): Promise<Walked<number>> {
-  const rows = await db.run(countWalked, windowValues(search, window.rows));
-  return toWalked(rows, rows[0]?.["count"] as number);
+  const values = windowValues(search, window.rows);
+  return await readOne(db, countWalked, values, (row) => toWalked(row, number(row, "count")));
 }
 
-function toWalked<T>(rows: readonly Row[], found: T): Walked<T> {
-  return {
-    found,
-    examined: rows[0]?.["examined"] as number,
-    reached: (rows[0]?.["reached"] as string | null | undefined) ?? null,
-  };
+function toWalked<T>(row: Row, found: T): Walked<T> {
+  return { found, examined: number(row, "examined"), reached: textOrNull(row, "reached") };
 }
 
 function values(search: Search): unknown[] {
@@ -216,9 +215,12 @@ export async function gather(
   by: Few,
   { most, limit }: { most: number; limit: number },
 ): Promise<FoundJob[] | undefined> {
-  const rows = await db.run(gatherJobs, [...fewValues(search, by, most), limit]);
-  if ((rows[0]?.["examined"] as number) > most) return undefined;
-  return rows.filter((row) => row["id"] !== null).map(toFound);
+  const rows = await readMany(db, gatherJobs, [...fewValues(search, by, most), limit], (row) => ({
+    found: toFoundOrNull(row),
+    examined: number(row, "examined"),
+  }));
+  if ((rows[0]?.examined ?? 0) > most) return undefined;
+  return rows.flatMap(({ found }) => found ?? []);
 }
 
 /** How many match, by the same indexes. */
@@ -228,18 +230,24 @@ export async function countGather(
   by: Few,
   { most }: { most: number },
 ): Promise<number | undefined> {
-  const [row] = await db.run(countGathered, fewValues(search, by, most));
-  return (row?.["examined"] as number) > most ? undefined : (row?.["count"] as number);
+  return await readOne(db, countGathered, fewValues(search, by, most), (row) =>
+    number(row, "examined") > most ? undefined : number(row, "count"),
+  );
 }
 
 function fewValues(search: Search, by: Few, most: number): unknown[] {
   return [...values(search), by.key, by.running, by.parked, by.due, by.ready, most + 1];
 }
 
+/** Null: the window or the indexes hold no match, and the row only has the totals. */
+function toFoundOrNull(row: Row): FoundJob | null {
+  return row["id"] === null ? null : toFound(row);
+}
+
 function toFound(row: Row): FoundJob {
-  const name = row["error_name"] as string | null;
+  const name = textOrNull(row, "error_name");
   return {
     ...toJobHead(row),
-    error: name === null ? null : { name, message: (row["error_message"] as string | null) ?? "" },
+    error: name === null ? null : { name, message: textOrNull(row, "error_message") ?? "" },
   };
 }

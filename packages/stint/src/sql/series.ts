@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { readMany, text } from "../db/row.ts";
 import { statement, type Statement } from "../db/statement.ts";
 
 /** What happened to the jobs of one kind in one queue, to be added to the ten seconds of this moment. What is left out is zero. */
@@ -122,9 +123,7 @@ const selectUsual = statement("usual", usualRuns(""));
 
 /** How long the runs of every kind lasted within the last day. */
 export async function usual(db: Run): Promise<Runs> {
-  return new Map(
-    (await db.run(selectUsual, [])).map((row) => [row["kind"] as string, row["run"] as number[]]),
-  );
+  return new Map(await readMany(db, selectUsual, [], (row) => [text(row, "kind"), row["run"] as number[]]));
 }
 
 /** What happened within a step, of what was asked for. */

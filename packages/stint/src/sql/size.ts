@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { number, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 const selectSize = statement(
@@ -21,6 +22,6 @@ export async function size(
   db: Run,
   wanted: { live: boolean; done: boolean; dead: boolean },
 ): Promise<number> {
-  const [row] = await db.run(selectSize, [wanted.live, wanted.done, wanted.dead]);
-  return row?.["jobs"] as number;
+  const values = [wanted.live, wanted.done, wanted.dead];
+  return await readOne(db, selectSize, values, (row) => number(row, "jobs"));
 }

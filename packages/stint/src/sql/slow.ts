@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { number, numberOrNull, readMany, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 /** A job that runs, and what it may take. */
@@ -35,19 +36,19 @@ const selectRunning = statement("running", running);
 
 /** Jobs that run, up to a thousand. */
 export async function runningJobs(db: Run): Promise<RunningJob[]> {
-  return (await db.run(selectRunning, [])).map(toRunning);
+  return await readMany(db, selectRunning, [], toRunning);
 }
 
 export function toRunning(row: Row): RunningJob {
   return {
-    id: row["id"] as string,
-    kind: row["kind"] as string,
-    queue: row["queue"] as string,
-    worker: row["worker"] as string | null,
-    attempt: row["attempts"] as number,
-    runningMs: (row["running_ms"] as number | null) ?? 0,
-    leaseLeftMs: row["lease_left_ms"] as number,
-    leaseMs: row["lease_ms"] as number | null,
-    timeoutMs: row["timeout_ms"] as number | null,
+    id: text(row, "id"),
+    kind: text(row, "kind"),
+    queue: text(row, "queue"),
+    worker: textOrNull(row, "worker"),
+    attempt: number(row, "attempts"),
+    runningMs: numberOrNull(row, "running_ms") ?? 0,
+    leaseLeftMs: number(row, "lease_left_ms"),
+    leaseMs: numberOrNull(row, "lease_ms"),
+    timeoutMs: numberOrNull(row, "timeout_ms"),
   };
 }

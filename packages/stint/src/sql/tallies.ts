@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { numberOrNull, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 /**
@@ -18,8 +19,8 @@ const deadlineMs = 60_000;
  * Answers how many rows were moved; null: left to another, who is at it or has just done it.
  */
 export async function fold(db: Run, restMs: number, sample = true): Promise<number | null> {
-  const [row] = await db.run(foldTallies, [restMs, sample, most], { deadlineMs });
-  return (row?.["folded"] as number | null | undefined) ?? null;
+  const values = [restMs, sample, most];
+  return await readOne(db, foldTallies, values, (row) => numberOrNull(row, "folded"), { deadlineMs });
 }
 
 /** From how much on, unfolded, it takes a moment to add up. Workers fold long before. */

@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { flag, json, number, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { readyQueues } from "./queues.ts";
 
@@ -53,10 +54,9 @@ export async function waitingTenants(
   db: Run,
   { most, tenants }: { most: number; tenants: number },
 ): Promise<LinedUp> {
-  const [row] = await db.run(selectWaiting, [most, tenants]);
-  return {
-    tenants: row?.["tenants"] as WaitingTenant[],
-    lookedAt: row?.["looked_at"] as number,
-    all: row?.["is_all"] as boolean,
-  };
+  return await readOne(db, selectWaiting, [most, tenants], (row) => ({
+    tenants: json<WaitingTenant[]>(row, "tenants"),
+    lookedAt: number(row, "looked_at"),
+    all: flag(row, "is_all"),
+  }));
 }

@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { json, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { leastMs, share } from "../model/slow.ts";
 import { unservedKinds } from "./kinds.ts";
@@ -49,11 +50,10 @@ const selectActivity = statement(
 );
 
 export async function workerActivity(db: Run, waitedMs: number): Promise<WorkerActivity> {
-  const [row = {}] = await db.run(selectActivity, [waitedMs]);
-  return {
-    workers: row["workers"] as WorkerActivity["workers"],
-    perhapsSlow: (row["perhaps_slow"] as Row[]).map(toRunning),
-    usual: new Map(Object.entries(row["usual"] as Record<string, number[]>)),
-    unserved: row["unserved"] as WorkerActivity["unserved"],
-  };
+  return await readOne(db, selectActivity, [waitedMs], (row) => ({
+    workers: json<WorkerActivity["workers"]>(row, "workers"),
+    perhapsSlow: json<Row[]>(row, "perhaps_slow").map(toRunning),
+    usual: new Map(Object.entries(json<Record<string, number[]>>(row, "usual"))),
+    unserved: json<WorkerActivity["unserved"]>(row, "unserved"),
+  }));
 }

@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { flag, json, number, orNull, readMany, text, texts, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { unresponsiveAfterMs } from "../model/liveness.ts";
 import type { Vitals } from "./series.ts";
@@ -98,7 +99,7 @@ const deleteSilentWorkers = statement(
 
 /** Forget workers that have not been heard of for a while, and those asleep after a day. Their jobs are rescued by lease, not by this. */
 export async function forgetSilentWorkers(db: Run, silentMs: number): Promise<string[]> {
-  return (await db.run(deleteSilentWorkers, [silentMs])).map((row) => row["id"] as string);
+  return await readMany(db, deleteSilentWorkers, [silentMs], (row) => text(row, "id"));
 }
 
 const selectWorkers = statement(
@@ -112,31 +113,33 @@ const selectWorkers = statement(
 );
 
 export async function listWorkers(db: Run): Promise<LiveWorker[]> {
-  return (await db.run(selectWorkers, [])).map(toWorker);
+  return await readMany(db, selectWorkers, [], toWorker);
 }
+
+const vitalsOrNull = orNull(json<Vitals>);
 
 /** The same, and how they are. The database's clock says how long ago that was. */
 export async function watchWorkers(db: Run): Promise<WatchedWorker[]> {
-  return (await db.run(selectWorkers, [])).map((row) =>
+  return await readMany(db, selectWorkers, [], (row) =>
     Object.assign(toWorker(row), {
-      vitals: row["vitals"] as Vitals | null,
-      silentMs: Math.max(0, row["silent_ms"] as number),
+      vitals: vitalsOrNull(row, "vitals"),
+      silentMs: Math.max(0, number(row, "silent_ms")),
     }),
   );
 }
 
 function toWorker(row: Row): LiveWorker {
   return {
-    id: row["id"] as string,
-    host: row["host"] as string,
-    pid: row["pid"] as number,
-    version: row["version"] as string,
-    pools: row["pools"] as Record<string, number>,
-    kinds: row["kinds"] as string[],
-    startedAt: row["started_at"] as Date,
-    seenAt: row["seen_at"] as Date,
-    hears: row["hears"] as boolean,
-    draining: row["draining"] as boolean,
-    asleep: row["asleep"] as boolean,
+    id: text(row, "id"),
+    host: text(row, "host"),
+    pid: number(row, "pid"),
+    version: text(row, "version"),
+    pools: json<Record<string, number>>(row, "pools"),
+    kinds: texts(row, "kinds"),
+    startedAt: time(row, "started_at"),
+    seenAt: time(row, "seen_at"),
+    hears: flag(row, "hears"),
+    draining: flag(row, "draining"),
+    asleep: flag(row, "asleep"),
   };
 }

@@ -1,3 +1,4 @@
+import { columns, number, readRows, text } from "../../db/row.ts";
 import type { Session } from "../../db/session.ts";
 import { formatMs } from "../../model/duration.ts";
 import { whoAndWhen } from "../../sql/doctor/server.ts";
@@ -16,17 +17,21 @@ export const clock: Check = {
 
 export type ClockFacts = { aheadMs: number; roundTripMs: number; zone: string };
 
+const toServerClock = columns<{ at: number; zone: string }>({ at: number, zone: text });
+
 async function clockFacts(session: Session): Promise<ClockFacts> {
   let best: ClockFacts | undefined;
   for (let count = 0; count < samples; count++) {
     const began = performance.now();
     const began0 = Date.now();
-    const [row] = await session.plain(whoAndWhen, []);
+    const rows = await session.plain(whoAndWhen, []);
     const roundTripMs = performance.now() - began;
+    const [server] = readRows(whoAndWhen, rows, toServerClock);
+    if (server === undefined) continue;
     // The answer was made somewhere between; halfway is wrong by half of the round trip at most.
-    const aheadMs = began0 + roundTripMs / 2 - (row?.["at"] as number);
+    const aheadMs = began0 + roundTripMs / 2 - server.at;
     if (best === undefined || roundTripMs < best.roundTripMs)
-      best = { aheadMs, roundTripMs, zone: row?.["zone"] as string };
+      best = { aheadMs, roundTripMs, zone: server.zone };
   }
   if (best === undefined) throw new Error("the server did not tell the time");
   return best;

@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { migrationSql, readMigrations } from "../../db/migrate.ts";
+import { readMany, readRows } from "../../db/row.ts";
 import type { Session } from "../../db/session.ts";
 import { forSchema } from "../../db/statement.ts";
 import { command } from "../../model/command.ts";
-import { appliedSteps, selectThings, type Thing } from "../../sql/doctor/schema.ts";
+import { appliedSteps, selectThings, toThing, type Thing } from "../../sql/doctor/schema.ts";
 import { migrateHint } from "../../sql/schema-version.ts";
 import type { Check } from "../check.ts";
 import { counted, error, note, warning, type Finding, type Seen } from "../finding.ts";
@@ -31,16 +32,16 @@ function otherVersion(version: number, newest: number, schema: string): Seen {
 }
 
 async function thingsOf(session: Session, schema: string): Promise<Thing[]> {
-  const rows = (await session.run(selectThings, [schema])) as Thing[];
-  return rows.map((thing) => asInStint(thing, schema));
+  const things = await readMany(session, selectThings, [schema], toThing);
+  return things.map((thing) => asInStint(thing, schema));
 }
 
 async function thingsOfMigrations(session: Session): Promise<Thing[]> {
   const scratch = `stint_doctor_${randomBytes(6).toString("hex")}`;
   // Each step brings its own transaction; here all of them share one that is rolled back.
   const script = (await migrationSql(scratch)).replaceAll(/^(?:begin|commit);$/gm, "");
-  const rows = (await session.afterScript(script, selectThings, [scratch])) as Thing[];
-  return rows.map((thing) => asInStint(thing, scratch));
+  const rows = await session.afterScript(script, selectThings, [scratch]);
+  return readRows(selectThings, rows, toThing).map((thing) => asInStint(thing, scratch));
 }
 
 /** As if it were installed in `stint`. The names of schemas are checked to be plain, so they need no escaping here. */

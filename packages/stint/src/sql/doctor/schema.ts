@@ -1,4 +1,5 @@
 import type { Run } from "../../db/db.ts";
+import { columns, number, readMany, text } from "../../db/row.ts";
 import { statement, type Statement } from "../../db/statement.ts";
 
 export type AppliedStep = { version: number; name: string; oldestCode: number; checksum: string };
@@ -8,8 +9,10 @@ const selectSteps = statement(
   `select version, name, oldest_code as "oldestCode", checksum from stint.migration order by version`,
 );
 
+const toStep = columns<AppliedStep>({ version: number, name: text, oldestCode: number, checksum: text });
+
 export async function appliedSteps(db: Run): Promise<AppliedStep[]> {
-  return (await db.run(selectSteps, [])) as AppliedStep[];
+  return await readMany(db, selectSteps, [], toStep);
 }
 
 const selectNamesake = statement(
@@ -92,6 +95,8 @@ export const selectThings: Statement = statement(
   group by t.typname`,
 );
 
+export const toThing = columns<Thing>({ what: text, definition: text });
+
 export type BrokenIndex = { index: string; table: string; definition: string };
 
 const selectBrokenIndexes = statement(
@@ -106,7 +111,9 @@ const selectBrokenIndexes = statement(
   order by 1`,
 );
 
+const toBrokenIndex = columns<BrokenIndex>({ index: text, table: text, definition: text });
+
 /** Indexes that take writes and answer nothing, such as those of a failed CREATE INDEX CONCURRENTLY. */
 export async function brokenIndexes(db: Run, schema: string): Promise<BrokenIndex[]> {
-  return (await db.run(selectBrokenIndexes, [schema])) as BrokenIndex[];
+  return await readMany(db, selectBrokenIndexes, [schema], toBrokenIndex);
 }

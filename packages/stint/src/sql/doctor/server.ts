@@ -1,4 +1,5 @@
 import type { Run } from "../../db/db.ts";
+import { columns, flag, number, numberOrNull, readMany, readOne, text, textOrNull } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
 export type ServerFacts = {
@@ -22,10 +23,16 @@ const selectServer = statement(
     pg_has_role(current_user, 'pg_read_all_stats', 'usage') as "seesAll"`,
 );
 
+const toServerFacts = columns<ServerFacts>({
+  version: number,
+  versionText: text,
+  standby: flag,
+  readOnly: flag,
+  seesAll: flag,
+});
+
 export async function serverFacts(db: Run): Promise<ServerFacts> {
-  const [row] = (await db.run(selectServer, [])) as ServerFacts[];
-  if (row === undefined) throw new Error("the server said nothing about itself");
-  return row;
+  return await readOne(db, selectServer, [], toServerFacts);
 }
 
 const selectSettings = statement(
@@ -38,9 +45,11 @@ const selectSettings = statement(
 
 export type Setting = { name: string; setting: string; unit: string | null };
 
+const toSetting = columns<Setting>({ name: text, setting: text, unit: textOrNull });
+
 /** As the server has them for everybody who sets nothing else. */
 export async function settingsNamed(db: Run, names: readonly string[]): Promise<Setting[]> {
-  return (await db.run(selectSettings, [names])) as Setting[];
+  return await readMany(db, selectSettings, [names], toSetting);
 }
 
 /** Sent as it is, to be timed and to see which connection of the server answers. */
@@ -84,16 +93,25 @@ const selectConnections = statement(
   where backend_type = 'client backend'`,
 );
 
+const toConnectionFacts = columns<ConnectionFacts>({
+  most: number,
+  reserved: number,
+  used: number,
+  ours: number,
+  roleMost: numberOrNull,
+  roleUsed: number,
+  databaseMost: numberOrNull,
+  databaseUsed: number,
+  processes: number,
+});
+
 export async function connectionFacts(db: Run, processes: number): Promise<ConnectionFacts> {
-  const [row] = (await db.run(selectConnections, [processes])) as ConnectionFacts[];
-  if (row === undefined) throw new Error("the server said nothing about its connections");
-  return row;
+  return await readOne(db, selectConnections, [processes], toConnectionFacts);
 }
 
 const selectNotifications = statement("doctor-notifications", `select pg_notification_queue_usage() as used`);
 
 /** How full the queue of notifications is, from 0 to 1. All databases of the server share it. */
 export async function notificationsUsed(db: Run): Promise<number> {
-  const [row] = await db.run(selectNotifications, []);
-  return (row?.["used"] as number | undefined) ?? 0;
+  return await readOne(db, selectNotifications, [], (row) => number(row, "used"));
 }

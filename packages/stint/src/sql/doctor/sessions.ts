@@ -1,4 +1,15 @@
 import type { Run } from "../../db/db.ts";
+import {
+  columns,
+  flag,
+  json,
+  number,
+  numberOrNull,
+  oneOf,
+  readMany,
+  text,
+  textOrNull,
+} from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
 /** Somebody because of whom dead rows must stay. */
@@ -48,9 +59,19 @@ const selectPins = statement(
   order by behind desc nulls last`,
 );
 
+const toPin = columns<Pin>({
+  by: oneOf(["session", "prepared", "slot", "standby"]),
+  id: text,
+  name: text,
+  user: textOrNull,
+  state: textOrNull,
+  ageMs: numberOrNull,
+  behind: number,
+});
+
 /** Who has held back vacuum for so long, or by so many transactions, the oldest first. */
 export async function pins(db: Run, olderMs: number, behind: number): Promise<Pin[]> {
-  return (await db.run(selectPins, [olderMs, behind])) as Pin[];
+  return await readMany(db, selectPins, [olderMs, behind], toPin);
 }
 
 export type Slot = {
@@ -71,8 +92,16 @@ const selectSlots = statement(
   order by slot_name`,
 );
 
+const toSlot = columns<Slot>({
+  slot: text,
+  type: text,
+  active: flag,
+  catalogBehind: numberOrNull,
+  keptBytes: numberOrNull,
+});
+
 export async function slots(db: Run): Promise<Slot[]> {
-  return (await db.run(selectSlots, [])) as Slot[];
+  return await readMany(db, selectSlots, [], toSlot);
 }
 
 export type HeldLock = {
@@ -127,7 +156,18 @@ const selectLocks = statement(
   limit 50`,
 );
 
+const toLock = columns<HeldLock>({
+  pid: number,
+  name: text,
+  user: textOrNull,
+  state: textOrNull,
+  ageMs: numberOrNull,
+  table: text,
+  mode: text,
+  blocks: json<number[]>,
+});
+
 /** Locks on tables of ours that others wait for, or would have to. */
 export async function heldLocks(db: Run, schema: string, olderMs: number): Promise<HeldLock[]> {
-  return (await db.run(selectLocks, [schema, olderMs])) as HeldLock[];
+  return await readMany(db, selectLocks, [schema, olderMs], toLock);
 }

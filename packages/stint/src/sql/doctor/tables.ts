@@ -1,4 +1,5 @@
 import type { Run } from "../../db/db.ts";
+import { columns, flag, number, numberOrNull, readMany, readOne, text } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
 export type TableFacts = {
@@ -47,8 +48,21 @@ const selectTables = statement(
   order by c.relname`,
 );
 
+const toTableFacts = columns<TableFacts>({
+  table: text,
+  live: number,
+  dead: number,
+  bytes: number,
+  indexBytes: number,
+  liveBytes: numberOrNull,
+  sinceVacuumMs: numberOrNull,
+  threshold: number,
+  vacuumOff: flag,
+  vacuuming: flag,
+});
+
 export async function tableFacts(db: Run, schema: string): Promise<TableFacts[]> {
-  return (await db.run(selectTables, [schema])) as TableFacts[];
+  return await readMany(db, selectTables, [schema], toTableFacts);
 }
 
 export type HistoryFacts = {
@@ -76,10 +90,10 @@ const selectHistory = statement(
     (select count(*) from (select from stint.history_done_rest limit $1) r)::integer as rest`,
 );
 
+const toHistoryFacts = columns<HistoryFacts>({ daysAhead: number, rest: number });
+
 export async function historyFacts(db: Run): Promise<HistoryFacts> {
-  const [row] = (await db.run(selectHistory, [restLimit])) as HistoryFacts[];
-  if (row === undefined) throw new Error("the history could not be looked at");
-  return row;
+  return await readOne(db, selectHistory, [restLimit], toHistoryFacts);
 }
 
 /** Something that is used up bit by bit. */
@@ -99,6 +113,8 @@ const selectSupplies = statement(
   from pg_database where datname = current_database()`,
 );
 
+const toSupply = columns<Supply>({ what: text, used: number, most: number });
+
 export async function supplies(db: Run, schema: string): Promise<Supply[]> {
-  return (await db.run(selectSupplies, [schema])) as Supply[];
+  return await readMany(db, selectSupplies, [schema], toSupply);
 }

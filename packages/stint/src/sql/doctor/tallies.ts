@@ -1,4 +1,5 @@
 import type { Run } from "../../db/db.ts";
+import { columns, number, readMany, readOne, text } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
 const selectSize = statement(
@@ -8,8 +9,7 @@ const selectSize = statement(
 
 /** How much would have to be read to count the live and the dead jobs. */
 export async function countableBytes(db: Run): Promise<number> {
-  const [row] = await db.run(selectSize, []);
-  return (row?.["bytes"] as number | undefined) ?? Number.POSITIVE_INFINITY;
+  return await readOne(db, selectSize, [], (row) => number(row, "bytes"));
 }
 
 export type WrongTally = { queue: string; kind: string; priority: number; tallied: string; counted: string };
@@ -35,7 +35,15 @@ const selectWrong = statement(
   limit 10`,
 );
 
+const toWrongTally = columns<WrongTally>({
+  queue: text,
+  kind: text,
+  priority: number,
+  tallied: text,
+  counted: text,
+});
+
 /** Where the tallies say something else than the tables. Counts every live and every dead job. */
 export async function wrongTallies(db: Run): Promise<WrongTally[]> {
-  return (await db.run(selectWrong, [])) as WrongTally[];
+  return await readMany(db, selectWrong, [], toWrongTally);
 }

@@ -1,4 +1,5 @@
 import type { Run } from "../../db/db.ts";
+import { columns, flag, number, readMany, text, texts } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 import { isHeard } from "../workers.ts";
 
@@ -28,8 +29,19 @@ const selectWorkers = statement(
   limit 1000`,
 );
 
+const toWorkerFacts = columns<WorkerFacts>({
+  id: text,
+  host: text,
+  pid: number,
+  version: text,
+  queues: texts,
+  silent: flag,
+  silentMs: number,
+  holds: flag,
+});
+
 export async function workerFacts(db: Run): Promise<WorkerFacts[]> {
-  return (await db.run(selectWorkers, [])) as WorkerFacts[];
+  return await readMany(db, selectWorkers, [], toWorkerFacts);
 }
 
 export type LateLease = { worker: string; jobs: number; oldestMs: number };
@@ -49,7 +61,9 @@ const selectLate = statement(
   order by 3 desc`,
 );
 
+const toLateLease = columns<LateLease>({ worker: text, jobs: number, oldestMs: number });
+
 /** Running jobs whose lease ran out a while ago and that nobody took back. */
 export async function lateLeases(db: Run): Promise<LateLease[]> {
-  return (await db.run(selectLate, [])) as LateLease[];
+  return await readMany(db, selectLate, [], toLateLease);
 }
