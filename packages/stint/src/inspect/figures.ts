@@ -44,7 +44,7 @@ export function sumSeries(rows: readonly SeriesSums[]): SeriesSums {
     ...counters,
     wait: buckets(({ wait }) => wait),
     run: buckets(({ run }) => run),
-    longest_wait_ms: highest(rows.map((row) => row.longest_wait_ms)),
+    longestWaitMs: highest(rows.map((row) => row.longestWaitMs)),
   };
 }
 
@@ -64,7 +64,7 @@ export function attemptsOf(sums: SeriesCounts): number {
 }
 
 /** One that ran out of its time has failed. */
-export function failedOf({ failed, timed_out: timedOut }: SeriesCounts): number {
+export function failedOf({ failed, timedOut }: SeriesCounts): number {
   return failed + timedOut;
 }
 

@@ -49,7 +49,7 @@ export async function kinds(db: Run): Promise<KindView[]> {
       rates: toRates(sumSeries(minute.filter(here)), secondsOf(minute)),
       wait: percentiles(today.wait),
       run,
-      attemptsPerSuccess: today.succeeded === 0 ? null : today.attempts_of_succeeded / today.succeeded,
+      attemptsPerSuccess: today.succeeded === 0 ? null : today.attemptsOfSucceeded / today.succeeded,
       workers: alive.filter((worker) => worker.kinds.includes(kind) && worker.slots.has(queue)).length,
       leaseAdvice: leaseAdvice(leases.get(kind) ?? null, ended < enoughEnded ? null : run.p99),
     };

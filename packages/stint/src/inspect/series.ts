@@ -59,7 +59,7 @@ function toPoints(
       ...toPoint(sums),
       ...stood,
       // Jobs of a healthy queue are claimed long before the next sample: only their waits tell how old the oldest became.
-      oldestReadyMs: highest([stood.oldestReadyMs, sums.longest_wait_ms]),
+      oldestReadyMs: highest([stood.oldestReadyMs, sums.longestWaitMs]),
     };
   });
 }

@@ -1,35 +1,31 @@
 import type { Run } from "../db/db.ts";
 import { readMany, text } from "../db/row.ts";
 import { statement, type Statement } from "../db/statement.ts";
+import { counterNames, type Counter } from "../model/counters.ts";
 
-/** What happened to the jobs of one kind in one queue, to be added to the ten seconds of this moment. What is left out is zero. */
+/** What happened to the jobs of one kind in one queue, to be added to the current step. An absent property is zero. */
 export type SeriesRow = {
   readonly queue: string;
   readonly kind: string;
   readonly wait?: readonly number[];
-  readonly wait_ms?: number;
-  readonly longest_wait_ms?: number;
+  readonly waitMs?: number;
+  readonly longestWaitMs?: number;
   readonly run?: readonly number[];
-  readonly run_ms?: number;
+  readonly runMs?: number;
 } & { readonly [counter in SeriesCounter]?: number };
 
-export const seriesCounters = [
-  "arrived",
-  "claimed",
-  "succeeded",
-  "failed",
-  "timed_out",
-  "retried",
-  "dead",
-  "cancelled",
-  "snoozed",
-  "released",
-  "rescued",
-  "lease_lost",
-  "slow",
-  "attempts_of_succeeded",
-] as const;
-export type SeriesCounter = (typeof seriesCounters)[number];
+/** The counters of `model/counters.ts`, and what folds count. */
+export type SeriesCounter = Counter | "arrived";
+export const seriesCounters: readonly SeriesCounter[] = ["arrived", ...counterNames];
+
+/** The column of a property: `run_ms` for `runMs`. */
+export function columnOf(property: string): string {
+  return property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function toColumns(row: SeriesRow): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(row).map(([property, value]) => [columnOf(property), value]));
+}
 
 export type TenantRow = { readonly tenant: string; readonly ended: number; readonly run_ms: number };
 
@@ -104,7 +100,13 @@ export async function flush(
   },
 ): Promise<{ usual: Runs; nowMs: number }> {
   const { worker, vitals, rows, tenants, kinds } = input;
-  const values = [worker, JSON.stringify(vitals), JSON.stringify(rows), JSON.stringify(tenants), kinds];
+  const values = [
+    worker,
+    JSON.stringify(vitals),
+    JSON.stringify(rows.map(toColumns)),
+    JSON.stringify(tenants),
+    kinds,
+  ];
   const [row] = await db.run(flushSignals, values);
   return {
     usual: new Map(Object.entries((row?.["usual"] ?? {}) as Record<string, number[]>)),
@@ -131,14 +133,14 @@ export type SeriesSums = SeriesCounts & {
   readonly wait: readonly number[];
   readonly run: readonly number[];
   /** Null: no attempt began. */
-  readonly longest_wait_ms: number | null;
+  readonly longestWaitMs: number | null;
 };
 
 export type SeriesStep = SeriesSums & { readonly at: Date };
 
 const sums = `
-    ${seriesCounters.map((counter) => `coalesce(sum(s.${counter}), 0)::float8 as ${counter}`).join(", ")},
-    ${sumOf("s.wait")} as wait, ${sumOf("s.run")} as run, max(s.longest_wait_ms) as longest_wait_ms`;
+    ${seriesCounters.map((counter) => `coalesce(sum(s.${columnOf(counter)}), 0)::float8 as "${counter}"`).join(", ")},
+    ${sumOf("s.wait")} as wait, ${sumOf("s.run")} as run, max(s.longest_wait_ms) as "longestWaitMs"`;
 
 /** A statement for each step. */
 const byStep = (name: string, text: (step: Step) => string): ReadonlyMap<Step, Statement> =>
@@ -291,7 +293,7 @@ const selectLately = statement(
     where s.minute >= statement_timestamp() - interval '10 minutes'
     group by s.queue
   ), one as (
-    select s.queue, ${seriesCounters.map((counter) => `sum(s.${counter})::float8 as ${counter}`).join(", ")}
+    select s.queue, ${seriesCounters.map((counter) => `sum(s.${columnOf(counter)})::float8 as "${counter}"`).join(", ")}
     from (${pointsSince(10, `stint.step_of(statement_timestamp(), 10) - interval '60 seconds'`)}) s
     group by s.queue
   )

@@ -84,7 +84,7 @@ const rules: readonly Rule[] = [
   },
   {
     name: "StintLeasesExpire",
-    expr: `${sumBy(["queue", "kind"], increase(own.leaseExpired, "15m"))} > 0`,
+    expr: `${sumBy(["queue", "kind"], increase(own.rescued, "15m"))} > 0`,
     holds: "0m",
     severity: "ticket",
     summary: "Leases of {{ $labels.kind }} ran out: workers died or stood still while they ran it",

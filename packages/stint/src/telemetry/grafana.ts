@@ -96,7 +96,7 @@ const rows: readonly Row[] = [
         ],
       },
       { title: "Claimed", unit: "ops", targets: [perSecond(own.claimed)] },
-      { title: "Succeeded", unit: "ops", targets: [perSecond(own.completed)] },
+      { title: "Succeeded", unit: "ops", targets: [perSecond(own.succeeded)] },
       { title: "Failed attempts", unit: "ops", targets: [perSecond(own.failed), perSecond(own.timedOut)] },
       { title: "Retried", unit: "ops", targets: [perSecond(own.retried)] },
       { title: "Died", unit: "ops", targets: [perSecond(own.dead)] },
@@ -173,7 +173,7 @@ const rows: readonly Row[] = [
       {
         title: "Leases that ran out, outcomes refused",
         unit: "ops",
-        targets: [perSecond(own.leaseExpired), perSecond(own.leaseLost)],
+        targets: [perSecond(own.rescued), perSecond(own.leaseLost)],
       },
     ],
   },

@@ -1,41 +1,25 @@
+import { countsBy, type Counts } from "../model/counters.ts";
 import { Attempts } from "./attempts.ts";
 import { Histogram } from "./histogram.ts";
 import { Tenants } from "./tenants.ts";
 
-/** What one process did with the jobs of one kind in one queue, since it began. Only ever grows. */
-export type KindMeter = {
+/** What one process did with the jobs of one kind in one queue since it started. Counts only grow. */
+export type KindMeter = Counts & {
   readonly queue: string;
   readonly kind: string;
-  claimed: number;
-  succeeded: number;
-  /** Attempts that failed, whatever became of the job. */
-  failed: number;
-  timedOut: number;
-  retried: number;
-  dead: number;
-  cancelled: number;
-  snoozed: number;
-  released: number;
-  /** Leases of others that ran out, taken back from here. */
-  rescued: number;
-  /** Outcomes refused because the job was somebody else's by then. */
-  leaseLost: number;
-  /** Attempts that were called slow while they ran. */
-  slow: number;
-  /** Attempts spent by the jobs that succeeded. */
-  attemptsOfSucceeded: number;
-  /** How many of them each took. */
+  /** How many attempts each succeeded job took. */
   readonly attempts: Attempts;
-  /** From when the job could have run to its claim. */
+  /** From the time a job could have run to its claim. */
   readonly wait: Histogram;
   /** From the start of the handler to its end. */
   readonly run: Histogram;
 };
 
-/** Pairs of queue and kind that are told apart. The queues that a pool's pattern matches are without number. */
+/** Pairs of queue and kind with counts of their own. A pool's pattern can match any number of queues, so memory needs a bound. */
 const mostPairs = 10_000;
-/** The queue under which the others are counted, which is the name of none: names do not begin like this. */
+/** The queue under which further pairs are counted. No queue can have this name. */
 const otherQueues = "*";
+const zero: Counts = countsBy(() => 0);
 
 /** Counts in memory: the hot path pays a look-up and an addition. */
 export class Meter {
@@ -50,19 +34,7 @@ export class Meter {
       found = {
         queue,
         kind,
-        claimed: 0,
-        succeeded: 0,
-        failed: 0,
-        timedOut: 0,
-        retried: 0,
-        dead: 0,
-        cancelled: 0,
-        snoozed: 0,
-        released: 0,
-        rescued: 0,
-        leaseLost: 0,
-        slow: 0,
-        attemptsOfSucceeded: 0,
+        ...zero,
         attempts: new Attempts(),
         wait: new Histogram(),
         run: new Histogram(),

@@ -1,9 +1,10 @@
+import { counterNames, type Counter } from "../model/counters.ts";
 import { version } from "../version.ts";
 import type { Histogram } from "./histogram.ts";
 import type { KindMeter, Meter } from "./meter.ts";
 import { renderSamples } from "./prometheus.ts";
 import type { HistogramSample, Labels, MetricSamples, Sample } from "./metric-samples.ts";
-import { processMetrics as metric, type MetricDefinition } from "./registry.ts";
+import { counterMetrics, processMetrics as metric, type MetricDefinition } from "./registry.ts";
 
 /** One pool of a worker as it stands. */
 export type PoolView = {
@@ -30,17 +31,19 @@ export function renderProcessMetrics(workers: readonly Metered[]): string {
 export function processSamples(workers: readonly Metered[]): MetricSamples[] {
   const kinds = workers.flatMap(({ meter }) => meter.kinds());
   const pools = workers.flatMap(({ pools: own }) => own);
-  const count = (definition: MetricDefinition, of: (kind: KindMeter) => number): MetricSamples => ({
+  const count = (definition: MetricDefinition, counter: Counter): MetricSamples => ({
     metric: definition,
-    samples: kinds.map((kind) => ({ labels: labelsOf(kind), value: of(kind) })),
+    samples: kinds.map((kind) => ({ labels: labelsOf(kind), value: kind[counter] })),
   });
   const spread = (definition: MetricDefinition, of: (kind: KindMeter) => Histogram): MetricSamples => ({
     metric: definition,
     histograms: kinds.map((kind) => histogramOf(labelsOf(kind), of(kind))),
   });
   return [
-    count(metric.claimed, ({ claimed }) => claimed),
-    count(metric.completed, ({ succeeded }) => succeeded),
+    ...counterNames.flatMap((counter) => {
+      const definition = (counterMetrics as Partial<Record<Counter, MetricDefinition>>)[counter];
+      return definition === undefined ? [] : [count(definition, counter)];
+    }),
     {
       metric: metric.attemptsPerSuccess,
       histograms: kinds.map((kind) => ({
@@ -49,16 +52,6 @@ export function processSamples(workers: readonly Metered[]): MetricSamples[] {
         sum: kind.attemptsOfSucceeded,
       })),
     },
-    count(metric.failed, ({ failed }) => failed),
-    count(metric.timedOut, ({ timedOut }) => timedOut),
-    count(metric.retried, ({ retried }) => retried),
-    count(metric.dead, ({ dead }) => dead),
-    count(metric.cancelled, ({ cancelled }) => cancelled),
-    count(metric.snoozed, ({ snoozed }) => snoozed),
-    count(metric.released, ({ released }) => released),
-    count(metric.leaseExpired, ({ rescued }) => rescued),
-    count(metric.leaseLost, ({ leaseLost }) => leaseLost),
-    count(metric.slow, ({ slow }) => slow),
     spread(metric.wait, ({ wait }) => wait),
     spread(metric.run, ({ run }) => run),
     { metric: metric.slots, samples: pools.flatMap(slotSamples) },

@@ -1,3 +1,4 @@
+import { counterNames, counters, type Counter, type CounterDefinition } from "../model/counters.ts";
 import { attemptBounds } from "./attempts.ts";
 
 /** A metric that can be read somewhere. Dashboards and alerts are made from the same list, so their names cannot drift. */
@@ -42,10 +43,6 @@ export function registerMetric(definition: MetricDefinition): MetricDefinition {
 const byKind = ["queue", "kind"] as const;
 const byQueue = ["queue"] as const;
 
-function counter(name: string, unit: "jobs" | "attempts", help: string): MetricDefinition {
-  return registerMetric({ name, type: "counter", unit, help, labels: byKind, source: "process" });
-}
-
 function histogram(name: string, help: string): MetricDefinition {
   return registerMetric({
     name,
@@ -67,49 +64,30 @@ function databaseGauge(gauge: Gauge): MetricDefinition {
   return registerMetric({ ...gauge, type: "gauge", source: "database" });
 }
 
-/** What a process counts of its own workers. */
+type Metered = { [name in Counter]: (typeof counters)[name]["metric"] extends null ? never : name }[Counter];
+
+/** The metric of each counter that has one. */
+export const counterMetrics = Object.fromEntries(
+  counterNames.flatMap((counter) => {
+    const { metric }: CounterDefinition = counters[counter];
+    return metric === null
+      ? []
+      : [[counter, registerMetric({ ...metric, type: "counter", labels: byKind, source: "process" })]];
+  }),
+) as Readonly<Record<Metered, MetricDefinition>>;
+
+/** What each process reports about its own workers. */
 export const processMetrics = {
-  claimed: counter("stint_jobs_claimed_total", "jobs", "Jobs claimed by this process."),
-  completed: counter("stint_jobs_completed_total", "jobs", "Jobs that succeeded in this process."),
+  ...counterMetrics,
   attemptsPerSuccess: registerMetric({
     name: "stint_attempts_per_success",
     type: "histogram",
     unit: "attempts",
-    help: "How many attempts the jobs took that succeeded in this process.",
+    help: "How many attempts each job took that succeeded in this process.",
     labels: byKind,
     source: "process",
     bounds: attemptBounds,
   }),
-  failed: counter(
-    "stint_jobs_failed_total",
-    "attempts",
-    "Attempts that failed, whatever became of the job; those beyond their timeout are counted by themselves.",
-  ),
-  timedOut: counter("stint_jobs_timed_out_total", "attempts", "Attempts that ran longer than their timeout."),
-  retried: counter(
-    "stint_jobs_retried_total",
-    "attempts",
-    "Attempts after which the job waits for its retry.",
-  ),
-  dead: counter("stint_jobs_dead_total", "jobs", "Jobs that ended dead in this process."),
-  cancelled: counter("stint_jobs_cancelled_total", "jobs", "Jobs that ended cancelled in this process."),
-  snoozed: counter("stint_jobs_snoozed_total", "jobs", "Attempts that ended by asking to run later."),
-  released: counter("stint_jobs_released_total", "jobs", "Jobs handed back unspent."),
-  leaseExpired: counter(
-    "stint_lease_expired_total",
-    "jobs",
-    "Leases that ran out, of any worker, taken back by this process.",
-  ),
-  leaseLost: counter(
-    "stint_lease_lost_total",
-    "attempts",
-    "Outcomes of this process that were refused because its lease was gone.",
-  ),
-  slow: counter(
-    "stint_jobs_slow_total",
-    "attempts",
-    "Attempts that were slow against the normal of their kind.",
-  ),
   wait: histogram("stint_job_wait_seconds", "From when a job could have run to its claim."),
   run: histogram("stint_job_run_seconds", "From the start of a handler to its end."),
   slots: processGauge({

@@ -18,8 +18,8 @@ test("counts marked as sent are not sent again; others are", () => {
   second.markSent();
   kind.succeeded = 1;
 
-  expect(first.rows).toMatchObject([{ queue: "a", kind: "mail", claimed: 3, run_ms: 4 }]);
-  expect(second.rows).toMatchObject([{ claimed: 5, run_ms: 4 }]);
+  expect(first.rows).toMatchObject([{ queue: "a", kind: "mail", claimed: 3, runMs: 4 }]);
+  expect(second.rows).toMatchObject([{ claimed: 5, runMs: 4 }]);
   expect(delta.take().rows).toEqual([{ queue: "a", kind: "mail", succeeded: 1 }]);
 });
 
@@ -75,10 +75,10 @@ test("the longest wait is sent until it is marked as sent", () => {
   const kind = meter.of("a", "mail");
   kind.wait.add(300);
   kind.wait.add(20);
-  expect(delta.take().rows).toMatchObject([{ longest_wait_ms: 300 }]);
+  expect(delta.take().rows).toMatchObject([{ longestWaitMs: 300 }]);
   const { rows, markSent } = delta.take();
-  expect(rows).toMatchObject([{ longest_wait_ms: 300 }]);
+  expect(rows).toMatchObject([{ longestWaitMs: 300 }]);
   kind.wait.add(7);
   markSent();
-  expect(delta.take().rows).toMatchObject([{ longest_wait_ms: 7 }]);
+  expect(delta.take().rows).toMatchObject([{ longestWaitMs: 7 }]);
 });

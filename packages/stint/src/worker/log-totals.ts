@@ -1,23 +1,19 @@
+import {
+  counterNames,
+  counters,
+  countsBy,
+  type Counter,
+  type CounterDefinition,
+  type Counts,
+} from "../model/counters.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
-import type { KindMeter, Meter } from "../telemetry/meter.ts";
+import type { Meter } from "../telemetry/meter.ts";
 import type { WorkerEvents } from "./events.ts";
 
 const everyMs = 60_000;
 
-const counted = [
-  "succeeded",
-  "failed",
-  "timedOut",
-  "dead",
-  "cancelled",
-  "snoozed",
-  "released",
-  "rescued",
-  "leaseLost",
-] as const satisfies (keyof KindMeter)[];
-
-type Totals = Record<(typeof counted)[number], number>;
+const logged = counterNames.filter((counter) => wordsOf(counter) !== undefined);
 
 /** One line a minute with what the worker did in it, if it did anything; the last when it stops. */
 export function logTotals(events: Emitter<WorkerEvents>, meter: Meter, logger: Logger): void {
@@ -25,11 +21,11 @@ export function logTotals(events: Emitter<WorkerEvents>, meter: Meter, logger: L
   let before = totalsOf(meter);
   const write = (): void => {
     const now = totalsOf(meter);
-    const since = counted.map((name) => [name, now[name] - before[name]] as const);
+    const since = logged.map((name) => [name, now[name] - before[name]] as const);
     before = now;
     const some = since.filter(([, count]) => count > 0);
     if (some.length === 0) return;
-    const text = some.map(([name, count]) => `${count} ${words[name] ?? name}`).join(", ");
+    const text = some.map(([name, count]) => `${count} ${wordsOf(name)}`).join(", ");
     logger.info({ totals: Object.fromEntries(since) }, `attempts since the last totals: ${text}`);
   };
   events.on("started", () => {
@@ -42,10 +38,11 @@ export function logTotals(events: Emitter<WorkerEvents>, meter: Meter, logger: L
   });
 }
 
-const words: Partial<Record<keyof Totals, string>> = { timedOut: "timed out", leaseLost: "lost their lease" };
+function wordsOf(counter: Counter): string | undefined {
+  const { log }: CounterDefinition = counters[counter];
+  return log;
+}
 
-function totalsOf(meter: Meter): Totals {
-  const totals = Object.fromEntries(counted.map((name) => [name, 0])) as Totals;
-  for (const kind of meter.kinds()) for (const name of counted) totals[name] += kind[name];
-  return totals;
+function totalsOf(meter: Meter): Counts {
+  return countsBy((counter) => meter.kinds().reduce((sum, kind) => sum + kind[counter], 0));
 }

@@ -184,7 +184,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
     flush(db, {
       worker: "w",
       vitals: { busy: 1, slots: 2, waiting: 0, lagMs: 3, rssBytes: 4 },
-      rows: [{ queue: "a", kind: "k", claimed: 1, run: [1], run_ms: 1 }],
+      rows: [{ queue: "a", kind: "k", claimed: 1, run: [1], runMs: 1 }],
       tenants: [{ tenant: "t", ended: 1, run_ms: 1 }],
       kinds: ["k"],
     }),

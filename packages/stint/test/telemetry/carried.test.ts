@@ -143,11 +143,11 @@ test("rolled up, a step has its last sample; a queue that became empty is empty 
 
 test("what waited and was claimed between two samples shows how old the oldest became", async () => {
   const fresh = await freshSchema();
-  const told = async (longest_wait_ms: number): Promise<void> => {
+  const told = async (longestWaitMs: number): Promise<void> => {
     await flush(fresh.db, {
       worker: "w",
       vitals: { busy: 0, slots: 1, waiting: 0, lagMs: 0, rssBytes: 0 },
-      rows: [{ queue: "main", kind: "work", claimed: 1, wait: [1], wait_ms: 1, longest_wait_ms }],
+      rows: [{ queue: "main", kind: "work", claimed: 1, wait: [1], waitMs: 1, longestWaitMs }],
       tenants: [],
       kinds: [],
     });

@@ -1,6 +1,50 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { rollUpSeries } from "#stint/sql/series.js";
+import { columnOf, rollUpSeries, seriesCounters } from "#stint/sql/series.js";
 import { freshSchema } from "../support/fresh.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** The files of this package in which a name stands as a whole word, its tests left out. */
+function filesWith(...names: string[]): string[] {
+  const word = new RegExp(String.raw`\b(?:${names.join("|")})\b`);
+  return ["migrations", "src"].flatMap((folder) =>
+    readdirSync(`${root}/${folder}`, { recursive: true, encoding: "utf8" })
+      .filter((file) => /(?<!\.test)\.(?:ts|sql)$/.test(file))
+      .map((file) => `${folder}/${file}`)
+      .filter((file) => word.test(readFileSync(`${root}/${file}`, "utf8"))),
+  );
+}
+
+test("each counter of the table has a column in the series, and each column a counter", async () => {
+  const fresh = await freshSchema();
+  const [sums] = await fresh.sql<{ columns: string }>(`select stint.series_sums('%s') as columns`);
+
+  expect(sums?.columns.split(", ").sort()).toEqual(
+    [...seriesCounters.map(columnOf), "wait_ms", "run_ms"].sort(),
+  );
+});
+
+/** They show counters by name, as they like. */
+const readers = new Set([
+  "src/inspect/figures.ts",
+  "src/inspect/kinds.ts",
+  "src/telemetry/grafana.ts",
+  "src/telemetry/process-metrics.ts",
+]);
+
+// Names that the code outside the worker uses for nothing else.
+test.each(["timedOut", "attemptsOfSucceeded"])(
+  "the counter %s is named in the table, one migration and where it is counted",
+  (counter) => {
+    const files = filesWith(counter, columnOf(counter)).filter((file) => !readers.has(file));
+    const counting = files.filter((file) => file.startsWith("src/worker/"));
+
+    expect(files).toEqual(["migrations/0005_series.sql", "src/model/counters.ts", ...counting]);
+    expect(counting).not.toEqual([]);
+  },
+);
 
 test("a new column of the series is recorded and rolled up without other SQL", async () => {
   const fresh = await freshSchema();

@@ -57,12 +57,12 @@ async function lastSamples(fresh: Fresh, kind: string | null = null): Promise<Sa
 test("what two workers tell adds up, in every step, bucket by bucket", async () => {
   const fresh = await freshSchema();
   const row = { queue: "a", kind: "mail" };
-  await send(fresh, "one", [{ ...row, claimed: 3, succeeded: 2, run: [1, 2, 3], run_ms: 5 }]);
+  await send(fresh, "one", [{ ...row, claimed: 3, succeeded: 2, run: [1, 2, 3], runMs: 5 }]);
   await send(fresh, "two", [
-    { ...row, claimed: 4, dead: 1, run: [10, 20, 30, 40], run_ms: 7 },
+    { ...row, claimed: 4, dead: 1, run: [10, 20, 30, 40], runMs: 7 },
     { queue: "b", kind: "mail", claimed: 100 },
   ]);
-  await send(fresh, "one", [{ ...row, wait: [5], wait_ms: 1 }]);
+  await send(fresh, "one", [{ ...row, wait: [5], waitMs: 1 }]);
 
   for (const step of [10, 60, 600, 3_600] as const) {
     const sum = await hour(fresh, step);
@@ -92,9 +92,9 @@ test("a worker's vitals are kept, and it is told how long runs of its kinds last
     `insert into stint.worker (id, host, pid, version, pools, kinds) values ('w', 'h', 1, '1', '{}', '{}')`,
   );
   await send(fresh, "w", [
-    { queue: "a", kind: "mail", run: [7, 0, 1], run_ms: 9 },
-    { queue: "b", kind: "mail", run: [1], run_ms: 9 },
-    { queue: "a", kind: "other", run: [1], run_ms: 9 },
+    { queue: "a", kind: "mail", run: [7, 0, 1], runMs: 9 },
+    { queue: "b", kind: "mail", run: [1], runMs: 9 },
+    { queue: "a", kind: "other", run: [1], runMs: 9 },
   ]);
   const { usual } = await flush(fresh.db, { worker: "w", vitals, rows: [], tenants: [], kinds: ["mail"] });
 
@@ -238,7 +238,7 @@ async function age(fresh: Fresh, interval: string): Promise<void> {
 test("what is over is rolled up once, and whoever asks for wide steps gets what is not over from narrower ones", async () => {
   const fresh = await freshSchema();
   const rows = (claimed: number): SeriesRow[] => [
-    { queue: "a", kind: "x", claimed, wait: [claimed], wait_ms: 2 },
+    { queue: "a", kind: "x", claimed, wait: [claimed], waitMs: 2 },
     { queue: "a", kind: "y", claimed: 1 },
   ];
   const stored = async (): Promise<Record<string, number>> =>
