@@ -14,6 +14,7 @@ const settings = {
 const together = [
   "packages/*/src/**/*.test.ts",
   "packages/*/test/*.test.ts",
+  "packages/dashboard/test/browser/*.test.ts",
   "packages/stint/test/{cli,client,doctor,inspect,metrics,migrations,model,sql,telemetry,types,worker}/**/*.test.ts",
   "bench/core/*.test.ts",
 ];

@@ -6,7 +6,7 @@ import type { Route } from "#dashboard/route.js";
 import { ask, open, post, type Asked } from "./support/ask.ts";
 import { bodyOf, pathOf } from "./support/calls.ts";
 import { fakeStint, jobId } from "./support/fake.ts";
-import { installation } from "./support/installation.ts";
+import { everyState } from "./support/every-state.ts";
 import { misfits, type Schema } from "./support/schema.ts";
 
 type Parameter = { name: string; in: "query" | "path" };
@@ -120,7 +120,7 @@ async function send(dashboard: ReturnType<typeof open>, route: Route, path: stri
 }
 
 test("every answer of a real installation has the shape that the document says", async () => {
-  const { stint, ids } = await installation();
+  const { stint, ids } = await everyState();
   const dashboard = open({ role: "admin", user: "ada" }, { stint });
   const begun = (
     await post(dashboard, "/api/operations", {

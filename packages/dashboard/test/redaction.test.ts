@@ -7,13 +7,13 @@ import { freshSchema } from "../../stint/test/support/fresh.ts";
 import { until } from "../../stint/test/support/until.ts";
 import { ask, open, post } from "./support/ask.ts";
 import { fakeDetail, fakeJob, fakeStint, jobId } from "./support/fake.ts";
-import { installation } from "./support/installation.ts";
+import { everyState } from "./support/every-state.ts";
 
 const card = "4111111111111111";
 
 describe("on a real installation", () => {
   test("what is hidden in a payload is hidden in lists and in the sample of a bulk operation", async () => {
-    const { stint, ids } = await installation();
+    const { stint, ids } = await everyState();
     const dashboard = open({ role: "admin" }, { stint, redact: ["payload.card.number"] });
 
     const list = await ask(dashboard, "/api/jobs");
@@ -29,7 +29,7 @@ describe("on a real installation", () => {
   });
 
   test("a search in errors does not tell what is hidden there to those who may not see payloads", async () => {
-    const { stint } = await installation();
+    const { stint } = await everyState();
     const options = { stint, redact: ["payload.card.number"] };
     const guess = card.slice(0, 5);
     const filter = { state: ["dead"], error: guess };
@@ -47,7 +47,7 @@ describe("on a real installation", () => {
   });
 
   test("groups of dead jobs are told without what is hidden, and their fingerprints to those who may search by them", async () => {
-    const { stint, ids } = await installation();
+    const { stint, ids } = await everyState();
     const [plain, redacted, seeing] = [
       open({ role: "view" }, { stint }),
       open({ role: "operate" }, { stint, redact: ["payload.card.number"] }),

@@ -4,10 +4,10 @@ import type { JobDetail, JobPage, Operation } from "stint/inspect";
 import { until } from "../../stint/test/support/until.ts";
 import { ask, open, post } from "./support/ask.ts";
 import { jobId } from "./support/fake.ts";
-import { hostileText, installation } from "./support/installation.ts";
+import { hostileText, everyState } from "./support/every-state.ts";
 
 test("jobs are found by each filter, and paged without repeating or missing one", async () => {
-  const { stint, ids } = await installation();
+  const { stint, ids } = await everyState();
   const dashboard = open({ role: "view" }, { stint });
   const found = async (query: string): Promise<string[]> => {
     const answer = await ask(dashboard, `/api/jobs?${query}`);
@@ -38,7 +38,7 @@ test("jobs are found by each filter, and paged without repeating or missing one"
 });
 
 test("a job with hostile words is shown as data, redacted, and without its payload to those who may not see it", async () => {
-  const { stint, ids } = await installation();
+  const { stint, ids } = await everyState();
   const redact = ["payload.card.number"];
   const admin = open({ role: "admin" }, { stint, redact });
   const viewer = open({ role: "view" }, { stint, redact });
@@ -62,7 +62,7 @@ test("a job with hostile words is shown as data, redacted, and without its paylo
 });
 
 test("cancel, run-now and replay are done once, by their actor, and a second time refused with why", async () => {
-  const { stint, ids } = await installation();
+  const { stint, ids } = await everyState();
   const dashboard = open({ role: "operate", user: "ada@example.com" }, { stint });
   const act = async (id: string, action: string, body: object): Promise<[number, unknown]> => {
     const answer = await post(dashboard, `/api/jobs/${id}/${action}`, body);
@@ -87,7 +87,7 @@ test("cancel, run-now and replay are done once, by their actor, and a second tim
 });
 
 test("a bulk operation: looked at before, begun, watched to its end, and written down for each job", async () => {
-  const { stint, ids } = await installation();
+  const { stint, ids } = await everyState();
   const environment = { name: "live", production: true };
   const dashboard = open({ role: "operate", user: "ada" }, { stint, environment });
   const request = { action: "replay", filter: { state: ["dead"], tenant: "acme" } };
@@ -114,7 +114,7 @@ test("a bulk operation: looked at before, begun, watched to its end, and written
 });
 
 test("health, live updates and metrics tell of what is there", async () => {
-  const { stint } = await installation();
+  const { stint } = await everyState();
   const dashboard = open({ role: "view" }, { stint });
 
   await until(
@@ -139,7 +139,7 @@ test("health, live updates and metrics tell of what is there", async () => {
 });
 
 test("a database that is not there is 503 on every screen, and says nothing of where it should be", async () => {
-  const { fresh } = await installation();
+  const { fresh } = await everyState();
   const stint = fresh.client({ database: "postgres://boss:hunter2@127.0.0.1:1/app" });
   const dashboard = open({ role: "admin" }, { stint });
   for (const path of ["/api/health", "/api/jobs", `/api/jobs/${jobId}`, "/api/operations", "/metrics"]) {

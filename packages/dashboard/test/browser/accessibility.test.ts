@@ -1,17 +1,12 @@
 /** Every screen, both themes, desk and phone: axe finds nothing serious, nothing is cut off, nobody complains. */
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { fakeStint } from "../support/fake.ts";
-import { browserPath, desktop, launch, visit } from "./support/browser.ts";
+import { browserPath, desktop, visit } from "./support/browser.ts";
 import { busyNight, jobRows, series } from "./support/busy-night.ts";
 import { faults } from "./support/page.ts";
-import { serve } from "./support/serve.ts";
+import { serve } from "../support/serve.ts";
 
 describe.skipIf(browserPath === undefined)("accessibility", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test.each(["", "queues", "queues/notification", "workers", "slow", "jobs", "dead"])(
     "the screen /%s",
     async (screen) => {
@@ -23,7 +18,7 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
         }),
         environment: { name: "live", production: true },
       });
-      const { page, problems } = await visit(browser, url + screen);
+      const { page, problems } = await visit(url + screen);
       await page.locator("tbody tr:is([id], [data-row])").first().waitFor();
       await page.getByText("Live", { exact: true }).waitFor();
       expect(await faults(page)).toEqual([]);
@@ -33,7 +28,7 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
 
   test("what teaches and what opens", async () => {
     const url = await serve({ stint: fakeStint({ series }) });
-    const { page, problems } = await visit(browser, url);
+    const { page, problems } = await visit(url);
     for (const screen of ["", "queues", "workers", "slow", "queues/none"]) {
       await page.goto(url + screen);
       await page.locator(".empty-state").waitFor();
@@ -50,7 +45,7 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
   });
 
   test("by keyboard alone: the first Tab offers to skip to the screen, and what has the focus is ringed", async () => {
-    const { page } = await visit(browser, await serve({ stint: fakeStint(busyNight) }));
+    const { page } = await visit(await serve({ stint: fakeStint(busyNight) }));
     await page.getByRole("rowheader").first().waitFor();
     await page.keyboard.press("Tab");
     const focused = async () => await page.evaluate(() => document.activeElement?.textContent ?? "");

@@ -1,15 +1,10 @@
 /** The Dead screen in a real browser, on the real server and real Postgres. */
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserPath, launch, visit } from "./support/browser.ts";
-import { eventually } from "./support/eventually.ts";
-import { dieOf, embed, installation } from "./support/installation.ts";
+import { describe, expect, test } from "vitest";
+import { browserPath, visit } from "./support/browser.ts";
+import { eventually } from "../support/eventually.ts";
+import { dieOf, embed, installation } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("dead", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("groups what died alike; the jobs of one group are replayed, the others stay", async () => {
     const { stint, serve } = await installation();
     const ids = await dieOf(
@@ -18,7 +13,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
       6,
     );
     await stint.enqueue(embed, { n: 1 });
-    const { page, problems } = await visit(browser, `${await serve()}dead`);
+    const { page, problems } = await visit(`${await serve()}dead`);
     const rows = page.locator("tbody tr[data-row]");
     await eventually(() => rows.count()).toBe(6);
 
@@ -66,7 +61,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
   test("an error's text narrows the list, and where nothing is dead it says what that means", async () => {
     const { stint, serve } = await installation();
     const address = await serve();
-    const { page, problems } = await visit(browser, `${address}dead`);
+    const { page, problems } = await visit(`${address}dead`);
     await page.getByText("Nothing is dead").waitFor();
 
     await dieOf(stint, (n) => new Error(`code ${n}`), 3);
@@ -83,7 +78,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
   test("the dialog of the last group stays when the group goes, which it does also with live updates paused", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, (n) => new RangeError(`out of range ${n}`), 2);
-    const { page, problems } = await visit(browser, `${await serve()}dead`);
+    const { page, problems } = await visit(`${await serve()}dead`);
     const groups = page.getByRole("region", { name: "What they died of" });
     await groups.waitFor();
     await page.getByRole("button", { name: "Pause updating" }).click();
@@ -103,7 +98,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     await dieOf(stint, (n) => (n < 2 ? new RangeError("out of range") : new TypeError("no card")), 3);
     const authorize = () => ({ user: "eve", role: "operate" as const });
     const address = await serve({ authorize, redact: ["payload.card"] });
-    const { page, problems } = await visit(browser, `${address}dead`);
+    const { page, problems } = await visit(`${address}dead`);
     const groups = page.getByRole("region", { name: "What they died of" });
     await eventually(() => groups.getByRole("listitem").allInnerTexts()).toEqual([
       expect.stringContaining("RangeError: out of range"),
@@ -121,7 +116,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
   test("groups that could not be asked for say so beside the list", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, () => new Error("refused"), 1);
-    const { page } = await visit(browser, `${await serve()}dead`);
+    const { page } = await visit(`${await serve()}dead`);
     await page.route(/\/api\/dead\/groups/, async (route) => {
       const error = { code: "TOO_SLOW", message: "The groups took too long." };
       await route.fulfill({ status: 500, json: { error } });

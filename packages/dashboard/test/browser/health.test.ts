@@ -1,14 +1,14 @@
 /** The Health screen in a real browser. */
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { entry, handle, silentLogger } from "stint";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startWorker } from "../../../stint/test/support/watch.ts";
 import { emptyHealth, fakeStint } from "../support/fake.ts";
-import { browserPath, desktop, launch, phone, visit } from "./support/browser.ts";
+import { browserPath, desktop, phone, visit } from "./support/browser.ts";
 import { busyNight, health, workers } from "./support/busy-night.ts";
-import { embed, installation, receipt } from "./support/installation.ts";
+import { embed, installation, receipt } from "../support/installation.ts";
 import { overflow } from "./support/page.ts";
-import { serve } from "./support/serve.ts";
+import { serve } from "../support/serve.ts";
 
 const row = (page: Page, queue: string) =>
   page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: queue }) });
@@ -16,13 +16,9 @@ const row = (page: Page, queue: string) =>
 const alert = (page: Page, text: string) => page.getByRole("alert").filter({ hasText: text });
 
 describe.skipIf(browserPath === undefined)("health", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("real jobs appear by themselves, and go when a worker ran them", async () => {
     const { stint, serve } = await installation();
-    const { page, problems } = await visit(browser, await serve());
+    const { page, problems } = await visit(await serve());
     await page.getByText("No job has been enqueued yet").waitFor();
 
     await stint.enqueueMany([entry(receipt, { n: 1 }), entry(receipt, { n: 2 }), entry(embed, { n: 3 })]);
@@ -42,7 +38,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
 
   test("queues stand in the order of the server, each with a word for how it stands", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
-    const { page, problems } = await visit(browser, url);
+    const { page, problems } = await visit(url);
     await row(page, "notification").waitFor();
     expect(await page.getByRole("rowheader").allInnerTexts()).toEqual(
       health().queues.map(({ queue }) => queue),
@@ -57,7 +53,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
 
   test("a name with a slash leads to its own queue, and figures lead to their jobs", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
-    const { page } = await visit(browser, url);
+    const { page } = await visit(url);
     await page.getByRole("link", { name: "webhook/partner-eu", exact: true }).click();
     await page.getByRole("heading", { level: 1, name: "webhook/partner-eu" }).waitFor();
     await page.reload();
@@ -72,7 +68,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     "on a phone, %s, every queue is a card and nothing is cut off",
     async (colorScheme) => {
       const url = await serve({ stint: fakeStint(busyNight) });
-      const { page, problems } = await visit(browser, url, { viewport: phone, colorScheme });
+      const { page, problems } = await visit(url, { viewport: phone, colorScheme });
       const card = row(page, "notification");
       await card.waitFor();
       expect(await overflow(page)).toBe(0);
@@ -91,21 +87,19 @@ describe.skipIf(browserPath === undefined)("health", () => {
 
   test("without a worker it says what to do", async () => {
     const night = { ...health(), workers: 0 };
-    const { page } = await visit(
-      browser,
-      await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
+    const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
     );
     expect(await alert(page, "No worker is running").innerText()).toContain("npx stint worker");
   });
 
   test("a worker that fell silent is named, though it still counts as one", async () => {
-    const { page } = await visit(browser, await serve({ stint: fakeStint(busyNight) }));
+    const { page } = await visit(await serve({ stint: fakeStint(busyNight) }));
     const silent = alert(page, "fallen silent");
     expect(await silent.innerText()).toMatch(
       /A worker[^]*inference-2 on gpu-2, pid 611, for 1m 32s: 12 slots/,
     );
     const all = { ...busyNight, workers: () => workers().filter(({ id }) => id !== "inference-2") };
-    const { page: calm } = await visit(browser, await serve({ stint: fakeStint(all) }));
+    const { page: calm } = await visit(await serve({ stint: fakeStint(all) }));
     await row(calm, "notification").waitFor();
     expect(await calm.getByText("fallen silent").count()).toBe(0);
   });
@@ -113,9 +107,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
   test("one kind that waits in two queues is one kind", async () => {
     const [first] = health().unserved;
     const night = { ...health(), unserved: [first, { ...first, queue: "default" }] };
-    const { page } = await visit(
-      browser,
-      await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
+    const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
     );
     expect(await alert(page, "no worker serves").innerText()).toMatch(/^Jobs of one kind are ready/);
   });
@@ -129,7 +121,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
         return health();
       },
     });
-    const { page } = await visit(browser, await serve({ stint, logger: silentLogger }));
+    const { page } = await visit(await serve({ stint, logger: silentLogger }));
     await page.getByText("Live", { exact: true }).waitFor();
     away = true;
     await page.getByText(/No fresh figures since[^]*The database does not answer/).waitFor();
@@ -149,7 +141,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
         return emptyHealth;
       },
     });
-    const { page } = await visit(browser, await serve({ stint, logger: silentLogger }), {
+    const { page } = await visit(await serve({ stint, logger: silentLogger }), {
       viewport: desktop,
     });
     await page.getByRole("alert").first().waitFor();

@@ -1,25 +1,20 @@
 /** One job's screen in a real browser, on the real server and real Postgres. */
-import type { Browser } from "playwright-core";
 import { handle } from "stint";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { until } from "../../../stint/test/support/until.ts";
 import { startWorker } from "../../../stint/test/support/watch.ts";
-import { browserPath, launch, phone, visit } from "./support/browser.ts";
-import { eventually } from "./support/eventually.ts";
-import { serve } from "./support/serve.ts";
+import { browserPath, phone, visit } from "./support/browser.ts";
+import { eventually } from "../support/eventually.ts";
+import { serve } from "../support/serve.ts";
 import { fakeDetail, fakeStint, jobId } from "../support/fake.ts";
-import { dieOf, embed, installation } from "./support/installation.ts";
+import { dieOf, embed, installation } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("job", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("shows every attempt with its error, causes and folded stack, the payload, and why it is dead", async () => {
     const { stint, serve } = await installation();
     const cause = new Error("connect ECONNREFUSED");
     const [id] = await dieOf(stint, () => new TypeError("no answer", { cause }), 1, { key: "receipt:7" });
-    const { page, problems } = await visit(browser, `${await serve()}jobs/${id}`);
+    const { page, problems } = await visit(`${await serve()}jobs/${id}`);
 
     await page.getByRole("heading", { level: 1, name: "send-receipt" }).waitFor();
     expect(await page.getByRole("region", { name: "Why is it dead?" }).innerText()).toMatch(/\S{4}/);
@@ -45,7 +40,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     const payload = { chapters: Array.from({ length: 40_000 }, (_, n) => `chapter ${n}`) };
     const detail = fakeDetail({ payload });
     const stint = fakeStint({ job: detail, get: detail.job });
-    const { page, problems } = await visit(browser, `${await serve({ stint })}jobs/${jobId}`);
+    const { page, problems } = await visit(`${await serve({ stint })}jobs/${jobId}`);
 
     const region = page.getByRole("region", { name: "Payload" });
     await region.getByText("chapters").first().waitFor();
@@ -64,7 +59,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     const { stint, serve } = await installation();
     const [id] = await dieOf(stint, () => new Error("refused"), 1);
     const address = await serve({ authorize: () => ({ user: "grace", role: "operate" }) });
-    const { page, problems } = await visit(browser, `${address}jobs/${id}`);
+    const { page, problems } = await visit(`${address}jobs/${id}`);
     await page.getByRole("button", { name: "Replay …" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("button", { name: "Replay" }).click({ force: true });
@@ -95,7 +90,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
       ],
     });
     await seen("began");
-    const { page, problems } = await visit(browser, `${await serve()}jobs/${id}`, { viewport: phone });
+    const { page, problems } = await visit(`${await serve()}jobs/${id}`, { viewport: phone });
     await page.getByRole("region", { name: "How is it running?" }).waitFor();
     await page.getByRole("button", { name: "Cancel …" }).click();
     await page.getByRole("dialog").waitFor();
@@ -119,7 +114,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
       items: Array.from({ length: 300 }, (_, n) => n),
     };
     const { id } = await stint.enqueue(embed, payload);
-    const { page, problems } = await visit(browser, `${await serve({ redact: ["*.number"] })}jobs/${id}`);
+    const { page, problems } = await visit(`${await serve({ redact: ["*.number"] })}jobs/${id}`);
     const shown = page.getByRole("region", { name: "Payload" });
     await shown.getByText("redacted", { exact: true }).waitFor();
     expect(await page.content()).not.toContain("4242");
@@ -136,7 +131,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     const traceUrl = "https://traces.example.com/trace/{traceId}?from={traceId}";
     const withTrace = (traceId: string) => fakeStint({ job: fakeDetail({}, { traceId }) });
     const id = "4bf92f3577b34da6a3ce929d0e0e4736";
-    const linked = await visit(browser, `${await serve({ stint: withTrace(id), traceUrl })}jobs/${jobId}`);
+    const linked = await visit(`${await serve({ stint: withTrace(id), traceUrl })}jobs/${jobId}`);
     const link = linked.page.getByRole("link", { name: id });
     expect([await link.getAttribute("href"), await link.getAttribute("rel")]).toEqual([
       `https://traces.example.com/trace/${id}?from=${id}`,
@@ -148,7 +143,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
       [id, undefined],
     ] as const) {
       const options = { stint: withTrace(traceId), ...(url === undefined ? {} : { traceUrl: url }) };
-      const { page } = await visit(browser, `${await serve(options)}jobs/${jobId}`);
+      const { page } = await visit(`${await serve(options)}jobs/${jobId}`);
       await page.getByRole("button", { name: "Copy the trace's id" }).waitFor();
       expect(await page.getByText(traceId, { exact: true }).count()).toBe(1);
       expect(await page.locator("a[href*='traces.example.com']").count()).toBe(0);
@@ -159,7 +154,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
   test("copies, also where the browser gives the page no clipboard", async () => {
     const { stint, serve } = await installation();
     const { id } = await stint.enqueue(embed, { n: 1 });
-    const { page, problems } = await visit(browser, `${await serve()}jobs/${id}`);
+    const { page, problems } = await visit(`${await serve()}jobs/${id}`);
     await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
     await page.getByRole("button", { name: "Copy the id" }).click();
     await page.getByText("copied", { exact: true }).waitFor();
@@ -172,7 +167,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
 
   test("a job that does not exist is said so", async () => {
     const { serve } = await installation();
-    const { page } = await visit(browser, `${await serve()}jobs/019a8f00-0000-7000-8000-000000000001`);
+    const { page } = await visit(`${await serve()}jobs/019a8f00-0000-7000-8000-000000000001`);
     await page.getByText("There is no job with this id").waitFor();
     expect(await page.getByRole("button", { name: "Replay …" }).count()).toBe(0);
   });

@@ -1,23 +1,18 @@
 /** axe on the screens of jobs, in both themes, with and without a dialog, wide and narrow. */
-import type { Browser } from "playwright-core";
 import { entry } from "stint";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserPath, launch, visit } from "./support/browser.ts";
-import { dieOf, embed, installation } from "./support/installation.ts";
+import { describe, expect, test } from "vitest";
+import { browserPath, visit } from "./support/browser.ts";
+import { dieOf, embed, installation } from "../support/installation.ts";
 import { faults } from "./support/page.ts";
 
 describe.skipIf(browserPath === undefined)("accessibility of jobs", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("lists, a job, dialogs and what they lead to", { timeout: 120_000 }, async () => {
     const { stint, serve } = await installation();
     const [dead] = await dieOf(stint, (n) => (n === 0 ? new TypeError("no card") : new Error("refused")), 3);
     await stint.enqueueMany([entry(embed, { n: 1 }), entry(embed, { n: 2 }, { delay: "1h", tenant: "a" })]);
     await stint.cancel((await stint.enqueue(embed, { n: 3 })).id, { reason: "not needed" });
     const address = await serve({ environment: { name: "live", production: true } });
-    const { page, problems } = await visit(browser, `${address}jobs`);
+    const { page, problems } = await visit(`${address}jobs`);
 
     await page.getByRole("row", { name: /scheduled/ }).waitFor();
     expect(await faults(page)).toEqual([]);

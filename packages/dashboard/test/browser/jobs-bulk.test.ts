@@ -1,13 +1,12 @@
 /** What a real installation does too quickly to be seen: a long operation, a search that stops early, refusals. */
-import type { Browser } from "playwright-core";
 import { WrongStateError } from "stint";
 import type { Operation } from "stint/inspect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { fakeStint, jobId } from "../support/fake.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
-import { eventually } from "./support/eventually.ts";
+import { browserPath, visit } from "./support/browser.ts";
+import { eventually } from "../support/eventually.ts";
 import { busyNight, jobRows } from "./support/busy-night.ts";
-import { serve } from "./support/serve.ts";
+import { serve } from "../support/serve.ts";
 
 const running: Operation = {
   id: jobId,
@@ -27,10 +26,6 @@ const running: Operation = {
 const asOf = "2026-01-01T08:00:00.123456Z";
 
 describe.skipIf(browserPath === undefined)("bulk", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("an operation shows how far it is, and is aborted from its dialog", async () => {
     let now = running;
     const stint = fakeStint({
@@ -42,7 +37,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
       abort: () => (now = { ...now, state: "aborted", endedAt: new Date() }),
     });
     const address = await serve({ stint });
-    const { page, problems } = await visit(browser, `${address}jobs?state=ready`);
+    const { page, problems } = await visit(`${address}jobs?state=ready`);
     await page.getByText("10,000+ jobs match").waitFor();
     await page.getByRole("button", { name: "Cancel …" }).click();
     const dialog = page.getByRole("dialog");
@@ -82,7 +77,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
         changed: 33,
       },
     });
-    const { page, problems } = await visit(browser, `${await serve({ stint })}jobs?state=ready&tag=x`);
+    const { page, problems } = await visit(`${await serve({ stint })}jobs?state=ready&tag=x`);
     await page.getByRole("button", { name: "Cancel …" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("3,333 jobs", { exact: true }).waitFor();
@@ -105,7 +100,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
       operations: () => [now],
       abort: () => (now = { ...now, state: "aborted" }),
     });
-    const { page, problems } = await visit(browser, `${await serve({ stint })}operations`);
+    const { page, problems } = await visit(`${await serve({ stint })}operations`);
     const row = page.getByRole("row", { name: "Cancel" });
     await row.getByRole("button", { name: "Abort" }).click();
     await row.getByText("aborted").waitFor();
@@ -124,7 +119,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     );
     const stint = fakeStint({ ...busyNight, jobs: { jobs: long, next: "more", partial: false } });
     const address = await serve({ stint });
-    const { page, problems } = await visit(browser, `${address}jobs`);
+    const { page, problems } = await visit(`${address}jobs`);
     for (const path of ["jobs?state=dead&kind=send-receipt&since=24h", "dead"]) {
       await page.goto(`${address}${path}`);
       await page.locator("tbody tr[data-row]").first().waitFor();
@@ -149,7 +144,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
         return "cancelled";
       },
     });
-    const { page } = await visit(browser, `${await serve({ stint })}jobs?state=ready`);
+    const { page } = await visit(`${await serve({ stint })}jobs?state=ready`);
     await page.getByRole("checkbox", { name: "Select all rows of this page" }).click();
     await page
       .getByRole("region", { name: "Selected jobs" })

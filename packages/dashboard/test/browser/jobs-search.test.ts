@@ -1,11 +1,11 @@
 /** A search that needs more than one request: it continues by itself, and is never taken for an empty list. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Browser, Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
 import { fakeStint } from "../support/fake.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
+import { browserPath, visit } from "./support/browser.ts";
 import { busyNight, jobRows } from "./support/busy-night.ts";
-import { eventually } from "./support/eventually.ts";
-import { serve } from "./support/serve.ts";
+import { eventually } from "../support/eventually.ts";
+import { serve } from "../support/serve.ts";
 
 const cursor = (n: number): string => `019a8f3e-6d1c-7000-8000-${String(n).padStart(12, "0")}`;
 const progress = { searched: 200_000, of: 3_000_000 };
@@ -30,12 +30,6 @@ const empties = async (page: Page): Promise<number> =>
     .count();
 
 describe.skipIf(browserPath === undefined)("a long search", () => {
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launch();
-  });
-  afterAll(async () => await browser.close());
-
   test.each(["jobs", "jobs?tag=x", "dead", "dead?error=refused"])(
     "%s continues by itself with progress until it finds something",
     async (path) => {
@@ -43,7 +37,7 @@ describe.skipIf(browserPath === undefined)("a long search", () => {
       const held = new Promise<void>((resolve) => (go = resolve));
       const { asked, jobs } = searching(4, held);
       const stint = fakeStint({ ...busyNight, jobs, count });
-      const { page, problems } = await visit(browser, `${await serve({ stint })}${path}`);
+      const { page, problems } = await visit(`${await serve({ stint })}${path}`);
       await page.getByText("Searched 400k of about 3M jobs").waitFor();
       expect(await empties(page)).toBe(0);
       go();
@@ -61,7 +55,7 @@ describe.skipIf(browserPath === undefined)("a long search", () => {
       jobs: async (of: { after?: string }) => ({ ...(await jobs(of)), jobs: [] }),
       count,
     });
-    const { page } = await visit(browser, `${await serve({ stint })}jobs?tag=x`);
+    const { page } = await visit(`${await serve({ stint })}jobs?tag=x`);
     await page.getByRole("heading", { name: "No job matches" }).waitFor();
     expect(await page.getByText("Searching further back").count()).toBe(0);
   });
@@ -71,7 +65,7 @@ describe.skipIf(browserPath === undefined)("a long search", () => {
     const held = new Promise<void>((resolve) => (go = resolve));
     const { jobs } = searching(9, held);
     const stint = fakeStint({ ...busyNight, jobs, count });
-    const { page } = await visit(browser, `${await serve({ stint })}jobs?tag=x`);
+    const { page } = await visit(`${await serve({ stint })}jobs?tag=x`);
     await page.getByText("Searched 400k of about 3M jobs").waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
     go();

@@ -1,21 +1,17 @@
 /** The Jobs screen in a real browser, on the real server and real Postgres. */
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { entry } from "stint";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { fakeStint } from "../support/fake.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
+import { browserPath, visit } from "./support/browser.ts";
 import { busyNight } from "./support/busy-night.ts";
-import { eventually } from "./support/eventually.ts";
-import { dieOf, embed, installation, receipt } from "./support/installation.ts";
-import { serve } from "./support/serve.ts";
+import { eventually } from "../support/eventually.ts";
+import { dieOf, embed, installation, receipt } from "../support/installation.ts";
+import { serve } from "../support/serve.ts";
 
 const rows = (page: Page) => page.locator("tbody tr[data-row]");
 
 describe.skipIf(browserPath === undefined)("jobs", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("filters change the address and the rows, and the address brings them back", async () => {
     const { stint, serve } = await installation();
     await stint.enqueueMany([
@@ -23,7 +19,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
       entry(receipt, { n: 2 }, { delay: "1h", tags: ["night"] }),
       entry(embed, { n: 3 }),
     ]);
-    const { page, problems } = await visit(browser, `${await serve()}jobs`);
+    const { page, problems } = await visit(`${await serve()}jobs`);
     await rows(page).nth(2).waitFor();
     await page.getByText("3 jobs", { exact: true }).waitFor();
 
@@ -64,7 +60,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     await stint.enqueueMany(
       Array.from({ length: 120 }, (_, n) => entry(embed, { n }, { key: `chapter-${n}` })),
     );
-    const { page, problems } = await visit(browser, `${await serve()}jobs`);
+    const { page, problems } = await visit(`${await serve()}jobs`);
     const keys = async () => await page.locator("tbody .job-key").allInnerTexts();
     const next = async (name: string, unlike: readonly string[]): Promise<string[]> => {
       await page.getByRole("button", { name }).click();
@@ -90,7 +86,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
   test("rows are selected by Shift and by the keyboard alone, and cancelled", async () => {
     const { stint, serve } = await installation();
     const made = await stint.enqueueMany(Array.from({ length: 6 }, (_, n) => entry(embed, { n })));
-    const { page, problems } = await visit(browser, `${await serve()}jobs`);
+    const { page, problems } = await visit(`${await serve()}jobs`);
     await rows(page).nth(5).waitFor();
 
     // Newest first: the second to the fourth row are jobs 4, 3 and 2.
@@ -114,7 +110,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
   test("Enter opens the job that has the focus, and back comes to the same list", async () => {
     const { stint, serve } = await installation();
     const made = await stint.enqueueMany(Array.from({ length: 3 }, (_, n) => entry(embed, { n })));
-    const { page, problems } = await visit(browser, `${await serve()}jobs?state=ready`);
+    const { page, problems } = await visit(`${await serve()}jobs?state=ready`);
     await rows(page).nth(2).waitFor();
     for (const key of ["j", "j", "k", "j", "Enter"]) await page.keyboard.press(key);
     await page.waitForURL((url) => url.pathname.endsWith(`/jobs/${made[1]!.id}`));
@@ -138,7 +134,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
       environment: { name: "eu-live", production: true },
       authorize: () => ({ user: "ada", role: "admin" }),
     });
-    const { page, problems } = await visit(browser, `${address}jobs?state=dead`);
+    const { page, problems } = await visit(`${address}jobs?state=dead`);
     await rows(page).first().waitFor();
     await page.getByRole("button", { name: "Replay …" }).click();
     const dialog = page.getByRole("dialog");
@@ -173,7 +169,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
   test("a list that is not narrowed offers nothing for all jobs", async () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 });
-    const { page } = await visit(browser, `${await serve()}jobs`);
+    const { page } = await visit(`${await serve()}jobs`);
     await rows(page).first().waitFor();
     const cancel = page.getByRole("button", { name: "Cancel …" });
     expect(await cancel.getAttribute("aria-disabled")).toBe("true");
@@ -182,7 +178,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
 
   test("one line searches by qualifiers, is saved as a view, and is the same filter as a command", async () => {
     const stint = fakeStint({ ...busyNight, schema: "billing_jobs" });
-    const { page, problems } = await visit(browser, `${await serve({ stint })}jobs`);
+    const { page, problems } = await visit(`${await serve({ stint })}jobs`);
     const line = page.getByRole("combobox", { name: "Search jobs" });
     await line.fill("kind:send-receipt state:dead tag:night");
     await line.press("Enter");

@@ -1,12 +1,12 @@
 /** Every screen at the widths people use, with ordinary names and with the longest: nothing overflows. */
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { fakeStint, jobId } from "../support/fake.ts";
-import { browserPath, desktop, launch, phone, visit } from "./support/browser.ts";
+import { browserPath, desktop, phone, visit } from "./support/browser.ts";
 import { busyNight } from "./support/busy-night.ts";
 import { long, longNames } from "./support/long-names.ts";
 import { overflow } from "./support/page.ts";
-import { serve } from "./support/serve.ts";
+import { serve } from "../support/serve.ts";
 
 const small = { width: 1024, height: 768 };
 
@@ -22,10 +22,6 @@ async function tooWide(page: Page): Promise<string[]> {
 }
 
 describe.skipIf(browserPath === undefined)("layout", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   const screens = (queue: string) => [
     "",
     "queues",
@@ -41,7 +37,7 @@ describe.skipIf(browserPath === undefined)("layout", () => {
     ["names of 128 characters", longNames, long("notification")],
   ])("no screen is wider than its window: %s", async (_, answers, queue) => {
     const url = await serve({ stint: fakeStint(answers) });
-    const { page, problems } = await visit(browser, url, { viewport: small });
+    const { page, problems } = await visit(url, { viewport: small });
     for (const screen of [...screens(queue), `jobs/${jobId}`]) {
       await page.setViewportSize(small);
       await page.goto(url + screen);
@@ -62,7 +58,7 @@ describe.skipIf(browserPath === undefined)("layout", () => {
 
   test("a long name is cut in a list and tells all of itself; where it is the subject it wraps", async () => {
     const url = await serve({ stint: fakeStint(longNames) });
-    const { page } = await visit(browser, `${url}queues`, { viewport: small });
+    const { page } = await visit(`${url}queues`, { viewport: small });
     const name = page
       .getByRole("table", { name: "Queues" })
       .getByRole("link", { name: long("notification") });

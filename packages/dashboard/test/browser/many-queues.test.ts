@@ -1,21 +1,15 @@
 /** Health with 500 queues on a real installation. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Browser } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { fillQueues } from "../../../stint/test/support/fill-queues.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
-import { installation } from "./support/installation.ts";
+import { browserPath, visit } from "./support/browser.ts";
+import { installation } from "../support/installation.ts";
 import { overflow } from "./support/page.ts";
 
 describe.skipIf(browserPath === undefined)("500 queues", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("Health draws the first fifty, and the others when they are wanted", async () => {
     const { fresh, serve } = await installation();
     await fillQueues(fresh, 500);
-    const { page, problems } = await visit(browser, await serve());
-    page.setDefaultTimeout(60_000);
+    const { page, problems } = await visit(await serve());
     await page.getByText("Live", { exact: true }).waitFor();
     await page.getByText("50 of 500 shown").waitFor();
     const rows = page.getByRole("rowheader");

@@ -1,23 +1,19 @@
 /** Every screen on a million live jobs. The server's own time limit decides: a question that was cut off is answered with 503. */
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { fillJobs } from "../../../stint/test/support/fill-jobs.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
-import { eventually } from "./support/eventually.ts";
-import { installation } from "./support/installation.ts";
+import { browserPath, visit } from "./support/browser.ts";
+import { eventually } from "../support/eventually.ts";
+import { installation } from "../support/installation.ts";
 
 const rowsOf = (page: Page) => page.locator("tbody tr[data-row]");
 const firstRow = async (page: Page) => (await rowsOf(page).first().getAttribute("data-id")) ?? "";
 
 describe.skipIf(browserPath === undefined)("a million jobs", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("every screen opens; lists page by page, counts and searches end", { timeout: 180_000 }, async () => {
     const { fresh, serve } = await installation();
     await fillJobs(fresh, { live: 1_000_000, finished: 20_000 });
-    const { page, problems } = await visit(browser, await serve());
+    const { page, problems } = await visit(await serve());
     const failed: string[] = [];
     const answered = new Set<string>();
     page.on("response", (response) => {

@@ -1,27 +1,20 @@
 /** The mark in the corner says Live only while the server responds. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Browser, Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
 import { fakeStint } from "../support/fake.ts";
-import { browserPath, launch, phone, visit } from "./support/browser.ts";
+import { browserPath, phone, visit } from "./support/browser.ts";
 import { busyNight } from "./support/busy-night.ts";
 import { startHoldingProxy } from "./support/holding-proxy.ts";
 import { overflow } from "./support/page.ts";
-import { serve } from "./support/serve.ts";
+import { serve } from "../support/serve.ts";
 
 const mark = (page: Page, words: RegExp) =>
   page.getByRole("banner").getByRole("status").filter({ hasText: words });
 
 describe.skipIf(browserPath === undefined)("a server that stops responding", () => {
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launch();
-  });
-  afterAll(async () => await browser.close());
-
   test("the page says since when the server does not respond, and recovers", async () => {
     const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight) }));
-    const { page } = await visit(browser, proxy.url);
-    page.setDefaultTimeout(90_000);
+    const { page } = await visit(proxy.url);
     await mark(page, /^Live$/).waitFor();
 
     proxy.hold();
@@ -40,8 +33,7 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
 
   test("a stream that went silent is opened again while the server responds", async () => {
     const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight) }));
-    const { page } = await visit(browser, proxy.url);
-    page.setDefaultTimeout(90_000);
+    const { page } = await visit(proxy.url);
     await mark(page, /^Live$/).waitFor();
 
     // What is open is held for ever, as by a proxy that forgot it; new connections work.
@@ -60,8 +52,7 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
         return typeof busyNight.health === "function" ? busyNight.health() : busyNight.health;
       },
     });
-    const { page } = await visit(browser, await serve({ stint: asked }));
-    page.setDefaultTimeout(90_000);
+    const { page } = await visit(await serve({ stint: asked }));
     await mark(page, /^Live$/).waitFor();
     hangs = true;
     await mark(page, /^No fresh figures since \d\d:\d\d:\d\d$/).waitFor();

@@ -1,17 +1,12 @@
 /** Whose jobs wait and were served, and at which priority, on the screen of queues; on the real server and real Postgres. */
-import type { Browser } from "playwright-core";
 import { entry, handle } from "stint";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startWorker } from "../../../stint/test/support/watch.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
-import { eventually } from "./support/eventually.ts";
-import { embed, installation, receipt } from "./support/installation.ts";
+import { browserPath, visit } from "./support/browser.ts";
+import { eventually } from "../support/eventually.ts";
+import { embed, installation, receipt } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("tenants that wait and were served, and priorities; a tenant leads to its jobs", async () => {
     const { stint, serve } = await installation();
     const served = await stint.enqueueMany(
@@ -29,7 +24,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
       entry(embed, { n: 7 }),
     ]);
 
-    const { page, problems } = await visit(browser, `${await serve()}queues`);
+    const { page, problems } = await visit(`${await serve()}queues`);
     const waiting = page.getByRole("region", { name: "Tenants that wait" });
     await eventually(() => waiting.locator("tbody tr").allInnerTexts()).toEqual([
       expect.stringMatching(/^globex\s+5/),
@@ -55,7 +50,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
   test("where no job has a tenant, it says how to name one", async () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 });
-    const { page } = await visit(browser, `${await serve()}queues`);
+    const { page } = await visit(`${await serve()}queues`);
     await page.getByText('{ tenant: "acme" }').waitFor();
     expect(await page.getByRole("region", { name: "By priority" }).count()).toBe(0);
   });
@@ -69,7 +64,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
       entry(embed, { n: 1 }, { tenant: "acme" }),
       entry(embed, { n: 2 }, { priority: 5 }),
     ]);
-    const { page } = await visit(browser, `${await serve()}queues`);
+    const { page } = await visit(`${await serve()}queues`);
     await page.route(new RegExp(`/api/${failing}$`), async (route) => {
       await route.fulfill({
         status: 500,
@@ -88,7 +83,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
       ...Array.from({ length: 60 }, (_, n) => entry(embed, { n }, { priority: n })),
       entry(receipt, { n: 1 }),
     ]);
-    const { page } = await visit(browser, `${await serve()}queues`);
+    const { page } = await visit(`${await serve()}queues`);
     const region = page.getByRole("region", { name: "By priority" });
     await region.getByText("The first 50 of 60.").waitFor();
     expect(await region.locator("tbody tr").count()).toBe(50);
@@ -98,9 +93,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 }, { tenant: "acme" });
     const authorize = () => ({ user: "eve", role: "view" as const });
-    const { page } = await visit(
-      browser,
-      `${await serve({ authorize, redact: ["payload.customer"] })}queues`,
+    const { page } = await visit(`${await serve({ authorize, redact: ["payload.customer"] })}queues`,
     );
     await page.getByRole("region", { name: "Tenants" }).getByText("right to see payloads").waitFor();
     expect(await page.getByText("acme").count()).toBe(0);

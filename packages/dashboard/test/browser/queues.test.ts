@@ -1,22 +1,17 @@
 /** Queues, one queue, Workers and Slow in a real browser. */
-import type { Browser } from "playwright-core";
 import { entry, handle } from "stint";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startWorker } from "../../../stint/test/support/watch.ts";
 import { fakeStint } from "../support/fake.ts";
-import { browserPath, launch, visit } from "./support/browser.ts";
+import { browserPath, visit } from "./support/browser.ts";
 import { busyNight, slowId } from "./support/busy-night.ts";
-import { installation, receipt } from "./support/installation.ts";
-import { serve } from "./support/serve.ts";
+import { installation, receipt } from "../support/installation.ts";
+import { serve } from "../support/serve.ts";
 
 describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("a queue has six charts, its range is in the address, and its kinds show what is normal", async () => {
     const stint = fakeStint(busyNight);
-    const { page, problems } = await visit(browser, `${await serve({ stint })}queues`);
+    const { page, problems } = await visit(`${await serve({ stint })}queues`);
     await page
       .getByRole("table", { name: "Queues" })
       .getByRole("link", { name: "notification", exact: true })
@@ -43,7 +38,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
 
   test("a range nobody knows is the usual one, and a queue nobody knows is said so", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
-    const { page } = await visit(browser, `${url}queues/notification?range=9y`);
+    const { page } = await visit(`${url}queues/notification?range=9y`);
     await page.getByText("one point is 1m").waitFor();
     await page.goto(`${url}queues/nowhere`);
     await page.getByText("This queue has no jobs and no kinds").waitFor();
@@ -57,7 +52,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
       pools: { mail: 2 },
       handlers: [handle(receipt, async () => {})],
     });
-    const { page, problems } = await visit(browser, `${await serve()}queues/mail`);
+    const { page, problems } = await visit(`${await serve()}queues/mail`);
     await page.locator(".chart canvas").nth(5).waitFor();
     await expect
       .poll(async () => await page.getByRole("region", { name: "Kinds" }).innerText(), { timeout: 60_000 })
@@ -73,7 +68,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   });
 
   test("workers: silent, draining and old ones stand out", async () => {
-    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}workers`);
+    const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}workers`);
     const worker = (id: string) => page.getByRole("row").filter({ hasText: id });
     await worker("notification-1").waitFor();
     expect(await worker("notification-1").innerText()).toMatch(
@@ -90,7 +85,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   });
 
   test("queues are sorted by a click on a column, and narrowed by a part of their name", async () => {
-    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}queues`);
+    const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}queues`);
     const table = page.getByRole("table", { name: "Queues" });
     const names = async () => await table.getByRole("rowheader").allInnerTexts();
     await table.getByRole("rowheader").first().waitFor();
@@ -113,7 +108,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   });
 
   test("slow: each says why, and opens by keyboard", async () => {
-    const { page, problems } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}slow`);
+    const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}slow`);
     const first = page.getByRole("row").filter({ hasText: slowId });
     await first.waitFor();
     expect(await first.innerText()).toMatch(/6m 12s[^]*20 times as long[^]*beyond its normal/);
@@ -125,7 +120,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   });
 
   test("nothing slow is said so", async () => {
-    const { page } = await visit(browser, `${await serve({ stint: fakeStint() })}slow`);
+    const { page } = await visit(`${await serve({ stint: fakeStint() })}slow`);
     await page.getByText("Nothing is slow").waitFor();
     expect(await page.locator("table").count()).toBe(0);
   });

@@ -1,19 +1,14 @@
 /** What somebody who may only look sees, and what the server says to them whatever the page shows. */
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserPath, launch, visit } from "./support/browser.ts";
-import { dieOf, installation } from "./support/installation.ts";
+import { describe, expect, test } from "vitest";
+import { browserPath, visit } from "./support/browser.ts";
+import { dieOf, installation } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("the role view", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("sees jobs, no payloads, and cannot act: not by the page, not by a request of its own", async () => {
     const { stint, serve } = await installation();
     const [id] = await dieOf(stint, () => new Error("refused"), 1, { key: "secret-key" });
     const address = await serve({ authorize: () => ({ user: "eve", role: "view" }) });
-    const { page, problems } = await visit(browser, `${address}jobs?state=dead`);
+    const { page, problems } = await visit(`${address}jobs?state=dead`);
 
     await page.locator("tbody tr[data-row]").first().waitFor();
     expect(await page.getByRole("checkbox").count()).toBe(0);

@@ -1,24 +1,20 @@
 /** What is around every screen: navigation, palette, keys, theme, live updates, mount paths. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { createDashboard } from "#dashboard/index.js";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { fakeStint, type Fake } from "../support/fake.ts";
-import { browserPath, launch, phone, visit } from "./support/browser.ts";
+import { browserPath, phone, visit } from "./support/browser.ts";
 import { busyNight, health, slowId } from "./support/busy-night.ts";
-import { serve } from "./support/serve.ts";
+import { serve } from "../support/serve.ts";
 
 const title = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
 const times = (stint: Fake, name: string) => stint.calls.filter((call) => call.name === name).length;
 
 describe.skipIf(browserPath === undefined)("the shell", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test("every screen is reached by its link and by its key", async () => {
-    const { page, problems } = await visit(browser, await serve({ stint: fakeStint(busyNight) }));
+    const { page, problems } = await visit(await serve({ stint: fakeStint(busyNight) }));
     const navigation = page.getByRole("navigation", { name: "Screens" });
     await navigation.waitFor();
     const links = await navigation.getByRole("link").all();
@@ -40,7 +36,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
   });
 
   test("the palette finds screens, queues, kinds and a job, by keyboard alone", async () => {
-    const { page, problems } = await visit(browser, await serve({ stint: fakeStint(busyNight) }));
+    const { page, problems } = await visit(await serve({ stint: fakeStint(busyNight) }));
     await title(page, "Health").waitFor();
     const go = async (typed: string, sort: string) => {
       await page.keyboard.press("Control+k");
@@ -67,7 +63,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
   });
 
   test("keys pressed while typing are letters", async () => {
-    const { page } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}jobs`);
+    const { page } = await visit(`${await serve({ stint: fakeStint(busyNight) })}jobs`);
     await page.getByRole("textbox", { name: "Tenant" }).pressSequentially("gh?");
     expect(await page.getByRole("textbox", { name: "Tenant" }).inputValue()).toBe("gh?");
     expect(await page.getByRole("dialog").count()).toBe(0);
@@ -76,7 +72,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
 
   test("the theme follows the system until one is chosen, and the choice stays", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
-    const { page, problems } = await visit(browser, url, { colorScheme: "dark" });
+    const { page, problems } = await visit(url, { colorScheme: "dark" });
     const ground = async () =>
       await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     await title(page, "Health").waitFor();
@@ -101,7 +97,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     };
     const stint = fakeStint({ ...busyNight, health: night });
     const url = await serve({ stint });
-    const { page, problems } = await visit(browser, `${url}workers`);
+    const { page, problems } = await visit(`${url}workers`);
     await page.getByText("Live", { exact: true }).waitFor();
     await expect.poll(() => times(stint, "workers"), { timeout: 60_000 }).toBeGreaterThan(1);
 
@@ -116,7 +112,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     const asked: string[] = [];
     page.on("request", (request) => asked.push(request.url()));
     // Another window, which is not paused, shows that news came meanwhile.
-    const other = await visit(browser, url);
+    const other = await visit(url);
     for (ready of [5, 6, 7])
       await other.page
         .getByRole("list", { name: "Totals" })
@@ -136,7 +132,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
       health: () => ({ ...health(), total: { ...health().total, ready } }),
     });
     const url = await serve({ stint });
-    const { page } = await visit(browser, url);
+    const { page } = await visit(url);
     const shown = (of: Page, figure: number) =>
       of.getByRole("list", { name: "Totals" }).getByRole("link", { name: String(figure), exact: true });
     const setHidden = async (hidden: boolean) =>
@@ -148,7 +144,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await setHidden(true);
     const asked: string[] = [];
     page.on("request", (request) => asked.push(request.url()));
-    const other = await visit(browser, url);
+    const other = await visit(url);
     for (ready of [5, 6]) await shown(other.page, ready).waitFor();
     expect(await shown(page, 1).count()).toBe(1);
     expect(asked).toEqual([]);
@@ -159,7 +155,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
   test("without events it polls", async () => {
     const stint = fakeStint(busyNight);
     const url = await serve({ stint });
-    const { page } = await visit(browser, "about:blank");
+    const { page } = await visit("about:blank");
     await page.route(
       "**/api/events",
       async (route) => await route.fulfill({ status: 502, body: "no streams here" }),
@@ -182,7 +178,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     });
     const { port } = server.address() as AddressInfo;
     // Without the slash at the end, as somebody types it.
-    const { page, problems } = await visit(browser, `http://127.0.0.1:${port}/ops/jobs`);
+    const { page, problems } = await visit(`http://127.0.0.1:${port}/ops/jobs`);
     await page.getByRole("link", { name: "inference", exact: true }).click();
     await page.waitForURL(/\/ops\/jobs\/queues\/inference$/);
     await page.locator(".chart canvas").first().waitFor();
@@ -200,7 +196,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
       environment: { name: "production-eu", production: true },
       authorize: () => ({ user: "mira@example.com", role: "view" }),
     });
-    const { page, problems } = await visit(browser, url);
+    const { page, problems } = await visit(url);
     const head = page.getByRole("banner");
     await head.getByText("production-eu").waitFor();
     expect(await head.innerText()).toMatch(/mira@example\.com\s+view only/);
@@ -210,7 +206,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
   });
 
   test("an address of no screen says so", async () => {
-    const { page } = await visit(browser, `${await serve({ stint: fakeStint(busyNight) })}flows`);
+    const { page } = await visit(`${await serve({ stint: fakeStint(busyNight) })}flows`);
     await page.getByText("There is no such screen").waitFor();
     await page.getByRole("link", { name: "Open Health" }).click();
     await title(page, "Health").waitFor();

@@ -1,10 +1,10 @@
 /** Text that others wrote, in every place where it can stand: it stays text. */
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { defineJob, handle, typed } from "stint";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startWorker } from "../../../stint/test/support/watch.ts";
-import { browserPath, desktop, launch, phone, visit } from "./support/browser.ts";
-import { installation } from "./support/installation.ts";
+import { browserPath, desktop, phone, visit } from "./support/browser.ts";
+import { installation } from "../support/installation.ts";
 
 const corpus = [
   "<script>window.hit=1;alert(1)</script>",
@@ -65,10 +65,6 @@ const clean = {
 };
 
 describe.skipIf(browserPath === undefined)("hostile text", () => {
-  let browser: Browser;
-  beforeAll(async () => void (browser = await launch()));
-  afterAll(async () => await browser.close());
-
   test.each([
     ["desktop", desktop],
     ["phone", phone],
@@ -101,7 +97,7 @@ describe.skipIf(browserPath === undefined)("hostile text", () => {
       environment: { name: corpus[3]!, production: true },
       authorize: () => ({ user: corpus[2]!, role: "admin" }),
     });
-    const { page, problems } = await visit(browser, `${address}jobs`, { viewport });
+    const { page, problems } = await visit(`${address}jobs`, { viewport });
     await page
       .locator("tbody tr[data-row]")
       .nth(corpus.length - 1)

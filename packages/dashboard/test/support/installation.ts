@@ -1,57 +1,53 @@
-/** A real installation with a job in every situation worth looking at. */
-import { defineJob, handle, typed, type Stint } from "stint";
+/** A real installation: real Postgres, real jobs, the real server. */
+import { defineJob, entry, handle, typed, type Stint, type StintOptions } from "stint";
+import type { DashboardOptions } from "#dashboard/index.js";
 import { freshSchema, type Fresh } from "../../../stint/test/support/fresh.ts";
-import { gate } from "../../../stint/test/support/gate.ts";
+import { startWorker } from "../../../stint/test/support/watch.ts";
 import { until } from "../../../stint/test/support/until.ts";
-import { onTestFinished } from "vitest";
+import { serve } from "./serve.ts";
 
-export const hostileText = `<img src=x onerror=alert(1)>\u202E"'</script><script>alert(2)</script>`;
+export const receipt = defineJob("send-receipt", { payload: typed<{ n: number }>(), queue: "mail" });
+export const embed = defineJob("embed-chapter", { payload: typed<{ n: number }>() });
 
 export type Installation = {
   readonly fresh: Fresh;
   readonly stint: Stint;
-  readonly ids: { succeeded: string; dead: string; scheduled: string; running: string; retrying: string };
+  /** Serve its dashboard; returns the address. */
+  readonly serve: (options?: Partial<DashboardOptions>) => Promise<string>;
 };
 
-const work = defineJob("work", { payload: typed<{ card?: { number: string }; text?: string }>() });
-const fail = defineJob("fail", { payload: typed<{ card: { number: string } }>(), attempts: 1 });
-const again = defineJob("again", { payload: typed<object>(), attempts: 5, backoff: () => "1h" });
-const hold = defineJob("hold", { payload: typed<object>() });
-
-export async function installation(): Promise<Installation> {
+export async function installation(options: Partial<StintOptions> = {}): Promise<Installation> {
   const fresh = await freshSchema();
-  const stint = fresh.client({ jobs: [work, fail, again, hold] });
-  const held = gate();
-  const worker = stint.worker({
-    pools: { default: 4 },
+  const stint = fresh.client(options);
+  return { fresh, stint, serve: async (options = {}) => await serve({ stint, ...options }) };
+}
+
+/** Enqueue jobs that die at their only attempt, with the error that `how` returns. */
+export async function dieOf(
+  stint: Stint,
+  how: (n: number) => unknown,
+  count: number,
+  options: { key?: string; tenant?: string; tags?: string[] } = {},
+): Promise<string[]> {
+  const enqueued = await stint.enqueueMany(
+    Array.from({ length: count }, (_, n) => entry(receipt, { n }, { attempts: 1, ...options })),
+  );
+  const ids = enqueued.map(({ id }) => id);
+  const { worker } = await startWorker(stint, {
+    pools: { mail: 8 },
     handlers: [
-      handle(work, async ({ payload }) => ({ said: payload.text ?? "" })),
-      handle(fail, async ({ payload }) => {
-        throw new Error(`${hostileText} card ${payload.card.number} was refused`, {
-          cause: new Error("declined"),
-        });
+      handle(receipt, ({ payload }) => {
+        throw how(payload.n);
       }),
-      handle(again, async () => {
-        throw new Error("not yet");
-      }),
-      handle(hold, async () => await held.opened),
     ],
   });
-  await worker.start();
-  onTestFinished(async () => {
-    held.open();
-    await worker.stop();
-  });
-  const card = { number: "4111111111111111" };
-  const named = { key: "order:1", tenant: "acme", tags: [hostileText, "b"], meta: { source: "test" } };
-  const ids = {
-    succeeded: (await stint.enqueue(work, { text: hostileText, card }, named)).id,
-    dead: (await stint.enqueue(fail, { card }, { tenant: "acme" })).id,
-    retrying: (await stint.enqueue(again, {})).id,
-    running: (await stint.enqueue(hold, {})).id,
-    scheduled: (await stint.enqueue(work, {}, { delay: "1h" })).id,
-  };
-  for (const [state, id] of Object.entries(ids))
-    await until(async () => (await stint.get(id))?.state === state, { message: `the job is ${state}` });
-  return { fresh, stint, ids };
+  await until(
+    async () => {
+      const jobs = await Promise.all(ids.map(async (id) => await stint.get(id)));
+      return jobs.every((job) => job?.state === "dead");
+    },
+    { message: "all are dead" },
+  );
+  await worker.stop();
+  return ids;
 }

@@ -1,44 +1,73 @@
-/** A real browser, where there is one. It may ask nothing outside, complain about nothing, and refuse nothing. */
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+/** A real browser, if this machine has one. Pages may not request other origins, log errors, or violate the content policy. */
+import { chromium, type Browser, type Page } from "playwright-core";
 import { inject, onTestFinished } from "vitest";
 import { browserPath } from "./browser-path.ts";
 
 export { browserPath };
 
 if (browserPath === undefined) {
-  process.stderr.write(
-    "No browser was found (set STINT_TEST_BROWSER to one): the browser tests are skipped.\n",
-  );
-}
-
-/** The browser of the run. Closing it closes what this file opened in it. */
-export async function launch(): Promise<Browser> {
-  const answer = await fetch(inject("browserUrl"));
-  const words = await answer.text();
-  if (!answer.ok) throw new Error(`The browser did not start: ${words}`);
-  return await chromium.connect(words);
+  process.stderr.write("No browser found. Set STINT_TEST_BROWSER to run the browser tests; they are skipped.\n");
 }
 
 export type Visit = {
   readonly page: Page;
-  /** Everything that should not have happened: errors, refusals of the policy, requests to elsewhere. */
+  /** Errors, policy violations and requests to other origins. Expect it to be empty. */
   readonly problems: string[];
+};
+
+export type VisitOptions = {
+  readonly viewport?: { readonly width: number; readonly height: number };
+  readonly colorScheme?: "light" | "dark";
+  /** A profile that no other test uses, for what cannot be undone on a page: `page.clock`, init scripts. */
+  readonly ownProfile?: boolean;
 };
 
 export const desktop = { width: 1440, height: 900 };
 export const phone = { width: 390, height: 844 };
 
-/** Open an address in a fresh profile, which is closed when the test ends. */
-export async function visit(
-  browser: Browser,
-  url: string,
-  options: BrowserContextOptions = {},
-): Promise<Visit> {
-  const context = await browser.newContext({ viewport: desktop, reducedMotion: "reduce", ...options });
-  onTestFinished(async () => await context.close());
+let connection: Promise<Browser> | undefined;
+
+/** Pages that a finished test left clean. A new page costs four times the CPU of a navigation: Chromium starts a process for it. */
+const cleanPages: Page[] = [];
+
+/** Open an address. The page is cleaned for the next test, or closed if this one failed. */
+export async function visit(url: string, options: VisitOptions = {}): Promise<Visit> {
+  const { viewport = desktop, colorScheme = "light", ownProfile = false } = options;
+  const page = (ownProfile ? undefined : cleanPages.pop()) ?? (await newPage());
+  onTestFinished(async ({ task }) => {
+    if (ownProfile || task.result?.state === "fail") await page.context().close();
+    else await clean(page);
+  });
+  await page.setViewportSize(viewport);
+  await page.emulateMedia({ colorScheme });
+  const problems = collectProblems(page, new URL(url).origin);
+  await page.goto(url);
+  return { page, problems };
+}
+
+async function newPage(): Promise<Page> {
+  connection ??= connect();
+  const context = await (await connection).newContext({ reducedMotion: "reduce" });
+  // A busy machine may take longer than the usual 30 s.
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
+  await page.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) =>
+      reportError(new Error(`policy: ${event.violatedDirective} refused ${event.blockedURI}`)),
+    );
+  });
+  return page;
+}
+
+async function connect(): Promise<Browser> {
+  const response = await fetch(inject("browserUrl"));
+  const text = await response.text();
+  if (!response.ok) throw new Error(`The browser did not start: ${text}`);
+  return await chromium.connect(text);
+}
+
+function collectProblems(page: Page, home: string): string[] {
   const problems: string[] = [];
-  const home = new URL(url).origin;
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning")
       problems.push(`console: ${message.text()}`);
@@ -52,11 +81,17 @@ export async function visit(
     const { origin, protocol } = new URL(request.url());
     if (origin !== home && protocol !== "data:") problems.push(`outside: ${request.url()}`);
   });
-  await page.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (event) =>
-      reportError(new Error(`policy: ${event.violatedDirective} refused ${event.blockedURI}`)),
-    );
-  });
-  await page.goto(url);
-  return { page, problems };
+  return problems;
+}
+
+/** Leave the dashboard, and undo what a test can change about a page or its profile. */
+async function clean(page: Page): Promise<void> {
+  for (const event of ["console", "pageerror", "dialog", "request", "response"] as const)
+    page.removeAllListeners(event);
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.evaluate(() => localStorage.clear());
+  await page.goto("about:blank");
+  await page.context().clearCookies();
+  await page.context().clearPermissions();
+  cleanPages.push(page);
 }
