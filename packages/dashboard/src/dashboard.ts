@@ -194,7 +194,7 @@ function makeTools(options: ResolvedOptions): Made {
     return opened;
   };
   const shared = <Answer>(ask: (from: Inspector) => Promise<Answer>) => {
-    const answers = new Shared(freshMs, async () => await ask(inspector()));
+    const answers = new Shared(Math.min(freshMs, limits.refreshMs / 2), async () => await ask(inspector()));
     return async (youngerThanMs?: number): Promise<Answer> => {
       requireOpen();
       return await answers.get(youngerThanMs);

@@ -1,10 +1,14 @@
 import { changeOf, toSnapshot, type Change, type Snapshot } from "./health-changes.ts";
 import { problemOf } from "./problem.ts";
 
-export type StreamLimits = { readonly streams: number; readonly streamsPerUser: number };
+export type StreamLimits = {
+  readonly streams: number;
+  readonly streamsPerUser: number;
+  readonly refreshMs: number;
+};
 
-/** How long after a look at the health the next one follows, while somebody listens. */
-const pause = { leastMs: 2_000, mostMs: 5_000, times: 50 };
+/** The pause between two reads of the health grows up to this while nothing changes. */
+const longestPauseMs = 5_000;
 /**
  * How often every listener hears something, also while the health cannot be read. Pages that hear nothing for 10 s say that the server
  * does not respond. Proxies end silent connections, and writing shows that a listener is gone.
@@ -24,7 +28,7 @@ export class Events {
   #ping: NodeJS.Timeout | undefined;
   /** As all who listen know it. */
   #last: Snapshot | undefined;
-  #pauseMs = pause.leastMs;
+  #pauseMs = 0;
   #looking = false;
   #closed = false;
 
@@ -32,6 +36,7 @@ export class Events {
   constructor(health: () => Promise<string>, limits: StreamLimits) {
     this.#health = health;
     this.#limits = limits;
+    this.#pauseMs = limits.refreshMs;
   }
 
   get listening(): number {
@@ -98,7 +103,12 @@ export class Events {
       const last = this.#last;
       this.#last = next;
       const change = last === undefined ? undefined : changeOf(last, next);
-      this.#pauseMs = nextPauseMs(this.#pauseMs, tookMs, change === undefined || !isIdle(change));
+      this.#pauseMs = nextPauseMs({
+        leastMs: this.#limits.refreshMs,
+        beforeMs: this.#pauseMs,
+        tookMs,
+        changed: change === undefined || !isIdle(change),
+      });
       this.#send(
         change === undefined
           ? event("health", JSON.stringify(next))
@@ -133,7 +143,7 @@ export class Events {
     this.#timer = undefined;
     this.#ping = undefined;
     this.#last = undefined;
-    this.#pauseMs = pause.leastMs;
+    this.#pauseMs = this.#limits.refreshMs;
   }
 }
 
@@ -147,11 +157,18 @@ function isIdle(change: Change): boolean {
   return change.queues.length === 0 && Object.keys(change).every((key) => key === "at" || key === "queues");
 }
 
+type Read = {
+  readonly leastMs: number;
+  readonly beforeMs: number;
+  readonly tookMs: number;
+  readonly changed: boolean;
+};
+
 /**
- * Looking takes at most one part in fifty of the time: those who watch hold up nobody who works, least of all while the database
- * is busy. Where nothing changes there is less to see.
+ * Reading the health takes at most 2 % of the time, so that viewers do not slow down a busy database. The pause grows while nothing
+ * changes.
  */
-export function nextPauseMs(beforeMs: number, tookMs: number, changed: boolean): number {
-  const ms = Math.max(pause.leastMs, tookMs * pause.times, changed ? 0 : beforeMs * 1.5);
-  return Math.min(pause.mostMs, ms);
+export function nextPauseMs({ leastMs, beforeMs, tookMs, changed }: Read): number {
+  const ms = Math.max(leastMs, tookMs * 50, changed ? 0 : beforeMs * 1.5);
+  return Math.min(Math.max(leastMs, longestPauseMs), ms);
 }

@@ -44,6 +44,8 @@ export type Limits = {
   /** Live updates: in all, and of one user. */
   streams: number;
   streamsPerUser: number;
+  /** Live updates: the shortest pause between two reads of the health, for all viewers together. At most 10 s. */
+  refreshMs: number;
 };
 
 const usualLimits: Limits = {
@@ -53,6 +55,7 @@ const usualLimits: Limits = {
   urlLength: 8_192,
   streams: 100,
   streamsPerUser: 20,
+  refreshMs: 2_000,
 };
 
 export type ResolvedOptions = {
@@ -143,6 +146,9 @@ function limitsOf(given: Partial<Limits>): Limits {
     if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1))
       throw new InvalidOptionError(`createDashboard.limits.${name}`, "must be an integer of at least 1");
   }
+  // Pages call figures older than 20 s stale.
+  if ((given.refreshMs ?? 0) > 10_000)
+    throw new InvalidOptionError("createDashboard.limits.refreshMs", "must be at most 10000");
   return { ...usualLimits, ...given };
 }
 

@@ -73,6 +73,7 @@ test("after everything once, an event holds only what changed, and adds up to th
   const events = new Events(async () => JSON.stringify(answers.shift() ?? second), {
     streams: 1,
     streamsPerUser: 1,
+    refreshMs: 2_000,
   });
   const [whole, change, idle] = await eventsOf(events.open("ada")!, 3);
   events.close();
@@ -111,6 +112,7 @@ test("a queue in which nothing happens is not sent again when a minute passes", 
   const events = new Events(async () => JSON.stringify(answers.shift() ?? answers), {
     streams: 1,
     streamsPerUser: 1,
+    refreshMs: 2_000,
   });
   const [whole, change] = await eventsOf(events.open("ada")!, 2);
   events.close();

@@ -26,7 +26,7 @@ describe("live updates", () => {
         asked += 1;
         return JSON.stringify(emptyHealth);
       },
-      { streams: 10, streamsPerUser: 10 },
+      { streams: 10, streamsPerUser: 10, refreshMs: 2_000 },
     );
     const streams = [1, 2, 3].map(() => events.open("ada")!);
     await Promise.all(streams.map(async (stream) => await readUntil(stream, "event: health")));
@@ -52,7 +52,7 @@ describe("live updates", () => {
         if (fails) throw Object.assign(new Error("10.0.0.7 is away"), { code: "ECONNREFUSED" });
         return JSON.stringify(emptyHealth);
       },
-      { streams: 1, streamsPerUser: 1 },
+      { streams: 1, streamsPerUser: 1, refreshMs: 2_000 },
     );
     const stream = events.open("ada")!;
     const text = await readUntil(stream, "event: problem");
@@ -124,5 +124,5 @@ test.each([
   { why: "a look takes 60 ms", before: 2_000, took: 60, changed: true, pause: 3_000 },
   { why: "a look takes a second", before: 2_000, took: 1_000, changed: true, pause: 5_000 },
 ])("the next look comes after $pause ms when $why", ({ before, took, changed, pause }) => {
-  expect(nextPauseMs(before, took, changed)).toBe(pause);
+  expect(nextPauseMs({ leastMs: 2_000, beforeMs: before, tookMs: took, changed })).toBe(pause);
 });

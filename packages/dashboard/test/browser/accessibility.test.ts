@@ -1,9 +1,9 @@
 /** Every screen, both themes, desk and phone: axe finds nothing serious, nothing is cut off, nobody complains. */
 import { describe, expect, test } from "vitest";
 import { fakeStint } from "../support/fake.ts";
-import { browserPath, desktop, visit } from "./support/browser.ts";
+import { browserPath, visit } from "./support/browser.ts";
 import { busyNight, jobRows, series } from "./support/busy-night.ts";
-import { faults } from "./support/page.ts";
+import { faults, go } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
 
 describe.skipIf(browserPath === undefined)("accessibility", () => {
@@ -27,20 +27,20 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
   );
 
   test("what teaches and what opens", async () => {
-    const url = await serve({ stint: fakeStint({ series }) });
-    const { page, problems } = await visit(url);
+    const { page, problems } = await visit(await serve({ stint: fakeStint({ series }) }));
     for (const screen of ["", "queues", "workers", "slow", "queues/none"]) {
-      await page.goto(url + screen);
+      await go(page, screen);
+      await page.waitForURL(`**/${screen}`);
       await page.locator(".empty-state").waitFor();
-      expect({ screen, found: await faults(page, [desktop]) }).toEqual({ screen, found: [] });
+      expect({ screen, found: await faults(page) }).toEqual({ screen, found: [] });
     }
     await page.keyboard.press("Control+k");
     await page.getByRole("option").first().waitFor();
-    expect(await faults(page, [desktop])).toEqual([]);
+    expect(await faults(page)).toEqual([]);
     await page.keyboard.press("Escape");
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "Keys" }).waitFor();
-    expect(await faults(page, [desktop])).toEqual([]);
+    expect(await faults(page)).toEqual([]);
     expect(problems).toEqual([]);
   });
 

@@ -126,6 +126,8 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     await alert.waitFor();
     await eventually(() => page.locator("tbody tr[data-row]").count()).toBe(1);
     expect(await page.getByRole("region", { name: "What they died of" }).count()).toBe(0);
+    // Otherwise the next refresh may remove the alert before the click.
+    await page.getByRole("button", { name: "Pause updating" }).click();
     await page.unroute(/\/api\/dead\/groups/);
     await alert.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("region", { name: "What they died of" }).waitFor();

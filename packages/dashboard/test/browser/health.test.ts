@@ -8,7 +8,7 @@ import { browserPath, desktop, phone, visit } from "./support/browser.ts";
 import { busyNight, health, workers } from "./support/busy-night.ts";
 import { embed, installation, receipt } from "../support/installation.ts";
 import { overflow } from "./support/page.ts";
-import { serve } from "../support/serve.ts";
+import { quick, serve } from "../support/serve.ts";
 
 const row = (page: Page, queue: string) =>
   page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: queue }) });
@@ -18,7 +18,7 @@ const alert = (page: Page, text: string) => page.getByRole("alert").filter({ has
 describe.skipIf(browserPath === undefined)("health", () => {
   test("real jobs appear by themselves, and go when a worker ran them", async () => {
     const { stint, serve } = await installation();
-    const { page, problems } = await visit(await serve());
+    const { page, problems } = await visit(await serve(quick));
     await page.getByText("No job has been enqueued yet").waitFor();
 
     await stint.enqueueMany([entry(receipt, { n: 1 }), entry(receipt, { n: 2 }), entry(embed, { n: 3 })]);
@@ -87,8 +87,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
 
   test("without a worker it says what to do", async () => {
     const night = { ...health(), workers: 0 };
-    const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
-    );
+    const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }));
     expect(await alert(page, "No worker is running").innerText()).toContain("npx stint worker");
   });
 
@@ -107,8 +106,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
   test("one kind that waits in two queues is one kind", async () => {
     const [first] = health().unserved;
     const night = { ...health(), unserved: [first, { ...first, queue: "default" }] };
-    const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }),
-    );
+    const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }));
     expect(await alert(page, "no worker serves").innerText()).toMatch(/^Jobs of one kind are ready/);
   });
 
@@ -121,7 +119,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
         return health();
       },
     });
-    const { page } = await visit(await serve({ stint, logger: silentLogger }));
+    const { page } = await visit(await serve({ stint, logger: silentLogger, ...quick }));
     await page.getByText("Live", { exact: true }).waitFor();
     away = true;
     await page.getByText(/No fresh figures since[^]*The database does not answer/).waitFor();
@@ -141,7 +139,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
         return emptyHealth;
       },
     });
-    const { page } = await visit(await serve({ stint, logger: silentLogger }), {
+    const { page } = await visit(await serve({ stint, logger: silentLogger, ...quick }), {
       viewport: desktop,
     });
     await page.getByRole("alert").first().waitFor();

@@ -1,9 +1,9 @@
-/** axe on the screens of jobs, in both themes, with and without a dialog, wide and narrow. */
+/** axe on what the lists lead to: a selection, dialogs, a job, the operations. accessibility.test.ts checks the lists. */
 import { entry } from "stint";
 import { describe, expect, test } from "vitest";
 import { browserPath, visit } from "./support/browser.ts";
 import { dieOf, embed, installation } from "../support/installation.ts";
-import { faults } from "./support/page.ts";
+import { faults, go } from "./support/page.ts";
 
 describe.skipIf(browserPath === undefined)("accessibility of jobs", () => {
   test("lists, a job, dialogs and what they lead to", { timeout: 120_000 }, async () => {
@@ -14,8 +14,6 @@ describe.skipIf(browserPath === undefined)("accessibility of jobs", () => {
     const address = await serve({ environment: { name: "live", production: true } });
     const { page, problems } = await visit(`${address}jobs`);
 
-    await page.getByRole("row", { name: /scheduled/ }).waitFor();
-    expect(await faults(page)).toEqual([]);
     await page
       .getByRole("row", { name: /scheduled/ })
       .getByRole("checkbox")
@@ -32,13 +30,10 @@ describe.skipIf(browserPath === undefined)("accessibility of jobs", () => {
     await page.getByText("Finished.").waitFor();
     expect(await faults(page)).toEqual([]);
 
-    await page.goto(`${address}jobs/${dead}`);
+    await go(page, `jobs/${dead}`);
     await page.getByText("Stack", { exact: true }).click();
     expect(await faults(page)).toEqual([]);
-    await page.goto(`${address}dead`);
-    await page.getByRole("region", { name: "What they died of" }).waitFor();
-    expect(await faults(page)).toEqual([]);
-    await page.goto(`${address}operations`);
+    await go(page, "operations");
     await page.getByRole("row", { name: "Cancel" }).waitFor();
     expect(await faults(page)).toEqual([]);
     expect(problems).toEqual([]);

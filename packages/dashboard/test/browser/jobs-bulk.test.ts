@@ -6,6 +6,7 @@ import { fakeStint, jobId } from "../support/fake.ts";
 import { browserPath, visit } from "./support/browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { busyNight, jobRows } from "./support/busy-night.ts";
+import { go } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
 
 const running: Operation = {
@@ -118,10 +119,10 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
       }),
     );
     const stint = fakeStint({ ...busyNight, jobs: { jobs: long, next: "more", partial: false } });
-    const address = await serve({ stint });
-    const { page, problems } = await visit(`${address}jobs`);
+    const { page, problems } = await visit(`${await serve({ stint })}jobs`);
     for (const path of ["jobs?state=dead&kind=send-receipt&since=24h", "dead"]) {
-      await page.goto(`${address}${path}`);
+      await go(page, path);
+      await page.waitForURL(`**/${path}`);
       await page.locator("tbody tr[data-row]").first().waitFor();
       for (const width of [1920, 1440, 1280, 1024, 900, 800, 740, 640, 390, 320]) {
         await page.setViewportSize({ width, height: 800 });

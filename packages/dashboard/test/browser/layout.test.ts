@@ -5,7 +5,7 @@ import { fakeStint, jobId } from "../support/fake.ts";
 import { browserPath, desktop, phone, visit } from "./support/browser.ts";
 import { busyNight } from "./support/busy-night.ts";
 import { long, longNames } from "./support/long-names.ts";
-import { overflow } from "./support/page.ts";
+import { go, overflow } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
 
 const small = { width: 1024, height: 768 };
@@ -36,12 +36,11 @@ describe.skipIf(browserPath === undefined)("layout", () => {
     ["ordinary names", busyNight, "notification"],
     ["names of 128 characters", longNames, long("notification")],
   ])("no screen is wider than its window: %s", async (_, answers, queue) => {
-    const url = await serve({ stint: fakeStint(answers) });
-    const { page, problems } = await visit(url, { viewport: small });
+    const { page, problems } = await visit(await serve({ stint: fakeStint(answers) }), { viewport: small });
+    await page.getByText("Live", { exact: true }).waitFor();
     for (const screen of [...screens(queue), `jobs/${jobId}`]) {
       await page.setViewportSize(small);
-      await page.goto(url + screen);
-      await page.getByText("Live", { exact: true }).waitFor();
+      await go(page, screen);
       await page.locator("tbody tr:is([id], [data-row]), .job-columns").first().waitFor();
       for (const viewport of [small, desktop, phone]) {
         await page.setViewportSize(viewport);

@@ -1,25 +1,38 @@
-/** The mark in the corner says Live only while the server responds. */
+/** The status in the top bar says Live only while the server responds. The page's clock is moved, nothing waits for real time. */
 import { describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { fakeStint } from "../support/fake.ts";
+import { quick, serve } from "../support/serve.ts";
 import { browserPath, phone, visit } from "./support/browser.ts";
-import { busyNight } from "./support/busy-night.ts";
+import { busyNight, health } from "./support/busy-night.ts";
 import { startHoldingProxy } from "./support/holding-proxy.ts";
 import { overflow } from "./support/page.ts";
-import { serve } from "../support/serve.ts";
 
-const mark = (page: Page, words: RegExp) =>
+const status = (page: Page, words: RegExp) =>
   page.getByRole("banner").getByRole("status").filter({ hasText: words });
+
+/** Let the page's time pass in steps, until the status says so. */
+async function passTimeUntil(page: Page, words: RegExp): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        await page.clock.fastForward(1_000);
+        return await status(page, words).count();
+      },
+      { timeout: 90_000 },
+    )
+    .toBe(1);
+}
 
 describe.skipIf(browserPath === undefined)("a server that stops responding", () => {
   test("the page says since when the server does not respond, and recovers", async () => {
-    const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight) }));
-    const { page } = await visit(proxy.url);
-    await mark(page, /^Live$/).waitFor();
+    const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight), ...quick }));
+    const { page } = await visit(proxy.url, { clock: true });
+    await status(page, /^Live$/).waitFor();
 
     proxy.hold();
-    await mark(page, /^Not responding since \d\d:\d\d:\d\d$/).waitFor();
-    expect(await mark(page, /^Live$/).count()).toBe(0);
+    await passTimeUntil(page, /^Not responding since \d\d:\d\d:\d\d$/);
+    expect(await status(page, /^Live$/).count()).toBe(0);
     await page.getByRole("alert").getByText("does not respond").waitFor();
     await page.setViewportSize(phone);
     expect(await overflow(page)).toBe(0);
@@ -27,35 +40,35 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
     expect((await pause.boundingBox())?.x).toBeLessThan(phone.width - 60);
 
     proxy.release();
-    await mark(page, /^Live$/).waitFor();
+    await status(page, /^Live$/).waitFor();
     expect(await page.getByRole("alert").getByText("does not respond").count()).toBe(0);
-  }, 240_000);
+  });
 
   test("a stream that went silent is opened again while the server responds", async () => {
-    const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight) }));
-    const { page } = await visit(proxy.url);
-    await mark(page, /^Live$/).waitFor();
+    const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight), ...quick }));
+    const { page } = await visit(proxy.url, { clock: true });
+    await status(page, /^Live$/).waitFor();
 
-    // What is open is held for ever, as by a proxy that forgot it; new connections work.
+    // Open connections are held for ever, as by a proxy that lost track of them; new connections work.
     proxy.hold(true);
-    await mark(page, /^(Not responding|Polling)/).waitFor();
-    await mark(page, /^Live$/).waitFor();
+    await passTimeUntil(page, /^(Not responding|Polling)/);
+    await passTimeUntil(page, /^Live$/);
     expect(await page.getByRole("alert").getByText("does not respond").count()).toBe(0);
-  }, 240_000);
+  });
 
   test("figures that stop while the server responds are not shown as live", async () => {
     let hangs = false;
-    const asked = fakeStint({
+    const stint = fakeStint({
       ...busyNight,
       health: async () => {
         if (hangs) await new Promise(() => undefined);
-        return typeof busyNight.health === "function" ? busyNight.health() : busyNight.health;
+        return health();
       },
     });
-    const { page } = await visit(await serve({ stint: asked }));
-    await mark(page, /^Live$/).waitFor();
+    const { page } = await visit(await serve({ stint, ...quick }), { clock: true });
+    await status(page, /^Live$/).waitFor();
     hangs = true;
-    await mark(page, /^No fresh figures since \d\d:\d\d:\d\d$/).waitFor();
-    expect(await mark(page, /^Live$/).count()).toBe(0);
-  }, 240_000);
+    await passTimeUntil(page, /^No fresh figures since \d\d:\d\d:\d\d$/);
+    expect(await status(page, /^Live$/).count()).toBe(0);
+  });
 });

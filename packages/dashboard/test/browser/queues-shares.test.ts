@@ -93,8 +93,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 }, { tenant: "acme" });
     const authorize = () => ({ user: "eve", role: "view" as const });
-    const { page } = await visit(`${await serve({ authorize, redact: ["payload.customer"] })}queues`,
-    );
+    const { page } = await visit(`${await serve({ authorize, redact: ["payload.customer"] })}queues`);
     await page.getByRole("region", { name: "Tenants" }).getByText("right to see payloads").waitFor();
     expect(await page.getByText("acme").count()).toBe(0);
   });

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { fakeStint, type Fake } from "../support/fake.ts";
 import { browserPath, phone, visit } from "./support/browser.ts";
 import { busyNight, health, slowId } from "./support/busy-night.ts";
-import { serve } from "../support/serve.ts";
+import { quick, serve } from "../support/serve.ts";
 
 const title = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
 const times = (stint: Fake, name: string) => stint.calls.filter((call) => call.name === name).length;
@@ -20,15 +20,14 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     const links = await navigation.getByRole("link").all();
     expect(links.length).toBeGreaterThanOrEqual(7);
     for (const link of links) {
-      const name = await link.locator(".navigation-title").innerText();
       await link.click();
-      await title(page, name).waitFor();
+      await title(page, await link.locator(".navigation-title").innerText()).waitFor();
       expect(await link.getAttribute("aria-current")).toBe("page");
-      const keys = ((await link.getAttribute("aria-keyshortcuts")) ?? "").split(" ");
-      await page.keyboard.press("g");
-      await page.keyboard.press(name === "Health" ? "q" : "h");
-      await title(page, name === "Health" ? "Queues" : "Health").waitFor();
-      for (const key of keys) await page.keyboard.press(key);
+    }
+    for (const link of links) {
+      for (const key of ((await link.getAttribute("aria-keyshortcuts")) ?? "").split(" "))
+        await page.keyboard.press(key);
+      const name = await link.locator(".navigation-title").innerText();
       await title(page, name).waitFor();
       expect(await page.title()).toBe(`${name} · Stint`);
     }
@@ -96,12 +95,9 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
       return { ...now, queues: now.queues.slice(0, 1), total: { ...now.total, ready } };
     };
     const stint = fakeStint({ ...busyNight, health: night });
-    const url = await serve({ stint });
-    const { page, problems } = await visit(`${url}workers`);
+    const url = await serve({ stint, ...quick });
+    const { page, problems } = await visit(url);
     await page.getByText("Live", { exact: true }).waitFor();
-    await expect.poll(() => times(stint, "workers"), { timeout: 60_000 }).toBeGreaterThan(1);
-
-    await page.getByRole("link", { name: /^Health/ }).click();
     const total = page.getByRole("list", { name: "Totals" });
     await total.getByRole("link", { name: "1", exact: true }).waitFor();
     ready = 4_321;
@@ -131,7 +127,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
       ...busyNight,
       health: () => ({ ...health(), total: { ...health().total, ready } }),
     });
-    const url = await serve({ stint });
+    const url = await serve({ stint, ...quick });
     const { page } = await visit(url);
     const shown = (of: Page, figure: number) =>
       of.getByRole("list", { name: "Totals" }).getByRole("link", { name: String(figure), exact: true });
@@ -152,19 +148,37 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await shown(page, 6).waitFor();
   });
 
+  test("lists are asked for again at their own pace", async () => {
+    const stint = fakeStint(busyNight);
+    const { page } = await visit(`${await serve({ stint, ...quick })}workers`, { clock: true });
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.getByRole("rowheader").first().waitFor();
+    const before = times(stint, "workers");
+    await page.clock.fastForward(4_000);
+    await expect.poll(() => times(stint, "workers"), { timeout: 60_000 }).toBeGreaterThan(before);
+  });
+
   test("without events it polls", async () => {
     const stint = fakeStint(busyNight);
     const url = await serve({ stint });
-    const { page } = await visit("about:blank");
+    const { page } = await visit(url, { clock: true });
     await page.route(
       "**/api/events",
       async (route) => await route.fulfill({ status: 502, body: "no streams here" }),
     );
-    await page.goto(url);
+    await page.reload();
     await page.getByText("Polling", { exact: true }).waitFor();
     await page.getByRole("rowheader", { name: "notification" }).waitFor();
     const before = times(stint, "health");
-    await expect.poll(() => times(stint, "health"), { timeout: 60_000 }).toBeGreaterThan(before);
+    await expect
+      .poll(
+        async () => {
+          await page.clock.fastForward(5_000);
+          return times(stint, "health");
+        },
+        { timeout: 60_000 },
+      )
+      .toBeGreaterThan(before);
   });
 
   test("mounted below a path, links, assets, keys and reloads stay below it", async () => {

@@ -6,7 +6,9 @@ import { browserPath } from "./browser-path.ts";
 export { browserPath };
 
 if (browserPath === undefined) {
-  process.stderr.write("No browser found. Set STINT_TEST_BROWSER to run the browser tests; they are skipped.\n");
+  process.stderr.write(
+    "No browser found. Set STINT_TEST_BROWSER to run the browser tests; they are skipped.\n",
+  );
 }
 
 export type Visit = {
@@ -18,8 +20,8 @@ export type Visit = {
 export type VisitOptions = {
   readonly viewport?: { readonly width: number; readonly height: number };
   readonly colorScheme?: "light" | "dark";
-  /** A profile that no other test uses, for what cannot be undone on a page: `page.clock`, init scripts. */
-  readonly ownProfile?: boolean;
+  /** `page.clock` moves the time of the page. */
+  readonly clock?: boolean;
 };
 
 export const desktop = { width: 1440, height: 900 };
@@ -32,14 +34,16 @@ const cleanPages: Page[] = [];
 
 /** Open an address. The page is cleaned for the next test, or closed if this one failed. */
 export async function visit(url: string, options: VisitOptions = {}): Promise<Visit> {
-  const { viewport = desktop, colorScheme = "light", ownProfile = false } = options;
-  const page = (ownProfile ? undefined : cleanPages.pop()) ?? (await newPage());
+  const { viewport = desktop, colorScheme = "light", clock = false } = options;
+  const page = (clock ? undefined : cleanPages.pop()) ?? (await newPage());
   onTestFinished(async ({ task }) => {
-    if (ownProfile || task.result?.state === "fail") await page.context().close();
+    // A clock cannot be taken off a page again.
+    if (clock || task.result?.state === "fail") await page.context().close();
     else await clean(page);
   });
   await page.setViewportSize(viewport);
   await page.emulateMedia({ colorScheme });
+  if (clock) await page.clock.install();
   const problems = collectProblems(page, new URL(url).origin);
   await page.goto(url);
   return { page, problems };

@@ -1,4 +1,4 @@
-/** Looks at a page as a person would. */
+/** Checks that apply to any page, and navigation inside the app. */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
@@ -8,42 +8,40 @@ let axeSource: string | undefined;
 
 type Found = { id: string; impact: string | null; nodes: { target: unknown[]; failureSummary?: string }[] };
 
-const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+/** All of WCAG 2.2 A and AA; and the parts of it that a theme or a width changes. */
+const rules = {
+  all: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+  colours: ["color-contrast"],
+  layout: ["target-size", "scrollable-region-focusable"],
+};
 
-/** What axe finds to be serious or worse, by WCAG 2.2 A and AA. `contrast`: of the colours only. */
-export async function violations(page: Page, contrast = false): Promise<string[]> {
+/** The violations that axe calls serious or critical. */
+async function violations(page: Page, which: keyof typeof rules): Promise<string[]> {
   axeSource ??= await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-  // Handed to the debugger, not written into the page: the page's own policy would refuse a script element.
+  // Evaluated by the debugger: the page's own policy would refuse a script element.
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axeSource);
   const { violations } = await page.evaluate<{ violations: Found[] }>(
-    `axe.run(document, { runOnly: ${JSON.stringify(contrast ? ["color-contrast"] : rules)}, resultTypes: ["violations"] })`,
+    `axe.run(document, { runOnly: ${JSON.stringify(rules[which])}, resultTypes: ["violations"] })`,
   );
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(
       ({ id, nodes }) =>
-        `${id}: ${nodes.map(({ target, failureSummary }) => `${target.join(" ")} ${failureSummary ?? ""}`).join("; ")}`,
+        `${which}: ${id}: ${nodes.map(({ target, failureSummary }) => `${target.join(" ")} ${failureSummary ?? ""}`).join("; ")}`,
     );
 }
 
-type Size = { readonly width: number; readonly height: number };
-
-/**
- * The same in both themes, at a desk and on a phone. A theme changes nothing but colours, so the dark one is asked for those
- * only. The page is left as it was: light and wide.
- */
-export async function faults(page: Page, at: readonly Size[] = [phone, desktop]): Promise<string[]> {
-  const found: string[] = [];
-  for (const viewport of at) {
-    const name = `${viewport.width} wide`;
+/** One full run of axe on a wide light page, the colours again in the dark, the layout again on a phone. Leaves the page wide and light. */
+export async function faults(page: Page): Promise<string[]> {
+  const found = await violations(page, "all");
+  await page.emulateMedia({ colorScheme: "dark" });
+  found.push(...(await violations(page, "colours")));
+  await page.emulateMedia({ colorScheme: "light" });
+  for (const viewport of [phone, desktop]) {
     await page.setViewportSize(viewport);
-    for (const colorScheme of ["dark", "light"] as const) {
-      await page.emulateMedia({ colorScheme });
-      const told = await violations(page, colorScheme === "dark");
-      found.push(...told.map((one) => `${name}, ${colorScheme}: ${one}`));
-    }
+    if (viewport === phone) found.push(...(await violations(page, "layout")));
     const wider = await overflow(page);
-    if (wider > 0) found.push(`${name}: ${wider} px wider than the window`);
+    if (wider > 0) found.push(`${wider} px wider than the window of ${viewport.width} px`);
   }
   return found;
 }
@@ -51,4 +49,12 @@ export async function faults(page: Page, at: readonly Size[] = [phone, desktop])
 /** How far the page is wider than the window. */
 export async function overflow(page: Page): Promise<number> {
   return await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+}
+
+/** Open another screen as a link does: without loading the app again. */
+export async function go(page: Page, path: string): Promise<void> {
+  await page.evaluate((to) => {
+    history.pushState({}, "", new URL(to, document.baseURI));
+    dispatchEvent(new PopStateEvent("popstate"));
+  }, path);
 }
