@@ -7,7 +7,7 @@ import { problemAnswer } from "./answer.ts";
 import { Assets } from "./assets.ts";
 import { compressed } from "./compress.ts";
 import { Events } from "./events.ts";
-import { Guesses, type Try } from "./guesses.ts";
+import { LoginThrottle, type LoginAttempt } from "./login-throttle.ts";
 import {
   checkHost,
   checkReader,
@@ -16,18 +16,18 @@ import {
   isForwarded,
   isLoopbackAddress,
   isLoopbackHost,
-  type Gate,
-} from "./gate.ts";
+  type RequestLimits,
+} from "./request-guard.ts";
 import { metricsAnswer } from "./metrics.ts";
-import { answerNode, nodePlace, toRequest } from "./node.ts";
+import { answerNode, nodeMount, toRequest } from "./node.ts";
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from "./options.ts";
-import { baseHref, placeOf, type Place } from "./place.ts";
+import { baseHref, mountOf, type Mount } from "./mount.ts";
 import { Problem, problemOf } from "./problem.ts";
 import { Rate } from "./rate.ts";
 import type { Tools } from "./route.ts";
 import { answerApi } from "./router.ts";
 import { onceOf, Shared } from "./shared.ts";
-import { Sightings } from "./sightings.ts";
+import { PayloadAudit } from "./payload-audit.ts";
 
 export type Dashboard = {
   /** For Hono, Next, Nitro and whatever else speaks Request and Response. */
@@ -57,18 +57,18 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   const { tools, metrics, close } = makeTools(resolved);
   const assets = new Assets();
   const rate = new Rate({ perSecond: limits.requestsPerSecond, burst: limits.burst });
-  const guesses = new Guesses();
-  const gate: Gate = { hosts: resolved.hosts, maxUrl: limits.urlLength };
+  const loginThrottle = new LoginThrottle();
+  const requestLimits: RequestLimits = { hosts: resolved.hosts, maxUrl: limits.urlLength };
 
-  async function handle(request: Request, place: Place, sender: Sender): Promise<Response> {
+  async function handle(request: Request, mount: Mount, sender: Sender): Promise<Response> {
     try {
-      return await compressed(request, await respond(request, place, sender));
+      return await compressed(request, await respond(request, mount, sender));
     } catch (error) {
       const problem = problemOf(error);
       if (problem !== undefined) return problemAnswer(problem);
       const id = randomUUID();
       logger.error(
-        { err: error, id, method: request.method, path: place.inner },
+        { err: error, id, method: request.method, path: mount.inner },
         "the dashboard could not answer",
       );
       return problemAnswer(
@@ -77,12 +77,12 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     }
   }
 
-  async function respond(request: Request, place: Place, sender: Sender): Promise<Response> {
-    checkHost(request, gate);
-    const isApi = place.inner.startsWith("/api/");
+  async function respond(request: Request, mount: Mount, sender: Sender): Promise<Response> {
+    checkHost(request, requestLimits);
+    const isApi = mount.inner.startsWith("/api/");
     checkMethod(request.method, isApi);
-    if (request.method === "POST") checkWriter(request, gate);
-    else if (isApi || place.inner === "/metrics") checkReader(request);
+    if (request.method === "POST") checkWriter(request, requestLimits);
+    else if (isApi || mount.inner === "/metrics") checkReader(request);
 
     const { visitor, tried } = await enter(request, sender);
     const wait = rate.take(visitor.user ?? sender.address ?? "");
@@ -93,15 +93,16 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       });
     }
     if (isApi)
-      return await answerApi(request, place.inner.slice("/api/".length), {
+      return await answerApi(request, mount.inner.slice("/api/".length), {
         tools,
         visitor,
         bodyBytes: limits.bodyBytes,
       });
-    const response = await answerPage(request, place);
-    const cookie = tried === undefined ? undefined : guesses.cookieFor(tried, request, place.base ?? "");
+    const response = await answerPage(request, mount);
+    const cookie =
+      tried === undefined ? undefined : loginThrottle.cookieFor(tried, request, mount.base ?? "");
     // Those who scrape keep none.
-    if (cookie !== undefined && place.inner !== "/metrics") response.headers.append("set-cookie", cookie);
+    if (cookie !== undefined && mount.inner !== "/metrics") response.headers.append("set-cookie", cookie);
     return request.method === "HEAD" ? new Response(null, response) : response;
   }
 
@@ -109,17 +110,17 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   async function enter(
     request: Request,
     sender: Sender,
-  ): Promise<{ visitor: Visitor; tried?: Try | undefined }> {
+  ): Promise<{ visitor: Visitor; tried?: LoginAttempt | undefined }> {
     const { authorize, addressOf } = resolved;
     if (authorize === undefined) return { visitor: requireLocal(request, sender) };
     const context = sender.req === undefined ? {} : { req: sender.req };
-    const tried = guesses.begin(request, addressOf?.(request, context) ?? sender.address ?? "");
+    const tried = loginThrottle.begin(request, addressOf?.(request, context) ?? sender.address ?? "");
     let access: Access | null | undefined;
     try {
       access = await authorize(request, context);
     } finally {
       // Also where it threw: what makes it throw could be tried for ever.
-      if (tried !== undefined) guesses.end(tried, access !== null && access !== undefined);
+      if (tried !== undefined) loginThrottle.end(tried, access !== null && access !== undefined);
     }
     if (access !== null && access !== undefined) return { visitor: toVisitor(access), tried };
     const { challenge } = authorize;
@@ -128,25 +129,25 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     });
   }
 
-  async function answerPage(request: Request, place: Place): Promise<Response> {
-    const { inner } = place;
+  async function answerPage(request: Request, mount: Mount): Promise<Response> {
+    const { inner } = mount;
     if (inner === "/metrics") return metricsAnswer(await metrics());
     if (inner.startsWith("/assets/")) return await assets.file(inner.slice(1), request);
     // Also where the mount is asked for without the slash at its end: the page says where it is. A redirect would go round in
     // circles with frameworks that take the slash off.
-    return await assets.page(baseHref(place));
+    return await assets.page(baseHref(mount));
   }
 
   return {
-    fetch: async (request) => await handle(request, placeOf(new URL(request.url).pathname, basePath), {}),
+    fetch: async (request) => await handle(request, mountOf(new URL(request.url).pathname, basePath), {}),
     node(req, res, next) {
-      const place = nodePlace(req, basePath);
+      const mount = nodeMount(req, basePath);
       // Not ours: the mount is known, and this is not below it.
-      if (place === undefined && next !== undefined) return next();
+      if (mount === undefined && next !== undefined) return next();
       void answerNode(res, async () => {
-        if (place === undefined)
+        if (mount === undefined)
           return problemAnswer(new Problem(404, "NOT_FOUND", "There is nothing here."));
-        return await handle(toRequest(req), place, { req, address: req.socket.remoteAddress });
+        return await handle(toRequest(req), mount, { req, address: req.socket.remoteAddress });
       });
     },
     close,
@@ -205,7 +206,7 @@ function makeTools(options: ResolvedOptions): Made {
   const stats = shared(async (from) => await from.stats());
   const toJson = onceOf<object, string>((answer) => JSON.stringify(answer));
   const asJson = (ask: () => Promise<object>) => async (): Promise<string> => toJson(await ask());
-  const looks: Tools["looks"] = {
+  const overviews: Tools["overviews"] = {
     health: asJson(health),
     stats: asJson(stats),
     kinds: asJson(shared(async (from) => await from.kinds())),
@@ -213,7 +214,7 @@ function makeTools(options: ResolvedOptions): Made {
     workers: asJson(shared(async (from) => await from.workers())),
     slow: asJson(shared(async (from) => await from.slow())),
   };
-  const events = new Events(looks.health, limits);
+  const events = new Events(overviews.health, limits);
   // One for good: its counters go on with the names they began with.
   const scraped = { health: async () => await health(scrapedMs), stats };
   return {
@@ -223,9 +224,9 @@ function makeTools(options: ResolvedOptions): Made {
       environment,
       traceUrl,
       redactor,
-      sightings: new Sightings(options.onAudit),
+      payloadAudit: new PayloadAudit(options.onAudit),
       events,
-      looks,
+      overviews,
     },
     // What the database knows, once for the whole installation: workers tell their own figures themselves.
     metrics: async () => await renderMetrics(scraped),

@@ -2,20 +2,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { problemAnswer } from "./answer.ts";
-import { mountedPlace, placeOf, type Place } from "./place.ts";
+import { mountFromStripped, mountOf, type Mount } from "./mount.ts";
 import { Problem } from "./problem.ts";
 
 /** What frameworks add. */
 type Framed = IncomingMessage & { originalUrl?: string; baseUrl?: string; body?: unknown };
 
 /** Undefined: a base path was given, and this is not below it. */
-export function nodePlace(req: Framed, basePath: string): Place | undefined {
+export function nodeMount(req: Framed, basePath: string): Mount | undefined {
   const path = pathOf(req.url ?? "/");
   const original = pathOf(req.originalUrl ?? req.url ?? "/");
-  if (original !== path) return mountedPlace(path, original);
+  if (original !== path) return mountFromStripped(path, original);
   if (req.baseUrl === "" && basePath === "") return { base: "", inner: path };
   if (basePath !== "" && path !== basePath && !path.startsWith(`${basePath}/`)) return undefined;
-  return placeOf(path, basePath);
+  return mountOf(path, basePath);
 }
 
 function pathOf(url: string): string {

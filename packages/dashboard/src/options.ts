@@ -3,7 +3,7 @@ import { InvalidOptionError, jsonLogger, type Logger } from "stint";
 import type { Authorize } from "./access.ts";
 import { makeRedactor, type Redactor } from "./redact.ts";
 import type { DashboardClient, Environment } from "./route.ts";
-import type { OnAudit } from "./sightings.ts";
+import type { OnAudit } from "./payload-audit.ts";
 import { checkTraceUrl } from "./trace-url.ts";
 
 export type DashboardOptions = {

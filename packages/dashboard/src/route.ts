@@ -4,7 +4,7 @@ import type { Inspector } from "stint/inspect";
 import type { Right, Visitor } from "./access.ts";
 import type { Events } from "./events.ts";
 import type { Redactor } from "./redact.ts";
-import type { Sightings } from "./sightings.ts";
+import type { PayloadAudit } from "./payload-audit.ts";
 
 /** What the dashboard needs of a client. */
 export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay">;
@@ -16,16 +16,16 @@ export type Tools = {
   readonly client: DashboardClient;
   inspector(): Inspector;
   /** The reads without arguments, shared by all who ask within a second, as JSON. */
-  readonly looks: Readonly<Record<Look, () => Promise<string>>>;
+  readonly overviews: Readonly<Record<Overview, () => Promise<string>>>;
   readonly events: Events;
   readonly redactor: Redactor;
-  readonly sightings: Sightings;
+  readonly payloadAudit: PayloadAudit;
   readonly environment: Environment | null;
   readonly traceUrl: string | null;
 };
 
-export const looks = ["health", "stats", "kinds", "tenants", "workers", "slow"] as const;
-export type Look = (typeof looks)[number];
+export const overviews = ["health", "stats", "kinds", "tenants", "workers", "slow"] as const;
+export type Overview = (typeof overviews)[number];
 
 /** A request as routes see it: taken apart, not yet checked. */
 export type Input = {

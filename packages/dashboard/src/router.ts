@@ -1,10 +1,10 @@
 /** From an API request to the route that answers it. */
 import type { Visitor } from "./access.ts";
 import { json } from "./answer.ts";
-import { readBody } from "./gate.ts";
+import { readBody } from "./request-guard.ts";
 import { badRequest, Problem } from "./problem.ts";
 import type { Route, Tools } from "./route.ts";
-import { routes } from "./routes/table.ts";
+import { routes } from "./routes/index.ts";
 
 type Found = { readonly route: Route; readonly params: Record<string, string> };
 

@@ -1,7 +1,7 @@
 /** openapi.json says what the routes do: the same addresses, rights and parameters, and the shape of real answers. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { routes } from "#dashboard/routes/table.js";
+import { routes } from "#dashboard/routes/index.js";
 import type { Route } from "#dashboard/route.js";
 import { ask, open, post, type Asked } from "./support/ask.ts";
 import { bodyOf, pathOf } from "./support/calls.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { defineJob, typed } from "stint";
 import { jobFilterKeys, type JobPage } from "stint/inspect";
-import { routes } from "#dashboard/routes/table.js";
+import { routes } from "#dashboard/routes/index.js";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
 import { ask, open, post, type Asked } from "./support/ask.ts";
 import { fakeJob, fakeStint, jobId } from "./support/fake.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { anyOf, basic, bearer, createDashboard, type Access } from "#dashboard/index.js";
 import { roles, type Right } from "#dashboard/access.js";
 import type { Route } from "#dashboard/route.js";
-import { routes } from "#dashboard/routes/table.js";
+import { routes } from "#dashboard/routes/index.js";
 import { silentLogger } from "stint";
 import { ask, browserHeaders, open, post, type Asked } from "./support/ask.ts";
 import { bodyOf, pathOf } from "./support/calls.ts";

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLogger } from "stint";
 import { createDashboard, serveDashboard } from "#dashboard/index.js";
 import { Assets } from "#dashboard/assets.js";
-import { baseHref, mountedPlace, placeOf } from "#dashboard/place.js";
+import { baseHref, mountFromStripped, mountOf } from "#dashboard/mount.js";
 import { fakeStint, jobId } from "./support/fake.ts";
 import { listen } from "./support/listen.ts";
 
@@ -67,7 +67,7 @@ describe("where it is mounted", () => {
     { path: "/ops/jobs/api/health", base: "/ops/jobs", href: "/ops/jobs/" },
     { path: "/ops/jobs/assets/x.js", base: "/ops/jobs", href: "/ops/jobs/" },
   ])("$path, not told", ({ path, base, href }) => {
-    const place = placeOf(path, "");
+    const place = mountOf(path, "");
     expect([place.base, baseHref(place)]).toEqual([base, href]);
   });
 
@@ -78,7 +78,7 @@ describe("where it is mounted", () => {
     ["/jobs/x", "/a/b/jobs/x", "/a/b", "/jobs/x"],
     ["/rewritten", "/something/else", undefined, "/rewritten"],
   ])("left as %s of %s", (path, original, base, inner) => {
-    expect(mountedPlace(path, original)).toEqual({ base, inner });
+    expect(mountFromStripped(path, original)).toEqual({ base, inner });
   });
 });
 

@@ -3,7 +3,7 @@ import type { Series } from "stint/inspect";
 import { expect, test } from "vitest";
 import type { Wire } from "../ui/api.ts";
 import { bytes, duration, plural, rate, roundDuration, share, short } from "../ui/format.ts";
-import { known } from "../ui/screens/queue/known.ts";
+import { trimEmpty } from "../ui/screens/queue/trim-empty.ts";
 import { standingOf, standingWords } from "../ui/standing.ts";
 import { compact, oneOf, parseSearch, printSearch } from "../ui/url.ts";
 
@@ -118,9 +118,9 @@ test("a young series begins with its first figure, an old one is whole", () => {
       ),
     ),
   });
-  const shown = (figures: number) => known(series(figures)).series?.points.length;
+  const shown = (figures: number) => trimEmpty(series(figures)).series?.points.length;
   expect([shown(60), shown(59), shown(30), shown(3), shown(0)]).toEqual([60, 60, 31, 12, 60]);
-  expect(known(series(3)).says).toMatch(/^figures begin at .+, one point is 1m$/);
+  expect(trimEmpty(series(3)).says).toMatch(/^figures begin at .+, one point is 1m$/);
 });
 
 const depthless = { ready: null, running: null, oldestReadyMs: null };

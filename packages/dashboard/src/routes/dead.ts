@@ -1,7 +1,7 @@
 /** What the dead died of. */
 import { namedIn } from "../input.ts";
 import { route } from "../route.ts";
-import { showGroups } from "../shown.ts";
+import { presentGroups } from "../present.ts";
 
 export const deadRoutes = [
   route({
@@ -11,7 +11,7 @@ export const deadRoutes = [
     query: ["kind", "queue"],
     parse: ({ query }) => ({ ...namedIn(query, "kind"), ...namedIn(query, "queue") }),
     run: async (tools, filter, visitor) =>
-      await showGroups(
+      await presentGroups(
         await tools.inspector().deadGroups(filter),
         visitor,
         tools.redactor,

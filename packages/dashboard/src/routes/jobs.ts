@@ -6,7 +6,7 @@ import { requireSearchable } from "../filters.ts";
 import { afterOf, filterOf, idOf, limitOf, reasonOf } from "../input.ts";
 import { badRequest, Problem } from "../problem.ts";
 import { route } from "../route.ts";
-import { showData, showDetail, showPage, type DataName } from "../shown.ts";
+import { presentData, presentDetail, presentPage, type DataName } from "../present.ts";
 
 /** What is too large for the screen. */
 const downloads = ["payload", "result"] as const satisfies readonly DataName[];
@@ -40,7 +40,7 @@ export const jobRoutes = [
     run: async (tools, filter, visitor) => {
       requireSearchable(filter, visitor, tools.redactor);
       const page = await tools.inspector().jobs(filter);
-      return await showPage(page, tools.redactor, async (id) => await tools.client.get(id));
+      return await presentPage(page, tools.redactor, async (id) => await tools.client.get(id));
     },
   }),
   route({
@@ -68,9 +68,9 @@ export const jobRoutes = [
           hint: "It was never committed, or it was pruned after its retention.",
         });
       }
-      if (visitor.can.payloads) await tools.sightings.saw(visitor, detail.job);
-      if (download === undefined) return showDetail(detail, visitor, tools.redactor);
-      return answer(showData(detail.job, download, tools.redactor), 200, {
+      if (visitor.can.payloads) await tools.payloadAudit.saw(visitor, detail.job);
+      if (download === undefined) return presentDetail(detail, visitor, tools.redactor);
+      return answer(presentData(detail.job, download, tools.redactor), 200, {
         ...noStore,
         "content-type": "application/json; charset=utf-8",
         "content-disposition": `attachment; filename="${id}-${download}.json"`,

@@ -3,7 +3,7 @@ import { requireSearchable } from "../filters.ts";
 import { actionOf, bulkFilterOf, idOf, nothing, previewOf, reasonOf } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route, type Environment, type Input } from "../route.ts";
-import { showOperation, showPreview } from "../shown.ts";
+import { presentOperation, presentPreview } from "../present.ts";
 
 export const operationRoutes = [
   route({
@@ -12,7 +12,7 @@ export const operationRoutes = [
     right: "view",
     parse: nothing,
     run: async (tools, _, visitor) =>
-      (await tools.inspector().operations()).map((one) => showOperation(one, visitor, tools.redactor)),
+      (await tools.inspector().operations()).map((one) => presentOperation(one, visitor, tools.redactor)),
   }),
   route({
     method: "GET",
@@ -20,7 +20,7 @@ export const operationRoutes = [
     right: "view",
     parse: idOf,
     run: async (tools, id, visitor) =>
-      showOperation((await tools.inspector().operation(id)) ?? notFound(id), visitor, tools.redactor),
+      presentOperation((await tools.inspector().operation(id)) ?? notFound(id), visitor, tools.redactor),
   }),
   route({
     method: "POST",
@@ -31,7 +31,7 @@ export const operationRoutes = [
     run: async (tools, { action, filter }, visitor) => {
       requireSearchable(filter, visitor, tools.redactor);
       const preview = await tools.inspector().preview(action, filter);
-      return await showPreview(preview, tools.redactor, async (id) => await tools.client.get(id));
+      return await presentPreview(preview, tools.redactor, async (id) => await tools.client.get(id));
     },
   }),
   route({
@@ -63,7 +63,7 @@ export const operationRoutes = [
     body: [],
     parse: idOf,
     run: async (tools, id, visitor) =>
-      showOperation((await tools.inspector().abort(id)) ?? notFound(id), visitor, tools.redactor),
+      presentOperation((await tools.inspector().abort(id)) ?? notFound(id), visitor, tools.redactor),
   }),
 ];
 

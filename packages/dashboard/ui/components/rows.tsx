@@ -1,7 +1,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState, type ReactNode } from "react";
 import { number } from "../format.ts";
-import { useKeys } from "../keys.ts";
+import { useShortcuts } from "../shortcuts.ts";
 import { Button } from "./button.tsx";
 import { destination, type To } from "./link.tsx";
 import { contains, sorted } from "./rows-order.ts";
@@ -74,7 +74,7 @@ export function Rows<Item>({
     document.getElementById(rowId(label, id(next)))?.scrollIntoView({ block: "nearest" });
   };
   // Where rows lead nowhere, the keys are left to another list on the page.
-  useKeys(
+  useShortcuts(
     {
       j: () => move(1),
       k: () => move(-1),

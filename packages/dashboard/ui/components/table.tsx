@@ -6,7 +6,7 @@ import {
   type RowSelectionState,
 } from "@tanstack/react-table";
 import { useMemo, useRef, type MouseEvent, type ReactNode } from "react";
-import { useTableKeys } from "./table-keys.ts";
+import { useTableShortcuts } from "./table-shortcuts.ts";
 import "./table.css";
 
 export type Column<Row> = {
@@ -85,7 +85,7 @@ export function Table<Row extends object>({
   });
   const shown = table.getRowModel().rows;
 
-  useTableKeys(body, {
+  useTableShortcuts(body, {
     open: (index) => {
       const row = shown[index];
       if (row !== undefined) onOpen?.(row.original);

@@ -1,4 +1,4 @@
-import { modKey } from "../keys.ts";
+import { modKey } from "../shortcuts.ts";
 import { places } from "../screens.ts";
 import { Overlay } from "./overlay.tsx";
 

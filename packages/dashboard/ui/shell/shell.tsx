@@ -4,7 +4,7 @@ import { destination } from "../components/link.tsx";
 import { Banner } from "../components/page.tsx";
 import { Toasts } from "../components/toast.tsx";
 import { clock } from "../format.ts";
-import { useKeys, type Keys } from "../keys.ts";
+import { useShortcuts, type Shortcuts } from "../shortcuts.ts";
 import { togglePaused, useConnection, useSince, useTrouble } from "../live.ts";
 import { places } from "../screens.ts";
 import { Help } from "./help.tsx";
@@ -30,7 +30,7 @@ export function Shell() {
     lastPath.current = path;
   }, [path]);
 
-  const keys: Record<string, Keys[string]> = {
+  const keys: Record<string, Shortcuts[string]> = {
     "mod+k": () => setOpen("palette"),
     "?": () => setOpen("help"),
     "g p": () => togglePaused(),
@@ -38,7 +38,7 @@ export function Shell() {
   for (const { key, path } of places) {
     if (key !== undefined) keys[`g ${key}`] = () => void navigate(destination({ path }));
   }
-  useKeys(keys);
+  useShortcuts(keys);
 
   return (
     <div className="shell">

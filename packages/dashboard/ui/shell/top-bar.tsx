@@ -1,7 +1,7 @@
 import { Button } from "../components/button.tsx";
 import { GoTo } from "../components/link.tsx";
 import { clock } from "../format.ts";
-import { modKey } from "../keys.ts";
+import { modKey } from "../shortcuts.ts";
 import { setPaused, useConnection, useSince, type Connection } from "../live.ts";
 import { useMe } from "../queries.ts";
 import { setTheme, themes, useTheme, type Theme } from "../theme.ts";

@@ -4,8 +4,8 @@ import { Section } from "../../components/page.tsx";
 import { duration, durationSteps, rate, roundDuration } from "../../format.ts";
 import { useSeries, useWorkers } from "../../queries.ts";
 import { finishedSteps } from "../../finished.ts";
-import { evened } from "../queue/even.ts";
-import { known } from "../queue/known.ts";
+import { smoothed } from "../queue/smooth.ts";
+import { trimEmpty } from "../queue/trim-empty.ts";
 import { deploysOf } from "./deploys.ts";
 
 const ofDurations = { steps: durationSteps, format: roundDuration };
@@ -14,7 +14,7 @@ const ofDurations = { steps: durationSteps, format: roundDuration };
 export function LandingCharts() {
   const { data: series } = useSeries({ range: "1h" });
   const { data: workers } = useWorkers();
-  const shown = useMemo(() => known(series).series, [series]);
+  const shown = useMemo(() => trimEmpty(series).series, [series]);
   const drawn = useMemo(() => {
     if (shown === undefined) return undefined;
     const { points, stepMs } = shown;
@@ -22,7 +22,7 @@ export function LandingCharts() {
     const whole = (values: readonly (number | null)[]) =>
       values.map((value, index) => (finished[index] === true ? value : null));
     const perSecond = (counts: readonly number[]) =>
-      whole(evened(counts).map((count) => count / (stepMs / 1_000)));
+      whole(smoothed(counts).map((count) => count / (stepMs / 1_000)));
     return {
       times: points.map(({ at }) => Date.parse(at) / 1_000),
       succeeded: perSecond(points.map((point) => point.succeeded)),

@@ -13,7 +13,7 @@ import { usePathPart } from "../../url.ts";
 import { AttemptChart } from "./attempt-chart.tsx";
 import { Facts } from "./facts.tsx";
 import { JobActions } from "./job-actions.tsx";
-import { LifeList } from "./life-list.tsx";
+import { Timeline } from "./timeline.tsx";
 import { WhyBox } from "./why-box.tsx";
 import "./job.css";
 
@@ -93,7 +93,7 @@ function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
       <div className="job-columns">
         <Section title="Life">
           <div className="card">
-            <LifeList answer={answer} />
+            <Timeline answer={answer} />
           </div>
         </Section>
         <div className="job-values">

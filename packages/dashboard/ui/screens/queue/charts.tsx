@@ -4,7 +4,7 @@ import type { Wire } from "../../api.ts";
 import { Chart, type ChartLine } from "../../components/chart.tsx";
 import { duration, durationSteps, rate, roundDuration, short } from "../../format.ts";
 import { finishedSteps } from "../../finished.ts";
-import { bridged, evened } from "./even.ts";
+import { bridged, smoothed } from "./smooth.ts";
 
 type Point = Wire<SeriesPoint>;
 
@@ -65,7 +65,7 @@ function drawn(series: Wire<Series> | undefined): { times: readonly number[]; ch
   const whole = (values: readonly (number | null)[]) =>
     values.map((value, index) => (finished[index] === true ? value : null));
   const perSecond = (read: (point: Point) => number) =>
-    whole((brief ? evened(points.map(read)) : points.map(read)).map((count) => count / seconds));
+    whole((brief ? smoothed(points.map(read)) : points.map(read)).map((count) => count / seconds));
   const percentiles = (read: (point: Point) => Point["run"]): readonly ChartLine[] => [
     { title: "p50", colour: "--series-2", values: whole(sampled((point) => read(point).p50)) },
     { title: "p95", colour: "--series-1", dash: [6, 3], values: whole(sampled((point) => read(point).p95)) },

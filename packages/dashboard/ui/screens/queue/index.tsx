@@ -10,7 +10,7 @@ import type { Screen } from "../../screen.ts";
 import { standingWords } from "../../standing.ts";
 import { oneOf, usePathPart, useUrl } from "../../url.ts";
 import { QueueCharts } from "./charts.tsx";
-import { known } from "./known.ts";
+import { trimEmpty } from "./trim-empty.ts";
 import { KindRows } from "./kind-rows.tsx";
 import { Now } from "./now.tsx";
 import "./queue.css";
@@ -25,7 +25,7 @@ function Queue() {
   const queue = usePathPart("queue");
   const [{ range }, set] = useUrl(search);
   const series = useSeries({ queue, range });
-  const shown = useMemo(() => known(series.data), [series.data]);
+  const shown = useMemo(() => trimEmpty(series.data), [series.data]);
   const kinds = useKinds();
   const { data: health } = useHealth();
   const now = health?.queues.find((candidate) => candidate.queue === queue);

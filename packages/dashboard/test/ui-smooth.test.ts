@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
-import { bridged, evened } from "../ui/screens/queue/even.ts";
+import { bridged, smoothed } from "../ui/screens/queue/smooth.ts";
 
 test("a count that came a step too late does not look like a stop and a burst", () => {
-  expect(evened([20, 20, 20, 0, 40, 20, 20])).toEqual([20, 20, 20, 40 / 3, 20, 20, 80 / 3]);
-  expect(Math.min(...evened([20, 20, 20, 0, 40, 20]))).toBeGreaterThan(0);
+  expect(smoothed([20, 20, 20, 0, 40, 20, 20])).toEqual([20, 20, 20, 40 / 3, 20, 20, 80 / 3]);
+  expect(Math.min(...smoothed([20, 20, 20, 0, 40, 20]))).toBeGreaterThan(0);
 });
 
 test("a queue that stopped is seen to stop", () => {
-  expect(evened([30, 30, 0, 0, 0]).at(-1)).toBe(0);
-  expect(evened([])).toEqual([]);
+  expect(smoothed([30, 30, 0, 0, 0]).at(-1)).toBe(0);
+  expect(smoothed([])).toEqual([]);
 });
 
 test("one missing sample is bridged, and a real gap is not", () => {

@@ -3,14 +3,14 @@ import type { Route } from "../route.ts";
 import { deadRoutes } from "./dead.ts";
 import { eventRoutes } from "./events.ts";
 import { jobRoutes } from "./jobs.ts";
-import { lookRoutes } from "./looks.ts";
+import { overviewRoutes } from "./overviews.ts";
 import { meRoutes } from "./me.ts";
 import { operationRoutes } from "./operations.ts";
 
 /** Those with a fixed segment stand before those with a parameter in its place. */
 export const routes: readonly Route[] = [
   ...meRoutes,
-  ...lookRoutes,
+  ...overviewRoutes,
   ...jobRoutes,
   ...deadRoutes,
   ...operationRoutes,

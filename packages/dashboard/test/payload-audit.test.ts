@@ -2,7 +2,7 @@
 import { silentLogger } from "stint";
 import { expect, test } from "vitest";
 import type { AuditEvent } from "#dashboard/index.js";
-import { Sightings } from "#dashboard/sightings.js";
+import { PayloadAudit } from "#dashboard/payload-audit.js";
 import { localVisitor } from "#dashboard/access.js";
 import { ask, open } from "./support/ask.ts";
 import { fakeJob, jobId } from "./support/fake.ts";
@@ -43,11 +43,11 @@ test("an audit that cannot be reached is not said to be the database", async () 
 test("a screen that asks again and again is one look for ten minutes", async () => {
   let now = 0;
   const told: string[] = [];
-  const sightings = new Sightings(
+  const payloadAudit = new PayloadAudit(
     ({ job }) => void told.push(job),
     () => now,
   );
-  const look = async (id: string) => await sightings.saw(localVisitor, fakeJob({ id }));
+  const look = async (id: string) => await payloadAudit.saw(localVisitor, fakeJob({ id }));
   await look("a");
   await look("a");
   await look("b");

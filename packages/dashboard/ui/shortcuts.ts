@@ -2,13 +2,13 @@
 import { useEffect, useRef } from "react";
 
 /** From a key (`j`, `Enter`, `?`, `mod+k`, `g h`) to what it does. `mod` is Ctrl, or Cmd on a Mac. */
-export type Keys = Readonly<Record<string, (event: KeyboardEvent) => void>>;
+export type Shortcuts = Readonly<Record<string, (event: KeyboardEvent) => void>>;
 
 /** How long the first key of two is remembered. */
 const chordMs = 1_200;
 
 /** Answer keys while the component is there. A later caller does not hide an earlier one; each sees every key. */
-export function useKeys(keys: Keys, enabled = true): void {
+export function useShortcuts(keys: Shortcuts, enabled = true): void {
   const latest = useRef(keys);
   useEffect(() => {
     latest.current = keys;

@@ -20,9 +20,9 @@ const cookieName = "stint-known";
 const cookie = new RegExp(String.raw`(?:^|;\s*)${cookieName}=([\w-]{43})(?:;|$)`);
 
 /** A request that brings a secret, and where it came from. `known`: this very secret was right before. */
-export type Try = { readonly known: boolean; readonly address: string };
+export type LoginAttempt = { readonly known: boolean; readonly address: string };
 
-export class Guesses {
+export class LoginThrottle {
   /** Of this process: another one, or the same after a restart, hands out a new cookie. */
   readonly #key = randomBytes(32);
   readonly #byOne: Rate;
@@ -39,7 +39,7 @@ export class Guesses {
    *
    * @throws {Problem} It must wait.
    */
-  begin(request: Request, from: string): Try | undefined {
+  begin(request: Request, from: string): LoginAttempt | undefined {
     if (!request.headers.has("authorization")) return undefined;
     // A proxy's header may hold anything, and thousands of these are kept.
     const tried = { known: this.#knows(request), address: from.slice(0, 64) };
@@ -60,7 +60,7 @@ export class Guesses {
   }
 
   /** It is decided. */
-  end(tried: Try, right: boolean): void {
+  end(tried: LoginAttempt, right: boolean): void {
     if (tried.known) return;
     this.#open -= 1;
     if (right) return;
@@ -70,7 +70,7 @@ export class Guesses {
   }
 
   /** The cookie for whoever was let in. Undefined: it has one. */
-  cookieFor({ known }: Try, request: Request, base: string): string | undefined {
+  cookieFor({ known }: LoginAttempt, request: Request, base: string): string | undefined {
     if (known) return undefined;
     const secure = new URL(request.url).protocol === "https:" ? "; Secure" : "";
     const value = this.#sign(request).toString("base64url");
@@ -94,6 +94,6 @@ export class Guesses {
 }
 
 /** `dashboard.fetch` is told none. One for all would be a stranger's way to lock out everybody. */
-function hasAddress({ address }: Try): boolean {
+function hasAddress({ address }: LoginAttempt): boolean {
   return address !== "";
 }

@@ -1,5 +1,5 @@
 import { useEffect, useRef, type RefObject } from "react";
-import { useKeys } from "../keys.ts";
+import { useShortcuts } from "../shortcuts.ts";
 
 type Acts = {
   readonly open: (index: number) => void;
@@ -11,7 +11,7 @@ type Acts = {
  * j and k (and the arrows, once a row has the focus) move the focus itself from row to row, so that what is read out, what is
  * drawn and what Enter opens are always the same row.
  */
-export function useTableKeys(body: RefObject<HTMLTableSectionElement | null>, acts: Acts): void {
+export function useTableShortcuts(body: RefObject<HTMLTableSectionElement | null>, acts: Acts): void {
   const last = useRef<string | undefined>(undefined);
 
   const rows = (): HTMLElement[] => [...(body.current?.querySelectorAll<HTMLElement>("tr[data-row]") ?? [])];
@@ -30,7 +30,7 @@ export function useTableKeys(body: RefObject<HTMLTableSectionElement | null>, ac
     if (index !== -1) act(index);
   };
 
-  useKeys({
+  useShortcuts({
     j: () => move(1),
     k: () => move(-1),
     x: (event) => onFocused((index) => acts.toggle(index, event.shiftKey)),

@@ -1,7 +1,7 @@
 /** Checks of where a request comes from, before anybody asks who sent it. */
 import { badRequest, Problem } from "./problem.ts";
 
-export type Gate = {
+export type RequestLimits = {
   /** Host names, with or without a port, under which the dashboard may be asked. Undefined: any. */
   readonly hosts: readonly string[] | undefined;
   readonly maxUrl: number;
@@ -13,7 +13,7 @@ export function hostOf(request: Request): string {
 }
 
 /** Refuse names we were not told of: a page whose name was pointed at this address must get no answer (DNS rebinding). */
-export function checkHost(request: Request, { hosts, maxUrl }: Gate): void {
+export function checkHost(request: Request, { hosts, maxUrl }: RequestLimits): void {
   if (request.url.length > maxUrl)
     throw new Problem(414, "URL_TOO_LONG", `The address is longer than ${maxUrl} characters.`);
   const host = hostOf(request);
@@ -67,7 +67,7 @@ export function checkReader(request: Request): void {
  * A browser sends along what proves who the visitor is, whichever page asked for it. So what changes something must
  * come from our own page, or from a program, which says so by a header that other sites' pages cannot send.
  */
-export function checkWriter(request: Request, { hosts }: Gate): void {
+export function checkWriter(request: Request, { hosts }: RequestLimits): void {
   const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (type !== "application/json")
     throw new Problem(415, "NOT_JSON", "The body must be JSON.", {

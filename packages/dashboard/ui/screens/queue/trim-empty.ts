@@ -11,7 +11,7 @@ const fewest = 12;
  * The part of a series from its first figure on. An installation that began minutes ago would otherwise show an hour of nothing
  * and its whole life in the last millimetre.
  */
-export function known(series: Wire<Series> | undefined): Known {
+export function trimEmpty(series: Wire<Series> | undefined): Known {
   if (series?.points === undefined) return { series: undefined, says: " " };
   const step = `one point is ${roundDuration(series.stepMs)}`;
   const first = series.points.findIndex(hasFigures);

@@ -13,13 +13,13 @@ import type { Visitor } from "./access.ts";
 import { knownFilter } from "./filters.ts";
 import { preview } from "./preview.ts";
 import type { Redactor } from "./redact.ts";
-import type { Look } from "./route.ts";
+import type { Overview } from "./route.ts";
 import { hiddenMark, Secrets } from "./secrets.ts";
 
 /** Beyond this a browser has more to do with a value than anybody has to read. */
 const largestShown = 256 * 1024;
 
-export type ShownDetail = JobDetail & {
+export type PresentedDetail = JobDetail & {
   /** The visitor may not see payload and result; both are null. */
   readonly hidden?: true;
   /** Which of them were too large. In the job stands a note instead, in `preview` their beginning. */
@@ -29,7 +29,7 @@ export type ShownDetail = JobDetail & {
 
 export type DataName = "payload" | "result";
 
-export function showDetail(detail: JobDetail, visitor: Visitor, redactor: Redactor): ShownDetail {
+export function presentDetail(detail: JobDetail, visitor: Visitor, redactor: Redactor): PresentedDetail {
   const { job } = detail;
   const { payload, result, meta, log, secrets } = redact(job, redactor);
   // What was hidden in one place must not be read in another: errors quote their input, and the words made for the screen
@@ -53,54 +53,54 @@ export function showDetail(detail: JobDetail, visitor: Visitor, redactor: Redact
 }
 
 /** A payload or a result as a whole, however large, as JSON text. Redacted like what the screen shows. */
-export function showData(job: Job, name: DataName, redactor: Redactor): string {
+export function presentData(job: Job, name: DataName, redactor: Redactor): string {
   const { secrets, ...data } = redact(job, redactor);
   return JSON.stringify(secrets.outOfData(data[name]), null, 2) ?? "null";
 }
 
 /** Where tenants are named in what is looked at as a whole. */
-const tenantLists: Partial<Record<Look, string>> = { stats: "topTenants", tenants: "tenants" };
+const tenantLists: Partial<Record<Overview, string>> = { stats: "topTenants", tenants: "tenants" };
 
 /**
  * A look, as JSON. Lists of jobs hide a tenant that repeats what is hidden in its job; a list of tenants is of so many jobs that
  * nobody knows, so it is for those who may see payloads.
  */
-export function showLook(name: Look, json: string, visitor: Visitor, redactor: Redactor): string {
+export function presentOverview(name: Overview, json: string, visitor: Visitor, redactor: Redactor): string {
   const list = tenantLists[name];
   if (list === undefined || !redactor.hidesData || visitor.can.payloads) return json;
   return JSON.stringify({ ...(JSON.parse(json) as object), [list]: [], hidden: true });
 }
 
 /** A bulk operation, without what the visitor may not search by. */
-export function showOperation(operation: Operation, visitor: Visitor, redactor: Redactor): Operation {
+export function presentOperation(operation: Operation, visitor: Visitor, redactor: Redactor): Operation {
   return { ...operation, filter: knownFilter(operation.filter, visitor, redactor) };
 }
 
 /** A page of jobs. `get` is asked for what the rows leave out, where that is needed to know what to hide. */
-export async function showPage(page: JobPage, redactor: Redactor, get: GetJob): Promise<JobPage> {
-  return { ...page, jobs: await showRows(page.jobs, redactor, get) };
+export async function presentPage(page: JobPage, redactor: Redactor, get: GetJob): Promise<JobPage> {
+  return { ...page, jobs: await presentRows(page.jobs, redactor, get) };
 }
 
-export async function showPreview(
+export async function presentPreview(
   preview: OperationPreview,
   redactor: Redactor,
   get: GetJob,
 ): Promise<OperationPreview> {
-  return { ...preview, sample: await showRows(preview.sample, redactor, get) };
+  return { ...preview, sample: await presentRows(preview.sample, redactor, get) };
 }
 
-export type ShownGroups = Omit<DeadGroups, "groups"> & {
+export type PresentedGroups = Omit<DeadGroups, "groups"> & {
   /** Without a fingerprint: the visitor may not search by it. */
   readonly groups: readonly (Omit<DeadGroup, "fingerprint"> & { readonly fingerprint: string | null })[];
 };
 
 /** Groups of dead jobs. What is hidden in a job is known by the job: so the words are those of the newest of each group. */
-export async function showGroups(
+export async function presentGroups(
   found: DeadGroups,
   visitor: Visitor,
   redactor: Redactor,
   get: GetJob,
-): Promise<ShownGroups> {
+): Promise<PresentedGroups> {
   if (!redactor.hides) return found;
   const groups = await fewAtATime(found.groups, async (group) => ({
     ...group,
@@ -110,11 +110,11 @@ export async function showGroups(
   return { ...found, groups: visitor.can.payloads ? groups : sameAgain(groups) };
 }
 
-type ShownGroup = ShownGroups["groups"][number];
+type PresentedGroup = PresentedGroups["groups"][number];
 
 /** Groups that differ only by what is redacted become one: otherwise the list counts the jobs of each redacted value. */
-function sameAgain(groups: readonly ShownGroup[]): ShownGroup[] {
-  const merged = new Map<string, ShownGroup>();
+function sameAgain(groups: readonly PresentedGroup[]): PresentedGroup[] {
+  const merged = new Map<string, PresentedGroup>();
   for (const group of groups) {
     const name = JSON.stringify([group.kind, group.error]);
     const other = merged.get(name);
@@ -123,7 +123,7 @@ function sameAgain(groups: readonly ShownGroup[]): ShownGroup[] {
   return [...merged.values()].sort((a, b) => b.count - a.count);
 }
 
-function together(a: ShownGroup, b: ShownGroup): ShownGroup {
+function together(a: PresentedGroup, b: PresentedGroup): PresentedGroup {
   const [newer, older] = a.newest >= b.newest ? [a, b] : [b, a];
   return {
     ...newer,
@@ -146,9 +146,9 @@ type GetJob = (id: string) => Promise<Job | undefined>;
 /** Payloads may be large, and a page has many. */
 const atOnce = 4;
 
-async function showRows(rows: readonly JobRow[], redactor: Redactor, get: GetJob): Promise<JobRow[]> {
+async function presentRows(rows: readonly JobRow[], redactor: Redactor, get: GetJob): Promise<JobRow[]> {
   if (!redactor.hides) return [...rows];
-  return await fewAtATime(rows, async (row) => await showRow(row, redactor, get));
+  return await fewAtATime(rows, async (row) => await presentRow(row, redactor, get));
 }
 
 async function fewAtATime<From, To>(all: readonly From[], make: (one: From) => Promise<To>): Promise<To[]> {
@@ -158,7 +158,7 @@ async function fewAtATime<From, To>(all: readonly From[], make: (one: From) => P
   return made;
 }
 
-async function showRow(row: JobRow, redactor: Redactor, get: GetJob): Promise<JobRow> {
+async function presentRow(row: JobRow, redactor: Redactor, get: GetJob): Promise<JobRow> {
   const secrets = new Secrets();
   if (redactor.hidesData) {
     const job = await get(row.id);

@@ -2,18 +2,18 @@
 import { seriesRanges } from "stint/inspect";
 import { jsonText } from "../answer.ts";
 import { nothing, namedIn, oneOf } from "../input.ts";
-import { looks, route } from "../route.ts";
-import { showLook } from "../shown.ts";
+import { overviews, route } from "../route.ts";
+import { presentOverview } from "../present.ts";
 
-export const lookRoutes = [
-  ...looks.map((name) =>
+export const overviewRoutes = [
+  ...overviews.map((name) =>
     route({
       method: "GET",
       path: name,
       right: "view",
       parse: nothing,
       run: async (tools, _, visitor) =>
-        jsonText(showLook(name, await tools.looks[name](), visitor, tools.redactor)),
+        jsonText(presentOverview(name, await tools.overviews[name](), visitor, tools.redactor)),
     }),
   ),
   route({

@@ -5,7 +5,7 @@ import { duration } from "../../format.ts";
 import { FailureView } from "./failure-view.tsx";
 
 /** A job's life step by step, newest first, with what each attempt failed with. */
-export function LifeList({ answer }: { answer: JobAnswer }) {
+export function Timeline({ answer }: { answer: JobAnswer }) {
   const failures = new Map(answer.job.log.map(({ epoch, error }) => [epoch, error]));
   const { job, attemptOfEpoch = {} } = answer;
   const numbers: Readonly<Record<number, number>> =

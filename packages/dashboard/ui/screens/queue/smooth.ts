@@ -5,7 +5,7 @@
 const stepsToldLate = 3;
 
 /** The mean of each count and the two before it. */
-export function evened(counts: readonly number[]): number[] {
+export function smoothed(counts: readonly number[]): number[] {
   return counts.map((_, index) => {
     const few = counts.slice(Math.max(0, index + 1 - stepsToldLate), index + 1);
     return few.reduce((sum, count) => sum + count, 0) / few.length;

@@ -1,7 +1,7 @@
 /** Whoever tries secrets is slowed down; whoever was let in is not slowed down with them. */
 import { expect, test } from "vitest";
 import { anyOf, basic, bearer, type DashboardOptions } from "#dashboard/index.js";
-import { Guesses } from "#dashboard/guesses.js";
+import { LoginThrottle } from "#dashboard/login-throttle.js";
 import { Rate } from "#dashboard/rate.js";
 import { ask, browserHeaders, open, origin } from "./support/ask.ts";
 import { listen, raw } from "./support/listen.ts";
@@ -134,16 +134,20 @@ test("where nobody knows an address, a stranger locks out nobody; all together s
 });
 
 test("an address of any length is kept as a short one", () => {
-  const guesses = new Guesses(() => 0);
+  const loginThrottle = new LoginThrottle(() => 0);
   const request = new Request(origin, { headers: { authorization: secret("guess") } });
-  const tries = Array.from({ length: 10 }, (_, n) => guesses.begin(request, `${"1".repeat(64)}${n}`)!);
-  for (const tried of tries) guesses.end(tried, false);
-  expect(() => guesses.begin(request, "1".repeat(64))).toThrow("Too many wrong secrets");
+  const tries = Array.from({ length: 10 }, (_, n) => loginThrottle.begin(request, `${"1".repeat(64)}${n}`)!);
+  for (const tried of tries) loginThrottle.end(tried, false);
+  expect(() => loginThrottle.begin(request, "1".repeat(64))).toThrow("Too many wrong secrets");
 });
 
 test("a path cannot write attributes into the cookie", () => {
   const request = new Request(origin, { headers: { authorization: secret("guess") } });
-  const given = new Guesses().cookieFor({ known: false, address: "" }, request, "/ops;Domain=example.com");
+  const given = new LoginThrottle().cookieFor(
+    { known: false, address: "" },
+    request,
+    "/ops;Domain=example.com",
+  );
   expect(given).toContain("; Path=/ops%3BDomain=example.com/; Max-Age=");
 });
 
@@ -157,17 +161,17 @@ test("no secret is no guess: pages of somebody whose session ended may ask as of
 
 test("those that come at the same moment are charged as well", async () => {
   let now = 0;
-  const guesses = new Guesses(() => now);
+  const loginThrottle = new LoginThrottle(() => now);
   const request = new Request(origin, { headers: { authorization: secret("guess") } });
-  const tries = Array.from({ length: 20 }, () => guesses.begin(request, "1.1.1.1")!);
-  for (const tried of tries) guesses.end(tried, false);
+  const tries = Array.from({ length: 20 }, () => loginThrottle.begin(request, "1.1.1.1")!);
+  for (const tried of tries) loginThrottle.end(tried, false);
 
-  expect(() => guesses.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
+  expect(() => loginThrottle.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
   // Ten beyond what is borne at once: one in five seconds is worked off.
   now = 50_000;
-  expect(() => guesses.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
+  expect(() => loginThrottle.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
   now = 55_001;
-  expect(guesses.begin(request, "1.1.1.1")).toBeDefined();
+  expect(loginThrottle.begin(request, "1.1.1.1")).toBeDefined();
 });
 
 test("without a word of a proxy it is the other end of the connection", async () => {

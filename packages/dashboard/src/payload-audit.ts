@@ -17,7 +17,7 @@ export type OnAudit = (event: AuditEvent) => void | Promise<void>;
 const oneLookMs = 10 * 60_000;
 const most = 10_000;
 
-export class Sightings {
+export class PayloadAudit {
   readonly #tell: OnAudit | undefined;
   readonly #told = new Map<string, number>();
   readonly #now: () => number;
