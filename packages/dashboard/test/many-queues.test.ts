@@ -27,6 +27,7 @@ function healthOf(queues: number): Health {
       depth: emptyHealth.total,
       oldestReadyMs: null,
       targetMs: 60_000,
+      targetFrom: { source: "default", setFor: null } as const,
       breachInMs: null,
       rates,
       drainMs: 0,

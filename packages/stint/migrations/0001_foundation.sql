@@ -1,4 +1,4 @@
--- The foundation: live jobs, finished jobs, workers, kinds.
+-- The foundation: live jobs, finished jobs, kinds, queue settings, workers, the audit.
 -- Every name is qualified with `stint.`; installing under another schema replaces that qualifier.
 -- oldest code: 1
 
@@ -171,6 +171,20 @@ create table stint.kind (
   seen_at      timestamptz not null default clock_timestamp()
 );
 
+-- Settings of queues, by name or by pattern (`tenant-*`; `*` is for all queues). The exact name wins, then the longest pattern. A worker
+-- writes what its code declares when it starts; set_queue() changes a setting live. A live change stays until code declares another
+-- value, which is why the declared value has a column of its own.
+create table stint.queue (
+  name                   text collate "C" primary key,
+  target_age_ms          bigint,                   -- the oldest ready job should be younger than this; null: the next pattern decides
+  declared_target_age_ms bigint,                   -- the value that code declared last
+  updated_at             timestamptz not null default clock_timestamp(),
+  updated_by             text not null,
+  constraint queue_name_is_a_name_or_pattern check (name ~ '^[A-Za-z0-9*][A-Za-z0-9._:/*-]{0,127}$' and strpos(name, '**') = 0),
+  constraint queue_target_age_is_in_range check (
+    target_age_ms between 1 and 3153600000000 and declared_target_age_ms between 1 and 3153600000000)
+);
+
 create table stint.worker (
   id         text primary key,
   host       text not null,
@@ -186,16 +200,20 @@ create table stint.worker (
   vitals     jsonb                                 -- as it last reported: busy, slots, waiting, lagMs, rssBytes
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- What people did, and why. Written in the same statement as the deed.
+-- What people did to a job or to the settings of a queue, and why. Written in the same statement as the change.
 create table stint.audit (
   id     uuid primary key,
   at     timestamptz not null default clock_timestamp(),
   actor  text not null,
   action text not null,
   reason text,
-  job_id uuid not null
+  job_id uuid,
+  queue  text,                                     -- a name or a pattern of stint.queue
+  change jsonb,                                    -- of a setting: its name, the value before and after
+  constraint audit_is_about_a_job_or_a_queue check (num_nonnulls(job_id, queue) = 1)
 );
 create index audit_job on stint.audit (job_id, at, id);
+create index audit_queue on stint.audit (queue, at, id) where queue is not null;
 
 -- ---- For people ------------------------------------------------------------------------------------
 

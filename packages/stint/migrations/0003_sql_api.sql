@@ -1,4 +1,4 @@
--- Enqueueing from psql, a trigger or any language.
+-- Enqueueing and queue settings from psql, a trigger or any language.
 -- oldest code: 1
 
 -- ---- The SQL API -----------------------------------------------------------------------------------
@@ -49,7 +49,32 @@ begin
 end
 $$;
 
--- "30s", "1h30m" or a number of milliseconds, as whole milliseconds.
+-- "30s", "1h30m" or a number of milliseconds, as milliseconds. Null: it is neither.
+create function stint.to_ms(p_value jsonb) returns numeric
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_part text[];
+begin
+  if jsonb_typeof(p_value) = 'number' then
+    return (p_value #>> '{}')::numeric;
+  elsif jsonb_typeof(p_value) = 'string' and p_value #>> '{}' ~ '[0-9]' then
+    -- Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips.
+    -- Without backslashes, as all patterns here: to a session with standard_conforming_strings off they mean something else.
+    v_part := regexp_match(p_value #>> '{}',
+      '^[[:space:]]*(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)d)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)h)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)m)? ?'
+      || '(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)s)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)ms)?[[:space:]]*$');
+    if v_part is not null then
+      return coalesce(v_part[1]::numeric, 0) * 86400000 + coalesce(v_part[2]::numeric, 0) * 3600000
+        + coalesce(v_part[3]::numeric, 0) * 60000 + coalesce(v_part[4]::numeric, 0) * 1000 + coalesce(v_part[5]::numeric, 0);
+    end if;
+  end if;
+  return null;
+end
+$$;
+
+-- A length of time as whole milliseconds. Null when it was left out.
 create function stint.checked_ms(
   p_kind text, p_options jsonb, p_name text, p_min bigint default 0, p_max bigint default 3153600000000
 ) returns bigint
@@ -58,24 +83,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_value jsonb := p_options -> p_name;
-  v_part  text[];
   v_ms    numeric;
 begin
   if v_value is null then
     return null;
-  elsif jsonb_typeof(v_value) = 'number' then
-    v_ms := (v_value #>> '{}')::numeric;
-  elsif jsonb_typeof(v_value) = 'string' and v_value #>> '{}' ~ '[0-9]' then
-    -- Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips.
-    -- Without backslashes, as all patterns here: to a session with standard_conforming_strings off they mean something else.
-    v_part := regexp_match(v_value #>> '{}',
-      '^[[:space:]]*(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)d)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)h)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)m)? ?'
-      || '(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)s)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)ms)?[[:space:]]*$');
-    if v_part is not null then
-      v_ms := coalesce(v_part[1]::numeric, 0) * 86400000 + coalesce(v_part[2]::numeric, 0) * 3600000
-        + coalesce(v_part[3]::numeric, 0) * 60000 + coalesce(v_part[4]::numeric, 0) * 1000 + coalesce(v_part[5]::numeric, 0);
-    end if;
   end if;
+  v_ms := stint.to_ms(v_value);
   if v_ms is null or v_ms < 0 or round(v_ms) not between p_min and p_max then
     perform stint.refuse(p_kind,
       format('%s must be a length of time such as "30s", "1h30m" or milliseconds, from %s ms to %s ms', p_name, p_min, p_max), v_value);
@@ -314,5 +327,121 @@ begin
   from jsonb_array_elements(jobs) with ordinality j;
   return query
     select e.ordinal, e.id, e.created from stint.enqueue_rows(v_rows, null) e order by e.ordinal;
+end
+$$;
+
+-- ---- Queue settings --------------------------------------------------------------------------------
+
+create function stint.refuse_setting(p_queue text, p_rule text, p_value text) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'stint: queue %: % (got %)', coalesce(quote_literal(left(p_queue, 200)), 'null'), p_rule, coalesce(left(p_value, 200), 'null')
+    using errcode = '22023', hint = 'Nothing was changed.';
+end
+$$;
+
+-- The name or pattern, the reason and the actor of a change.
+create function stint.check_queue_change(p_queue text, p_reason text, p_actor text) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_queue is null or p_queue !~ '^[A-Za-z0-9*][A-Za-z0-9._:/*-]{0,127}$' or strpos(p_queue, '**') > 0 then
+    perform stint.refuse_setting(p_queue,
+      'must be a name or a pattern of 1 to 128 characters from A-Z, a-z, 0-9, . _ : / - and single *, beginning with a letter, a digit or *',
+      quote_literal(p_queue));
+  end if;
+  if p_reason is null or length(p_reason) not between 1 and 512 or p_reason ~ E'[\\x01-\\x1f]' then
+    perform stint.refuse_setting(p_queue, 'reason must be a text of 1 to 512 characters without control characters', quote_literal(p_reason));
+  end if;
+  if length(p_actor) not between 1 and 512 or p_actor ~ E'[\\x01-\\x1f]' then
+    perform stint.refuse_setting(p_queue, 'actor must be a text of 1 to 512 characters without control characters', quote_literal(p_actor));
+  end if;
+end
+$$;
+
+-- Change settings of a queue, or of all queues that a pattern matches: {"targetAge": "30s"}. A setting that is left out stays as it is; null
+-- returns it to the value that code declared. The change is audited. With an `id`, a repeat of the same call changes nothing, so a
+-- caller that lost the result may send it again.
+create function stint.set_queue(queue text, settings jsonb, reason text, actor text default null, id uuid default null)
+returns stint.queue
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_allowed constant text[] := array['targetAge'];
+  v_actor   constant text := coalesce(set_queue.actor, 'sql:' || session_user);
+  v_unknown text;
+  v_ms      numeric;
+  v_before  stint.queue;
+  v_after   stint.queue;
+begin
+  perform stint.check_queue_change(set_queue.queue, set_queue.reason, v_actor);
+  if settings is null or jsonb_typeof(settings) <> 'object' or settings = '{}' then
+    perform stint.refuse_setting(set_queue.queue, 'settings must be a JSON object such as {"targetAge": "30s"}', settings::text);
+  end if;
+  select s into v_unknown from jsonb_object_keys(settings) s where s <> all (v_allowed) limit 1;
+  if v_unknown is not null then
+    raise exception 'stint: queue "%": unknown setting "%"', set_queue.queue, left(v_unknown, 200)
+      using errcode = '22023', hint = 'Settings are: ' || array_to_string(v_allowed, ', ') || '. Nothing was changed.';
+  end if;
+  if settings -> 'targetAge' <> 'null' then
+    v_ms := stint.to_ms(settings -> 'targetAge');
+    if v_ms is null or round(v_ms) not between 1 and 3153600000000 then
+      perform stint.refuse_setting(set_queue.queue,
+        'targetAge must be a length of time such as "30s", "1h30m" or milliseconds, from 1 ms to 36500 days, or null', (settings -> 'targetAge')::text);
+    end if;
+  end if;
+
+  -- The lock makes concurrent changes wait for each other, so that each is audited with the value it replaced.
+  insert into stint.queue (name, updated_by) values (set_queue.queue, v_actor) on conflict (name) do nothing;
+  select * into v_before from stint.queue q where q.name = set_queue.queue for update;
+  if exists (select from stint.audit a where a.id = set_queue.id) then
+    return v_before;
+  end if;
+  update stint.queue q
+  set
+    target_age_ms = case when settings ? 'targetAge' then coalesce(round(v_ms), q.declared_target_age_ms) else q.target_age_ms end,
+    updated_at = clock_timestamp(), updated_by = v_actor
+  where q.name = set_queue.queue
+  returning * into v_after;
+  insert into stint.audit (id, actor, action, reason, queue, change)
+  values (
+    coalesce(set_queue.id, stint.new_id()), v_actor, 'set-queue', set_queue.reason, set_queue.queue,
+    jsonb_build_object('targetAgeMs', jsonb_build_object('from', v_before.target_age_ms, 'to', v_after.target_age_ms))
+  );
+  return v_after;
+end
+$$;
+
+-- Delete the settings of a queue or pattern, also the declared ones: for names that code no longer declares. A worker whose code still
+-- declares them writes them again when it starts. False: there were none.
+create function stint.forget_queue(queue text, reason text, actor text default null, id uuid default null)
+returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_actor  constant text := coalesce(forget_queue.actor, 'sql:' || session_user);
+  v_before stint.queue;
+begin
+  perform stint.check_queue_change(forget_queue.queue, forget_queue.reason, v_actor);
+  if exists (select from stint.audit a where a.id = forget_queue.id) then
+    return true;
+  end if;
+  delete from stint.queue q where q.name = forget_queue.queue returning * into v_before;
+  if not found then
+    return false;
+  end if;
+  insert into stint.audit (id, actor, action, reason, queue, change)
+  values (
+    coalesce(forget_queue.id, stint.new_id()), v_actor, 'forget-queue', forget_queue.reason, forget_queue.queue,
+    jsonb_build_object('targetAgeMs', jsonb_build_object('from', v_before.target_age_ms, 'to', null))
+  );
+  return true;
 end
 $$;

@@ -18,10 +18,11 @@ as $$
   ) end
 $$;
 
--- How many workers with these pools are needed to be done with what is ready within `p_target`, while keeping up with what arrives: for an
--- autoscaler, so never null. `p_pools` is an array of objects with queues, names or patterns, and slots. How long a job takes and how many
--- arrive is what it was in the last ten minutes; a job that nobody has run lately is taken for a second of work. A slot that is busy is needed.
-create function stint.workers_needed(p_pools jsonb, p_target interval default '5 minutes') returns integer
+-- How many workers with these pools are needed to finish what is ready within its target, while keeping up with what arrives: for an
+-- autoscaler, so never null. `p_pools` is an array of objects with queues, names or patterns, and slots. The target is `p_target`, else the
+-- target age of each queue, else five minutes. Arrivals and run times are those of the last ten minutes; a job of a kind that has not run
+-- lately counts as a second of work. A slot that is busy is needed.
+create function stint.workers_needed(p_pools jsonb, p_target interval default null) returns integer
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -49,12 +50,22 @@ as $$
       coalesce(d.ready, 0) as ready, coalesce(d.running, 0) as running
     from lately l
     full join depth d using (queue, kind)
+  ), patterns as materialized (
+    select coalesce(jsonb_object_agg(q.name, q.target_age_ms), '{}') as targets
+    from stint.queue q
+    where strpos(q.name, '*') > 0 and q.target_age_ms is not null
   ), served as materialized (
-    select q.queue, stint.served_as(e.pools, q.queue) as served_as
+    select
+      q.queue, stint.served_as(e.pools, q.queue) as served_as,
+      greatest(1, coalesce(
+        extract(epoch from p_target)::float8 * 1000, own.target_age_ms,
+        (t.targets ->> stint.served_as(t.targets, q.queue))::float8, 300000)) / 1000 as target_s
     from (select distinct queue from work) q
     cross join every e
+    cross join patterns t
+    left join stint.queue own on own.name = q.queue
   ), needed as (
-    select p.slots, sum(greatest(w.per_s * w.takes_s, w.running) + w.ready * w.takes_s / extract(epoch from p_target)) as busy
+    select p.slots, sum(greatest(w.per_s * w.takes_s, w.running) + w.ready * w.takes_s / s.target_s) as busy
     from pool p
     join served s on s.served_as = p.queue
     join work w on w.queue = s.queue

@@ -6,13 +6,13 @@ import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/job
 import { Kinds } from "./client/kinds.ts";
 import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
 import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
+import { QueueSettingsClient } from "./client/queue-settings.ts";
 import { prepareRow, type EnqueueOptions } from "./client/prepare.ts";
 import { traced } from "./client/traced.ts";
 import { Waiting } from "./client/wait.ts";
 import { Waker } from "./client/waker.ts";
 import type { JobDefinition, JobTypes } from "./define.ts";
 import { makeInspector } from "./inspect/inspector.ts";
-import { resolveTargets } from "./inspect/targets.ts";
 import type { Inspector } from "./inspect/types.ts";
 import type { Connection } from "./db/connection.ts";
 import type { PgDb } from "./db/pg.ts";
@@ -84,14 +84,12 @@ export type InspectorOptions = {
   connections?: number;
   /** How long the database may work on one question. Default "5s". */
   timeout?: Duration;
-  /** How old the oldest ready job of a queue may become. Default "5m". */
-  target?: Duration;
-  /** The same for single queues, by their names. */
-  targets?: Readonly<Record<string, Duration>>;
 };
 
 /** The client. Safe to share; opens connections only when they are needed. */
 export class Stint implements Enqueues {
+  /** Settings of queues: `set` changes one live, `list` and `audit` show them. */
+  readonly queueSettings: QueueSettingsClient;
   readonly #options: ResolvedStintOptions;
   readonly #openDb: (options: OpenDbOptions) => PgDb;
   readonly #db: PgDb;
@@ -125,6 +123,7 @@ export class Stint implements Enqueues {
         this.#waker.enqueued(rows, answers, options.wake !== "none" && !woke),
     });
     this.#waiting = new Waiting(this.#db);
+    this.queueSettings = new QueueSettingsClient(this.#db, options.actor, (work) => this.#whileOpen(work));
     this.#jobs = new Jobs(this.#db, options.actor, (hint) =>
       this.#waker.tell([hint], options.wake !== "none"),
     );
@@ -281,7 +280,7 @@ export class Stint implements Enqueues {
    */
   inspector(options: InspectorOptions = {}): Inspector {
     this.#requireOpen();
-    refuseUnknownKeys("inspector", options, ["connections", "timeout", "target", "targets"]);
+    refuseUnknownKeys("inspector", options, ["connections", "timeout"]);
     const connections = requireInteger("inspector.connections", options.connections ?? 2, {
       min: 1,
       max: 20,
@@ -292,10 +291,9 @@ export class Stint implements Enqueues {
       applicationName: "stint inspector",
       statementTimeoutMs: timeoutMs,
     });
-    const targets = resolveTargets(options);
     const tell = (hint: string): void => this.#waker.tell([hint], this.#options.wake !== "none");
     // One that was closed is let go of: a program may make one for each question it has.
-    const inspector = makeInspector(db, tell, targets, () => this.#inspectors.delete(inspector));
+    const inspector = makeInspector(db, tell, () => this.#inspectors.delete(inspector));
     this.#inspectors.add(inspector);
     return inspector;
   }
@@ -305,7 +303,7 @@ export class Stint implements Enqueues {
     if (this.#closing !== undefined) throw closedError();
     const resolved = resolveWorkerOptions(options);
     for (const handler of resolved.handlers.values()) this.#kinds.add(handler.definition);
-    const { connection, prepare, wake, maxPayloadBytes, logger, telemetry } = this.#options;
+    const { connection, prepare, wake, maxPayloadBytes, logger, telemetry, queues } = this.#options;
     if (connection === undefined) throw needsConnections();
     requirePassable(connection);
     const worker = new Worker(
@@ -318,6 +316,7 @@ export class Stint implements Enqueues {
         version,
         logger,
         telemetry,
+        queues,
         listen: (listener) => this.#waker.listen(listener),
         notify: (hints) => this.#waker.tell(hints, wake !== "none"),
       },

@@ -10,6 +10,7 @@ import type { JobDefinition } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { checkSchemaName, checkText } from "../model/names.ts";
+import { resolveQueues, type DeclaredQueues, type QueueSettings } from "../model/queue-settings.ts";
 import { telemetryMethods, type Telemetry } from "../model/telemetry.ts";
 import {
   refuseUnknownKeys,
@@ -48,6 +49,11 @@ export type StintOptions = {
   /** Largest payload and result in bytes of JSON. Default 1 MiB. */
   maxPayloadBytes?: number;
   logger?: Logger;
+  /**
+   * Settings of queues, by name or pattern such as `tenant-*`; `*` is for all. Written when a worker starts. `stint.setQueue` changes
+   * them live; such a change stays until a worker starts whose code declares another value.
+   */
+  queues?: Readonly<Record<string, QueueSettings>>;
   /** Who acts, for the audit of cancel, replay and runNow. Default "app". */
   actor?: string;
   /** Traces and metrics: `openTelemetry()` of "stint/opentelemetry". Default none. */
@@ -65,6 +71,7 @@ export type ResolvedStintOptions = {
   readonly connections: number;
   readonly maxPayloadBytes: number;
   readonly logger: Logger;
+  readonly queues: DeclaredQueues;
   readonly actor: string;
   readonly telemetry: Telemetry | undefined;
 };
@@ -78,6 +85,7 @@ export const stintOptionKeys = [
   "connections",
   "maxPayloadBytes",
   "logger",
+  "queues",
   "actor",
   "telemetry",
 ] as const satisfies (keyof StintOptions)[];
@@ -110,6 +118,7 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
       max: 67_108_864,
     }),
     logger,
+    queues: resolveQueues("createStint.queues", input.queues ?? {}),
     actor: checkText(input.actor ?? "app", "createStint.actor"),
     telemetry:
       input.telemetry === undefined ? undefined : resolveTelemetry(input.telemetry, connection, logger),

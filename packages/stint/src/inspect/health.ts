@@ -1,13 +1,13 @@
 import type { Run } from "../db/db.ts";
 import { breachInMs, type Flow } from "../model/breach.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
+import { targetAges, type TargetAge } from "../model/queue-settings.ts";
 import { percentiles } from "../telemetry/histogram.ts";
 import { workerActivity, type WorkerActivity } from "../sql/worker-activity.ts";
-import { standing, type Standing } from "../sql/depth.ts";
+import { standing, type Standing, type StandingWithTargets } from "../sql/depth.ts";
 import { lately, type QueueLately } from "../sql/series.ts";
 import { attemptsOf, depthBy, sumDepth, sumSeries, toRates } from "./figures.ts";
 import { toSlowJobs } from "./slow.ts";
-import type { Targets } from "./targets.ts";
 import type { Depth, Health, QueueHealth } from "./types.ts";
 
 /** Sooner it may only be that nobody has got round to it. */
@@ -18,8 +18,9 @@ const nothing = sumSeries([]);
 /** Over which it is judged whether a queue grows: one minute alone is mostly chance. */
 const steadyMs = 5 * minuteMs;
 
-export async function health(db: Run, targets: Targets): Promise<Health> {
+export async function health(db: Run): Promise<Health> {
   const [steps, { stands, crewed }] = await Promise.all([lately(db), present(db)]);
+  const targetOf = targetAges(stands.targets);
   const at = new Date(stands.at);
   const depth = new Map(
     depthBy(stands.depth, ({ queue }) => ({ queue })).map(({ queue, depth: own }) => [queue, own]),
@@ -42,7 +43,7 @@ export async function health(db: Run, targets: Targets): Promise<Health> {
       lately: happened.get(queue),
       workers,
       unserved: crewed.unserved.filter((kind) => kind.queue === queue),
-      targetMs: targets.byQueue.get(queue) ?? targets.targetMs,
+      target: targetOf(queue),
     }),
   );
   return {
@@ -56,7 +57,7 @@ export async function health(db: Run, targets: Targets): Promise<Health> {
 }
 
 /** One after the other: both walk the index of leases, and the first makes the way short for the second. */
-async function present(db: Run): Promise<{ stands: Standing; crewed: WorkerActivity }> {
+async function present(db: Run): Promise<{ stands: StandingWithTargets; crewed: WorkerActivity }> {
   const stands = await standing(db);
   return { stands, crewed: await workerActivity(db, unservedAfterMs) };
 }
@@ -71,9 +72,10 @@ function toQueueHealth(input: {
   lately: QueueLately | undefined;
   workers: readonly ServingWorker[];
   unserved: Health["unserved"];
-  targetMs: number;
+  target: TargetAge;
 }): QueueHealth {
-  const { queue, at, depth, ages, workers, unserved, targetMs } = input;
+  const { queue, at, depth, ages, workers, unserved, target } = input;
+  const targetMs = target.ms;
   const minutes = (input.lately?.minutes ?? []).map(toMinute);
   const lastMinutes = input.lately?.ten ?? nothing;
   // The step that has just begun, and the six before it.
@@ -89,6 +91,7 @@ function toQueueHealth(input: {
     depth,
     oldestReadyMs,
     targetMs,
+    targetFrom: { source: target.source, setFor: target.setFor },
     breachInMs: soonest([
       breachInMs({
         ...rates,

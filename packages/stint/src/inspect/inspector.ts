@@ -2,13 +2,12 @@ import type { PgDb } from "../db/pg.ts";
 import { inspectJobs, type JobsInspector } from "./jobs.ts";
 import { inspectOperations, type OperationsInspector, type Tell } from "./operations.ts";
 import { inspectSignals, type SignalsInspector } from "./signals.ts";
-import type { Targets } from "./targets.ts";
 import type { Inspector } from "./types.ts";
 
 /** Put together from its three parts; each asks on the same connections. */
-export function makeInspector(db: PgDb, tell: Tell, targets: Targets, onClose?: () => void): Inspector {
+export function makeInspector(db: PgDb, tell: Tell, onClose?: () => void): Inspector {
   let closing: Promise<void> | undefined;
-  const signals: SignalsInspector = inspectSignals(db, targets);
+  const signals: SignalsInspector = inspectSignals(db);
   const jobs: JobsInspector = inspectJobs(db, signals);
   const operations: OperationsInspector = inspectOperations(db, tell);
   return {

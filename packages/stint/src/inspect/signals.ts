@@ -12,7 +12,6 @@ import { health } from "./health.ts";
 import { kinds, secondsOf } from "./kinds.ts";
 import { series } from "./series.ts";
 import { toSlowJobs } from "./slow.ts";
-import type { Targets } from "./targets.ts";
 import { seriesRanges, type Inspector, type Stats, type WorkerView } from "./types.ts";
 
 export type SignalsInspector = Pick<
@@ -26,9 +25,9 @@ const mostReady = 10_000;
 const mostTenants = 20;
 
 /** What is going on: how many there are, how old, how fast. */
-export function inspectSignals(db: PgDb, targets: Targets): SignalsInspector {
+export function inspectSignals(db: PgDb): SignalsInspector {
   return {
-    health: async () => await health(db, targets),
+    health: async () => await health(db),
     stats: async () => await stats(db),
     series: async ({ queue, kind, range = "1h" }) =>
       await series(db, {

@@ -3,6 +3,7 @@
  * milliseconds, rates are per second. Every figure is a tally or bounded; nothing here is found by counting a table.
  */
 import type { Job } from "../model/job.ts";
+import type { TargetSource } from "../model/queue-settings.ts";
 import type { JobState } from "../model/state.ts";
 import type { Arrivals } from "../sql/arrivals.ts";
 import type { AuditEntry } from "../sql/audit.ts";
@@ -57,8 +58,10 @@ export type QueueHealth = {
   readonly depth: Depth;
   /** How long the oldest ready job has been waiting past its time; null when none waits. */
   readonly oldestReadyMs: number | null;
-  /** The age it should stay below: the queue's own, or the installation's. */
+  /** The age it should stay below: the queue's own, else that of the longest pattern, else five minutes. */
   readonly targetMs: number;
+  /** Whether that is the default, declared in code or a live change, and the name or pattern it was set for; null: none. */
+  readonly targetFrom: { readonly source: TargetSource; readonly setFor: string | null };
   /**
    * When the oldest ready job will pass the target if things go on as they do: 0 if it has, null if it will not. Rows are sorted by
    * this, soonest first.

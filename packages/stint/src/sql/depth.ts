@@ -1,6 +1,7 @@
 import type { Run } from "../db/db.ts";
 import { columns as readColumns, flag, json, number, readMany, readOne, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
+import type { TargetSetting } from "../model/queue-settings.ts";
 import { foldInPassing, isBehind } from "./tallies.ts";
 
 /** How many jobs of one queue, kind and priority are in which state. */
@@ -59,6 +60,9 @@ export type Standing = {
   }[];
 };
 
+/** And the target ages that are set, by name and pattern. */
+export type StandingWithTargets = Standing & { readonly targets: readonly TargetSetting[] };
+
 export const standingNow = `
   with depth as materialized (
     select queue, kind, priority, live, ${columns.map((column) => `${column}::float8 as ${column}`).join(", ")}
@@ -99,11 +103,21 @@ export const toStanding = readColumns<Standing>({
   ages: json<Standing["ages"]>,
 });
 
-const selectStanding = statement("standing", standingNow);
+const selectStanding = statement(
+  "standing",
+  `${standingNow},
+    (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'queue', q.name, 'targetAgeMs', q.target_age_ms, 'declaredTargetAgeMs', q.declared_target_age_ms)), '[]')
+      from stint.queue q
+      where q.target_age_ms is not null
+    ) as targets`,
+);
 
-export async function standing(db: Run): Promise<Standing> {
+export async function standing(db: Run): Promise<StandingWithTargets> {
   const { behind, ...now } = await readOne(db, selectStanding, [], (row) => ({
     ...toStanding(row),
+    targets: json<StandingWithTargets["targets"]>(row, "targets"),
     behind: flag(row, "behind"),
   }));
   if (behind) await foldInPassing(db);

@@ -1,5 +1,6 @@
 import type { Connection } from "../db/connection.ts";
 import type { Db } from "../db/db.ts";
+import type { DeclaredQueues } from "../model/queue-settings.ts";
 import type { Telemetry } from "../model/telemetry.ts";
 import type { Logger } from "../runtime/logger.ts";
 
@@ -13,6 +14,8 @@ export type WorkerDeps = {
   readonly version: string;
   readonly logger: Logger;
   readonly telemetry: Telemetry | undefined;
+  /** Queue settings that code declares. Written when the worker starts. */
+  readonly queues: DeclaredQueues;
   /** Hints from this very process. Answers how to stop listening. */
   readonly listen: (listener: (hint: string) => void) => () => void;
   /** Wake whoever listens, here and elsewhere. */

@@ -1,16 +1,18 @@
 import { hostname } from "node:os";
-import type { Db } from "../db/db.ts";
 import type { ClaimInput } from "../sql/claim.ts";
 import { registerKinds, type KindInfo } from "../sql/kinds.ts";
+import { declareQueues } from "../sql/queue-settings.ts";
 import { registerWorker, type WorkerInfo } from "../sql/workers.ts";
+import type { WorkerDeps } from "./deps.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 
-/** Write down what a worker serves, then the worker itself. */
+/** Register the declared queue settings, the kinds that a worker serves, then the worker itself. */
 export async function register(
-  db: Db,
+  { db, queues }: Pick<WorkerDeps, "db" | "queues">,
   worker: WorkerInfo,
   options: ResolvedWorkerOptions,
 ): Promise<{ wakesMissing: boolean }> {
+  if (queues.size > 0) await declareQueues(db, queues, `code:${worker.id}`);
   await registerKinds(db, kindsOf(options));
   return await registerWorker(db, worker);
 }

@@ -287,7 +287,7 @@ export class Worker {
     await checkSchemaVersion(db, db.schema);
     try {
       const [{ wakesMissing }] = await Promise.all([
-        register(db, infoOf(this.id, this.#deps.version, this.#options), this.#options),
+        register(this.#deps, infoOf(this.id, this.#deps.version, this.#options), this.#options),
         this.#leases.start(),
       ]);
       this.#wakesMissing = wakesMissing;

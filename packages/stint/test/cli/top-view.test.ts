@@ -16,6 +16,7 @@ function queue(name: string, more: Partial<QueueHealth> = {}): QueueHealth {
     depth,
     oldestReadyMs: null,
     targetMs: 60_000,
+    targetFrom: { source: "default", setFor: null },
     breachInMs: null,
     rates,
     drainMs: null,

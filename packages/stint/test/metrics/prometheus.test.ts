@@ -264,6 +264,7 @@ function queue(name: string, given: Partial<QueueHealth>): QueueHealth {
     depth: empty,
     oldestReadyMs: null,
     targetMs: 300_000,
+    targetFrom: { source: "default", setFor: null },
     breachInMs: null,
     rates: { arrived: 0, claimed: 0, ended: 0, succeeded: 0, failed: 0, retried: 0, dead: 0 },
     drainMs: null,

@@ -152,6 +152,10 @@ test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do no
     `delete from stint.dedupe_window`,
     `select stint.enqueue_row('{}', now())`,
     `select stint.make_partitions(3)`,
+    `select stint.set_queue('a', '{"targetAge": 1}', 'because')`,
+    `select stint.forget_queue('a', 'because')`,
+    `select from stint.queue`,
+    `insert into stint.queue (name, updated_by) values ('a', 'x')`,
     `select stint.drop_partitions(now())`,
     `create table stint.mine ()`,
   ]) {
@@ -164,7 +168,7 @@ test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do no
 
   expect(id).toBeTruthy();
   expect(await fresh.sql(`select from stint.job where kind = 'chore'`)).toHaveLength(3);
-  expect(refused).toEqual(Array.from({ length: 10 }, () => "42501"));
+  expect(refused).toEqual(Array.from({ length: 14 }, () => "42501"));
   expect(allowed).toEqual([
     "databaseNow",
     "claimWindow",
@@ -219,6 +223,8 @@ test("a read-only role looks at everything and changes nothing", async () => {
     "unserved",
     "stateOf",
     "queues",
+    "queueSettings",
+    "queueAudit",
     "checkSchemaVersion",
     "endTransaction",
     "settledByOwner",

@@ -17,6 +17,13 @@ import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "#stint/sql/prune.js";
+import {
+  declareQueues,
+  forgetQueue,
+  queueAudit,
+  queueSettings,
+  setQueue,
+} from "#stint/sql/queue-settings.js";
 import { queues } from "#stint/sql/queues.js";
 import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { renew } from "#stint/sql/renew.js";
@@ -130,6 +137,11 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   pruneDead: (db) => pruneDead(db, 90 * day, 5_000),
   pruneSmall: (db) => pruneSmall(db, { doneMs: 30 * day, auditMs: 90 * day }, 5_000),
   queues: (db) => queues(db),
+  declareQueues: (db) => declareQueues(db, new Map([["a", { targetAgeMs: 1_000 }]]), "code:w"),
+  setQueue: (db) => setQueue(db, "a", { targetAge: 2_000 }, { auditId: newId(), actor: "a", reason: "r" }),
+  forgetQueue: (db) => forgetQueue(db, "a", { auditId: newId(), actor: "a", reason: "r" }),
+  queueSettings: (db) => queueSettings(db),
+  queueAudit: (db) => queueAudit(db, "a"),
   renew: (db) =>
     renew(
       db,

@@ -173,16 +173,16 @@ test("health: jobs claimed ahead are beside the slots, not in them", async () =>
   held.open();
 });
 
-test("health: a queue has its own target if it was given one", async () => {
+test("health: a queue has its own target, else that of a pattern", async () => {
   const { fresh, stint } = await someLife();
   await fresh.sql(`update stint.job set run_at = now() - interval '4 min' where queue = 'slow'`);
-  const inspector = stint.inspector({ target: "1h", targets: { slow: "3m" } });
-  onTestFinished(() => inspector.close());
-  const { queues } = await inspector.health();
+  await stint.queueSettings.set("slow", { targetAge: "3m" }, { reason: "a promise to customers" });
+  await stint.queueSettings.set("*", { targetAge: "1h" }, { reason: "nobody waits for these" });
+  const { queues } = await inspect(stint).health();
 
   expect(queues).toMatchObject([
-    { queue: "slow", targetMs: 180_000, breachInMs: 0 },
-    { queue: "notes", targetMs: 3_600_000 },
+    { queue: "slow", targetMs: 180_000, targetFrom: { source: "live", setFor: "slow" }, breachInMs: 0 },
+    { queue: "notes", targetMs: 3_600_000, targetFrom: { source: "live", setFor: "*" } },
   ]);
 });
 

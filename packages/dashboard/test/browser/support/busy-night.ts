@@ -53,6 +53,7 @@ function queueOf(sketch: Sketch, seed: number): QueueHealth {
   const { arrived, ended, slots, depth, oldestDeadMs = null, ...rest } = sketch;
   const now = Date.now();
   return {
+    targetFrom: { source: "default", setFor: null },
     ...rest,
     depth: depthOf(depth),
     oldestDeadMs,

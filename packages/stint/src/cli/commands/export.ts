@@ -19,7 +19,7 @@ type Flags = {
   image: string;
   healthPort: number;
   keda?: boolean;
-  target: string;
+  target?: string;
   most: number;
 };
 
@@ -37,7 +37,10 @@ export function addExport(program: Command): void {
     .option("--image <image>", "k8s: the image that holds your project", "your-registry/your-app:latest")
     .option("--health-port <port>", "k8s: the port for probes and metrics", integer, 8080)
     .option("--keda", "k8s: let KEDA run as many workers as there is work, by the pools of the config")
-    .option("--target <duration>", "k8s --keda: be done with what is ready within this time", "5m")
+    .option(
+      "--target <duration>",
+      "k8s --keda: finish ready jobs within this time (default: the target age of each queue)",
+    )
     .option("--most <workers>", "k8s --keda: run so many at most", integer, 10);
   examples(
     command,
@@ -76,7 +79,7 @@ async function forCluster(context: Context, flags: Flags): Promise<object> {
     most: requireInteger("--most", flags.most, { min: 1 }),
     query: workersNeededSql(
       poolsOf(config?.worker),
-      toMs(flags.target, "--target", { min: 1_000 }),
+      flags.target === undefined ? undefined : toMs(flags.target, "--target", { min: 1_000 }),
       await context.schema(),
     ),
   });

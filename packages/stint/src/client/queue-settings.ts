@@ -1,0 +1,81 @@
+import type { Db } from "../db/db.ts";
+import { InvalidOptionError } from "../errors.ts";
+import { checkNameOrPattern } from "../model/name-pattern.ts";
+import { checkText } from "../model/names.ts";
+import { refuseUnknownKeys } from "../model/options.ts";
+import { resolveQueueChange, type QueueChange, type QueueSetting } from "../model/queue-settings.ts";
+import { newId } from "../runtime/new-id.ts";
+import {
+  forgetQueue,
+  queueAudit,
+  queueSettings,
+  setQueue,
+  type QueueAudit,
+  type QueueAuditEntry,
+} from "../sql/queue-settings.ts";
+import type { ActOptions } from "./jobs.ts";
+import { withRetry } from "./retry.ts";
+
+type Change = ActOptions & { reason: string };
+
+/** Reads and changes the settings of queues. `stint.queueSettings` is one. */
+export class QueueSettingsClient {
+  readonly #run: <T>(work: (db: Db) => Promise<T>) => Promise<T>;
+  readonly #actor: string;
+
+  constructor(db: Db, actor: string, whileOpen: <T>(work: () => Promise<T>) => Promise<T>) {
+    this.#actor = actor;
+    // A change carries the id of its audit entry: sent again after a lost result, it changes nothing.
+    this.#run = async (work) => await whileOpen(async () => await withRetry(db, work));
+  }
+
+  /** The settings of every name and pattern that has any. */
+  async list(): Promise<QueueSetting[]> {
+    return await this.#run(queueSettings);
+  }
+
+  /** The newest 100 changes of the settings of a queue or pattern, newest first. */
+  async audit(queue: string): Promise<QueueAuditEntry[]> {
+    const name = checkNameOrPattern(queue, "queueSettings.audit(queue)");
+    return await this.#run(async (db) => await queueAudit(db, name));
+  }
+
+  /**
+   * Change settings of a queue, or of all queues that a pattern matches. Settings that are left out stay; null returns one to the
+   * value that code declared. The change stays until a worker starts whose code declares another value than before.
+   *
+   * @throws {InvalidOptionError} The name, a setting or its value cannot work, or no reason is given.
+   */
+  async set(queue: string, change: QueueChange, options: Change): Promise<QueueSetting> {
+    const name = checkNameOrPattern(queue, "queueSettings.set(queue)");
+    const settings = resolveQueueChange("queueSettings.set", change);
+    const audit = this.#auditOf("queueSettings.set", options);
+    return await this.#run(async (db) => await setQueue(db, name, settings, audit));
+  }
+
+  /**
+   * Delete the settings of a queue or pattern, also the declared ones: for names that code no longer declares. Returns whether there
+   * were any. A worker whose code still declares them writes them again when it starts.
+   */
+  async forget(queue: string, options: Change): Promise<boolean> {
+    const name = checkNameOrPattern(queue, "queueSettings.forget(queue)");
+    const audit = this.#auditOf("queueSettings.forget", options);
+    return await this.#run(async (db) => await forgetQueue(db, name, audit));
+  }
+
+  /** From JavaScript the options may be missing. */
+  #auditOf(what: string, options: ActOptions = {}): QueueAudit {
+    refuseUnknownKeys(what, options, ["actor", "reason"]);
+    const { actor = this.#actor, reason } = options;
+    if (reason === undefined)
+      throw new InvalidOptionError(
+        `${what}.reason`,
+        "is required: say why, for the people who read the audit later",
+      );
+    return {
+      auditId: newId(),
+      actor: checkText(actor, `${what}.actor`),
+      reason: checkText(reason, `${what}.reason`),
+    };
+  }
+}
