@@ -1,40 +1,58 @@
 import { expect, test } from "vitest";
-import { allowedTransitions, isTerminal, liveStates, states, terminalStates } from "./state.ts";
+import {
+  isAllowed,
+  isTerminal,
+  liveStates,
+  states,
+  terminalStates,
+  transitions,
+  type FromState,
+} from "./state.ts";
+
+const to = (state: (typeof states)[number]): FromState[] =>
+  transitions.filter((one) => one.to === state).flatMap((one) => one.from);
+const from = (state: FromState): string[] =>
+  transitions.filter((one) => one.from.includes(state)).map((one) => one.to);
 
 test("every state is either live or terminal", () => {
   expect([...liveStates, ...terminalStates].toSorted()).toEqual([...states].toSorted());
   expect(states.filter((state) => isTerminal(state))).toEqual([...terminalStates]);
 });
 
-test("every state has its transitions, each named once and none to itself", () => {
-  expect(Object.keys(allowedTransitions).toSorted()).toEqual(["absent", ...states].toSorted());
-  for (const [from, targets] of Object.entries(allowedTransitions)) {
-    expect(new Set(targets).size).toBe(targets.length);
-    expect(targets).not.toContain(from);
-  }
+test("no transition is in the table twice, and none leads to its own state", () => {
+  const all = transitions.flatMap(({ from: sources, to: target, move }) =>
+    sources.map((source) => `${source} ${target} ${move}`),
+  );
+  expect(new Set(all).size).toBe(all.length);
+  for (const state of states) expect(isAllowed(state, state)).toBe(false);
 });
 
 test("every state can be reached from nothing", () => {
-  const reached = new Set<string>(["absent"]);
+  const reached = new Set<FromState>(["absent"]);
   for (const state of reached) {
-    for (const next of allowedTransitions[state as keyof typeof allowedTransitions]) reached.add(next);
+    for (const next of states) if (isAllowed(state, next)) reached.add(next);
   }
   expect([...reached].toSorted()).toEqual(["absent", ...states].toSorted());
 });
 
 test("every live job can be cancelled", () => {
-  for (const state of liveStates) expect(allowedTransitions[state]).toContain("cancelled");
+  for (const state of liveStates) expect(isAllowed(state, "cancelled")).toBe(true);
 });
 
-test("only a running job succeeds or retries", () => {
-  for (const outcome of ["succeeded", "retrying"] as const) {
-    const sources = Object.entries(allowedTransitions).filter(([, targets]) => targets.includes(outcome));
-    expect(sources.map(([from]) => from)).toEqual(["running"]);
+test("only a running job succeeds, retries or dies", () => {
+  for (const outcome of ["succeeded", "retrying", "dead"] as const)
+    expect([...new Set(to(outcome))]).toEqual(["running"]);
+});
+
+test("success is final, and the other ends can only be replayed", () => {
+  expect(from("succeeded")).toEqual([]);
+  expect(from("dead")).toEqual(["ready"]);
+  expect(from("cancelled")).toEqual(["ready"]);
+});
+
+test("a transition names its park reasons exactly where the job is parked before or after", () => {
+  for (const one of transitions) {
+    const parks = one.to === "parked" || one.from.includes("parked");
+    expect([one.move, one.to, one.park !== undefined]).toEqual([one.move, one.to, parks]);
   }
-});
-
-test("success is final, and what else ended can only be replayed", () => {
-  expect(allowedTransitions.succeeded).toEqual([]);
-  expect(allowedTransitions.dead).toEqual(["ready"]);
-  expect(allowedTransitions.cancelled).toEqual(["ready"]);
 });

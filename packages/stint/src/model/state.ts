@@ -1,4 +1,4 @@
-/** Every state a job can be in. `docs/lifecycle.md` says who makes each transition. */
+/** Every state a job can be in. `transitions` below says how it changes. */
 export const states = [
   "scheduled",
   "ready",
@@ -44,18 +44,176 @@ export function isTerminal(state: JobState): state is TerminalState {
   return (terminalStates as readonly JobState[]).includes(state);
 }
 
-/** Where a job may go from each state. `absent` is the job that was not enqueued yet. */
-export const allowedTransitions: Record<JobState | "absent", readonly JobState[]> = {
-  absent: ["scheduled", "ready"],
-  scheduled: ["ready", "cancelled"],
-  ready: ["running", "scheduled", "cancelled"],
-  // Back to ready: released by a stopping worker, or rescued. To scheduled: snoozed.
-  running: ["ready", "scheduled", "retrying", "parked", "succeeded", "dead", "cancelled"],
-  retrying: ["ready", "cancelled"],
-  // To running: a quarantined job is claimed alone, without passing through the common queue.
-  parked: ["ready", "running", "dead", "cancelled"],
-  succeeded: [],
-  // Replay.
-  dead: ["ready"],
-  cancelled: ["ready"],
+/** `absent`: the job was not enqueued yet. */
+export type FromState = JobState | "absent";
+
+/** One way for a job to change its state. */
+export type Transition = {
+  readonly from: readonly FromState[];
+  readonly to: JobState;
+  /** The statement that does it: the file of this name in sql/, and the name in `pg_stat_activity`. Variants of a statement count as it. */
+  readonly move: string;
+  readonly when: string;
+  readonly by: string;
+  /** The park reasons with which this may happen; left out where the job is parked neither before nor after. */
+  readonly park?: readonly ParkReason[];
 };
+
+const waiting = ["scheduled", "ready", "retrying", "parked"] as const satisfies LiveState[];
+const itsWorker = "its worker, fenced";
+const anyWorker = "any worker";
+
+/**
+ * Every transition there is. `docs/lifecycle.md` shows this table; `test/sql/transitions.test.ts` runs every statement on jobs of every
+ * state and finds these transitions and no others.
+ */
+export const transitions: readonly Transition[] = [
+  { from: ["absent"], to: "ready", move: "enqueue", when: "enqueued", by: "client, SQL" },
+  {
+    from: ["absent"],
+    to: "scheduled",
+    move: "enqueue",
+    when: "enqueued with a time that is later by the database's clock",
+    by: "client, SQL",
+  },
+  { from: ["scheduled", "retrying"], to: "ready", move: "promote", when: "due", by: anyWorker },
+  {
+    from: ["ready"],
+    to: "running",
+    move: "claim",
+    when: "claimed: `attempts + 1`, `epoch + 1`, new lease",
+    by: "a worker",
+  },
+  {
+    from: ["parked"],
+    to: "running",
+    move: "claim-quarantined",
+    when: "claimed to be run alone",
+    by: "an idle worker",
+    park: ["quarantine"],
+  },
+  {
+    from: ["running"],
+    to: "succeeded",
+    move: "succeed",
+    when: "the handler returned without a result",
+    by: itsWorker,
+  },
+  {
+    from: ["running"],
+    to: "succeeded",
+    move: "finish",
+    when: "the handler returned a result, or `complete` committed",
+    by: itsWorker,
+  },
+  {
+    from: ["running"],
+    to: "dead",
+    move: "finish",
+    when: "`PermanentError`, a result that its schema refuses, or the last attempt failed",
+    by: itsWorker,
+  },
+  {
+    from: ["running"],
+    to: "cancelled",
+    move: "finish",
+    when: "the handler returned `cancel(…)`, or stopped after a cancel",
+    by: itsWorker,
+  },
+  {
+    from: ["running"],
+    to: "retrying",
+    move: "requeue",
+    when:
+      "the handler threw or timed out, and attempts are left; or the database failed the transaction it was given: `attempts − 1`, " +
+      "`faults + 1`, at most 20 times",
+    by: itsWorker,
+  },
+  {
+    from: ["running"],
+    to: "scheduled",
+    move: "requeue",
+    when: "the handler returned `snooze(…)`: `attempts − 1`, `interruptions + 1`",
+    by: itsWorker,
+  },
+  {
+    from: ["running"],
+    to: "ready",
+    move: "requeue",
+    when: "released by a stopping worker: `attempts − 1`, `interruptions + 1`; or failed with a backoff of zero",
+    by: itsWorker,
+  },
+  {
+    from: ["running"],
+    to: "parked",
+    move: "requeue",
+    when: "released by a stopping worker while it ran alone",
+    by: itsWorker,
+    park: ["quarantine"],
+  },
+  {
+    from: ["running"],
+    to: "ready",
+    move: "release",
+    when: "claimed ahead and never begun: `attempts − 1`, nothing is logged",
+    by: "its worker or its lease thread, fenced",
+  },
+  {
+    from: ["running"],
+    to: "parked",
+    move: "release",
+    when: "claimed to be run alone and never begun: `attempts − 1`, nothing is logged",
+    by: "its worker or its lease thread, fenced",
+    park: ["quarantine"],
+  },
+  {
+    from: ["running"],
+    to: "ready",
+    move: "rescue",
+    when: "its lease ran out: `attempts − 1`, `crashes + 1`",
+    by: anyWorker,
+  },
+  {
+    from: ["running"],
+    to: "parked",
+    move: "rescue",
+    when: "its lease ran out, and one more crash could be its last",
+    by: anyWorker,
+    park: ["quarantine"],
+  },
+  {
+    from: ["running"],
+    to: "dead",
+    move: "rescue",
+    when: "its lease ran out for the `maxCrashes`th time, and it ran alone (or one crash was all it had)",
+    by: anyWorker,
+  },
+  {
+    from: ["running"],
+    to: "cancelled",
+    move: "rescue",
+    when: "its lease ran out after a cancel was requested",
+    by: anyWorker,
+  },
+  { from: waiting, to: "cancelled", move: "cancel", when: "`cancel`", by: "a person", park: parkReasons },
+  {
+    from: ["scheduled", "retrying", "parked"],
+    to: "ready",
+    move: "run-now",
+    when: "`runNow`",
+    by: "a person",
+    park: parkReasons,
+  },
+  {
+    from: ["dead", "cancelled"],
+    to: "ready",
+    move: "replay",
+    when: "`replay`: `run + 1`, attempts and crashes from 0, the epoch goes on",
+    by: "a person",
+  },
+];
+
+/** Whether any statement may do this. */
+export function isAllowed(from: FromState, to: JobState): boolean {
+  return transitions.some((one) => one.from.includes(from) && one.to === to);
+}

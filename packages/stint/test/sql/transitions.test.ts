@@ -1,0 +1,245 @@
+import { readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import type { Db } from "#stint/db/db.js";
+import type { ClaimedJob, Fence } from "#stint/model/job.js";
+import { states, transitions, type FromState, type JobState } from "#stint/model/state.js";
+import { newId } from "#stint/runtime/new-id.js";
+import { claimQuarantined } from "#stint/sql/claim.js";
+import { finish } from "#stint/sql/finish.js";
+import { actOnMany } from "#stint/sql/operate-many.js";
+import { cancel, replay, runNow } from "#stint/sql/operate.js";
+import { promote } from "#stint/sql/promote.js";
+import { release } from "#stint/sql/release.js";
+import { renew } from "#stint/sql/renew.js";
+import { requeue } from "#stint/sql/requeue.js";
+import { rescue } from "#stint/sql/rescue.js";
+import { succeed } from "#stint/sql/succeed.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { addOne, auditInfo, expire, take } from "./jobs.ts";
+
+// Every statement that moves jobs is run on a job of every state, and a trigger writes down what it did to it.
+
+type Subject = { id: string; fence: Fence };
+
+/** How a job gets into each state. Running jobs differ in what a rescue does to them. */
+const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
+  absent: (fresh) => Promise.resolve(stranger(fresh)),
+  scheduled: async ({ db }) => stranger(db, await addOne(db, { delay_ms: 3_600_000 })),
+  due: async (fresh) => {
+    const id = await addOne(fresh.db, { delay_ms: 3_600_000 });
+    await fresh.sql(`update stint.job set run_at = now() - interval '1 second' where id = $1`, [id]);
+    return stranger(fresh, id);
+  },
+  ready: async ({ db }) => stranger(db, await addOne(db)),
+  running: async ({ db }) => await held(db),
+  "running alone": async (fresh) => await heldAlone(fresh),
+  "running, cancel requested": async ({ db }) => {
+    const subject = await held(db);
+    await cancel(db, subject.id, auditInfo());
+    return subject;
+  },
+  expired: async (fresh) => await expired(fresh, await held(fresh.db)),
+  "expired, a crash before its last": async (fresh) => await expired(fresh, await held(fresh.db, 2)),
+  "expired alone": async (fresh) => await expired(fresh, await heldAlone(fresh)),
+  "expired, cancel requested": async (fresh) => {
+    const subject = await held(fresh.db);
+    await cancel(fresh.db, subject.id, auditInfo());
+    return await expired(fresh, subject);
+  },
+  retrying: async ({ db }) => {
+    const subject = await held(db);
+    await requeue(db, [retry(subject.fence, 3_600_000)]);
+    return subject;
+  },
+  "retrying, due": async (fresh) => {
+    const subject = await begins["retrying"]!(fresh);
+    await fresh.sql(`update stint.job set run_at = now() - interval '1 second' where id = $1`, [subject.id]);
+    return subject;
+  },
+  parked: async (fresh) => {
+    const subject = await held(fresh.db, 2);
+    await expired(fresh, subject);
+    await rescue(fresh.db, { limit: 10, maxCrashes: 3 });
+    return subject;
+  },
+  succeeded: async ({ db }) => await ended(db, "succeeded"),
+  dead: async ({ db }) => await ended(db, "dead"),
+  cancelled: async ({ db }) => await ended(db, "cancelled"),
+};
+
+/** Every statement that may move a job, and how it is called for one. */
+const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>> = {
+  enqueueNew: (db) => addOne(db),
+  enqueueLater: (db) => addOne(db, { delay_ms: 3_600_000 }),
+  enqueueOnce: (db) => addOne(db, { dedupe_key: newId() }),
+  enqueueAgain: (db, { id }) => addOne(db, { id, again: true }),
+  promote: (db) => promote(db, 10),
+  claim: (db) => take(db),
+  claimQuarantined: (db) => alone(db),
+  renew: (db, { fence }) => renew(db, [{ ...fence, leaseMs: 60_000 }]),
+  succeed: (db, { fence }) => succeed(db, [fence]),
+  ...Object.fromEntries(
+    (["succeeded", "dead", "cancelled"] as const).map((state) => [
+      `finish ${state}`,
+      async (db: Db, { fence }: Subject) =>
+        await finish(db, [{ fence, state, result: null, reason: null, ending: { outcome: "failed" } }]),
+    ]),
+  ),
+  retry: (db, { fence }) => requeue(db, [retry(fence, 60_000)]),
+  retryAtOnce: (db, { fence }) => requeue(db, [retry(fence, 0)]),
+  snooze: (db, { fence }) => requeue(db, [{ ...retry(fence, 60_000), state: "scheduled" }]),
+  releaseBegun: (db, { fence }) => requeue(db, [{ ...retry(fence, 0), state: "ready", delayMs: null }]),
+  release: (db, { fence }) => release(db, [fence]),
+  rescue: (db) => rescue(db, { limit: 10, maxCrashes: 3 }),
+  cancel: (db, { id }) => cancel(db, id, auditInfo()),
+  runNow: (db, { id }) => runNow(db, id, auditInfo()),
+  replay: (db, { id }) => replay(db, id, auditInfo()),
+  ...Object.fromEntries(
+    (["cancel", "run-now", "replay"] as const).map((action) => [
+      `${action} many`,
+      async (db: Db, { id }: Subject) =>
+        await actOnMany(db, action, {
+          ids: [id],
+          auditIds: [newId()],
+          states,
+          until: "infinity",
+          actor: "tester",
+          reason: "because",
+        }),
+    ]),
+  ),
+};
+
+const retry = (fence: Fence, delayMs: number): Parameters<typeof requeue>[1][number] => ({
+  fence,
+  state: "retrying",
+  delayMs,
+  countsAs: "attempt",
+  ending: { outcome: "failed" },
+});
+
+function stranger(_: unknown, id = newId()): Subject {
+  return { id, fence: { job: id, epoch: 1, leaseId: newId() } };
+}
+
+async function held(db: Db, maxCrashes?: number): Promise<Subject> {
+  const id = await addOne(db, maxCrashes === undefined ? {} : { max_crashes: maxCrashes });
+  const [job] = await take(db);
+  return { id, fence: job!.fence };
+}
+
+async function expired(fresh: Fresh, subject: Subject): Promise<Subject> {
+  await expire(fresh, subject.id);
+  return subject;
+}
+
+async function heldAlone(fresh: Fresh): Promise<Subject> {
+  const { id } = await begins["parked"]!(fresh);
+  const [job] = await alone(fresh.db);
+  return { id, fence: job!.fence };
+}
+
+async function alone(db: Db): Promise<ClaimedJob[]> {
+  return await claimQuarantined(db, {
+    worker: "w2",
+    leaseId: newId(),
+    kinds: ["work"],
+    queues: ["main"],
+    kindLeaseMs: {},
+    leaseMs: 30_000,
+    waitedMs: 0,
+  });
+}
+
+async function ended(db: Db, state: "succeeded" | "dead" | "cancelled"): Promise<Subject> {
+  const subject = await held(db);
+  await finish(db, [
+    { fence: subject.fence, state, result: null, reason: null, ending: { outcome: "failed" } },
+  ]);
+  return subject;
+}
+
+/** The statement says its name in its first comment; variants of it are the same move. */
+async function recordMoves(fresh: Fresh): Promise<void> {
+  await fresh.sql(
+    `create table stint.moved (seq bigserial, job uuid, was text, becomes text, statement text)`,
+  );
+  await fresh.sql(
+    `create function stint.record_move() returns trigger language plpgsql as $$
+     declare r record := coalesce(new, old);
+     begin
+       insert into stint.moved (job, was, becomes, statement)
+       values (r.id, case when tg_op <> 'INSERT' then old.state end, case when tg_op <> 'DELETE' then new.state end,
+         substring(current_query() from '/[*] stint:([a-z-]+)'));
+       return null;
+     end $$`,
+  );
+  for (const table of ["job", "history"]) {
+    await fresh.sql(
+      `create trigger recorder after insert or update or delete on stint.${table}
+       for each row execute function stint.record_move()`,
+    );
+  }
+}
+
+const variants = /-(new|inside|traced|lent|onward|pools)$|-many(?=$|-)/g;
+
+/** What one statement did: from the first state that a job left to the last one it came to. */
+async function movesIn(fresh: Fresh): Promise<string[]> {
+  const rows = await fresh.sql<{ was: JobState | null; becomes: JobState | null; statement: string }>(
+    `select
+       (array_agg(was order by seq) filter (where was is not null))[1] as was,
+       (array_agg(becomes order by seq desc) filter (where becomes is not null))[1] as becomes,
+       min(statement) as statement
+     from stint.moved group by job`,
+  );
+  return rows
+    .filter(({ was, becomes }) => was !== becomes)
+    .map(({ was, becomes, statement }) => show(was ?? "absent", becomes, statement.replaceAll(variants, "")));
+}
+
+const show = (from: FromState, to: string | null, move: string): string => `${from} → ${to}: ${move}`;
+
+test("every statement on jobs of every state makes the transitions of the table, and no other", async () => {
+  const fresh = await freshSchema();
+  await recordMoves(fresh);
+  const seen = new Set<string>();
+
+  for (const begin of Object.values(begins)) {
+    for (const statement of Object.values(statements)) {
+      for (const table of ["job", "history", "audit"]) await fresh.sql(`delete from stint.${table}`);
+      const subject = await begin(fresh);
+      await fresh.sql(`delete from stint.moved`);
+      await statement(fresh.db, subject);
+      for (const move of await movesIn(fresh)) seen.add(move);
+    }
+  }
+
+  const table = transitions.flatMap(({ from, to, move }) => from.map((state) => show(state, to, move)));
+  expect([...seen].toSorted()).toEqual(table.toSorted());
+});
+
+test("docs/lifecycle.md shows the table of transitions", async () => {
+  const page = await readFile(new URL("../../../../docs/lifecycle.md", import.meta.url), "utf8");
+  const shown = page.split("\n").filter((line) => /`sql\/[a-z-]+\.ts` \|$/.test(line));
+
+  expect(shown).toEqual(transitions.map(toRow));
+});
+
+function toRow({ from, to, when, by, move, park }: (typeof transitions)[number]): string {
+  const sources = from.map((state) => (state === "absent" ? "–" : `\`${state}\``)).join(", ");
+  const reasons =
+    park === undefined ? "–" : park.length > 3 ? "any" : park.map((one) => `\`${one}\``).join(", ");
+  return `| ${sources} | \`${to}\` | ${when} | ${by} | ${reasons} | \`sql/${fileOf(move)}\` |`;
+}
+
+/** A move is the statement of the file with its name, but for those that share one. */
+function fileOf(move: string): string {
+  const shared: Record<string, string> = {
+    cancel: "operate.ts",
+    "run-now": "operate.ts",
+    replay: "operate.ts",
+    "claim-quarantined": "claim.ts",
+  };
+  return shared[move] ?? `${move}.ts`;
+}
