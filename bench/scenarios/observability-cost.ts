@@ -9,16 +9,15 @@ import { median } from "../core/stats.ts";
 const sides = {
   unwatched: undefined,
   watched: undefined,
-  "metrics, produced": { metrics: "produced" },
-  "metrics, metered": { metrics: "metered" },
-  "traced, none sampled": { metrics: "produced", sampled: 0 },
-  "traced, 10 % sampled": { metrics: "produced", sampled: 0.1 },
-  traced: { metrics: "produced", sampled: 1 },
+  metrics: { metrics: true },
+  "traced, none sampled": { sampled: 0 },
+  "traced, 10 % sampled": { sampled: 0.1 },
+  traced: { sampled: 1 },
 } as const satisfies Record<string, Told | undefined>;
 type Side = keyof typeof sides;
 const allNames = Object.keys(sides) as Side[];
 const fewNames: readonly Side[] = ["unwatched", "watched", "traced"];
-const workingNames: readonly Side[] = ["unwatched", "metrics, metered", "traced, 10 % sampled", "traced"];
+const workingNames: readonly Side[] = ["unwatched", "metrics", "traced, 10 % sampled", "traced"];
 
 type Cost = Variant & { workMs: number };
 

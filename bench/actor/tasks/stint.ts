@@ -23,8 +23,8 @@ export type StintWork = Wake & {
   telemetry?: Told;
 };
 
-/** Traces of this share of the jobs that carry none, and of those that carry one as it says; metrics as they come, or added up by Stint. */
-export type Told = { sampled?: number; metrics?: "metered" | "produced" };
+/** Traces of this share of the jobs that carry none, and of those that carry one as it says; and metrics. */
+export type Told = { sampled?: number; metrics?: boolean };
 
 /** One start of the handler: the payload's number and time, which attempt, and when it was. */
 export type Start = readonly [n: number, at: number, attempt: number, startedMs: number];
@@ -68,7 +68,7 @@ async function telling({ sampled, metrics: wanted }: Told): Promise<NonNullable<
   const { MeterProvider, PeriodicExportingMetricReader, AggregationTemporality } =
     await import("@opentelemetry/sdk-metrics");
   const { metrics } = await import("@opentelemetry/api");
-  const { metricProducer, openTelemetry } = await import("stint/opentelemetry");
+  const { openTelemetry } = await import("stint/opentelemetry");
   const done = { code: 0 };
   if (sampled !== undefined)
     new NodeTracerProvider({
@@ -77,7 +77,6 @@ async function telling({ sampled, metrics: wanted }: Told): Promise<NonNullable<
         new BatchSpanProcessor({ export: (_, answer) => answer(done), shutdown: async () => undefined }),
       ],
     }).register();
-  const producer = metricProducer();
   const reader = new PeriodicExportingMetricReader({
     exporter: {
       export: (_, answer) => answer(done),
@@ -86,12 +85,11 @@ async function telling({ sampled, metrics: wanted }: Told): Promise<NonNullable<
       selectAggregationTemporality: () => AggregationTemporality.CUMULATIVE,
     },
     exportIntervalMillis: 5_000,
-    metricProducers: [producer],
   });
   metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }));
   return openTelemetry({
     traces: sampled !== undefined,
-    metrics: wanted === "produced" ? producer : wanted === "metered",
+    metrics: wanted === true,
   });
 }
 

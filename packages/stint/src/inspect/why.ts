@@ -2,6 +2,7 @@ import { command } from "../model/command.ts";
 import { formatMs } from "../model/duration.ts";
 import type { Job } from "../model/job.ts";
 import { isUnresponsive } from "../model/liveness.ts";
+import { isBeyondNormal, isNearTimeout } from "../model/slow.ts";
 import type { ParkReason } from "../model/state.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
@@ -9,7 +10,6 @@ import { whyReady } from "./why-ready.ts";
 
 /** Beyond this nobody should still be waiting for what happens by itself. */
 const soonMs = 10_000;
-const slowTimes = 3;
 
 /** Why a job does not run, or how it runs or ended, in plain words. */
 export function explain(facts: Facts): Explanation {
@@ -127,7 +127,7 @@ function cancelFindings({ job, audit, at }: Facts): Finding[] {
 
 function slowFindings({ usualMs, timeoutMs, job }: Facts, runningMs: number): Finding[] {
   const findings: Finding[] = [];
-  if (usualMs !== null && runningMs > Math.max(1_000, slowTimes * usualMs)) {
+  if (isBeyondNormal(runningMs, usualMs)) {
     findings.push(
       notes(
         `It is slow: 95 of 100 runs of ${job.kind} end within ${formatMs(usualMs)}.`,
@@ -135,7 +135,7 @@ function slowFindings({ usualMs, timeoutMs, job }: Facts, runningMs: number): Fi
       ),
     );
   }
-  if (timeoutMs !== null && runningMs > 0.7 * timeoutMs) {
+  if (isNearTimeout(runningMs, timeoutMs)) {
     findings.push(notes(`It nears its timeout of ${formatMs(timeoutMs)}; then the attempt fails.`));
   }
   return findings;

@@ -1,22 +1,30 @@
 /** Why a running job is called slow. */
 export type Slowness = "beyond-normal" | "near-lease" | "near-timeout";
 
-/** Times what is usual for its kind. */
+/** A run is beyond normal once it takes this many times the 95th percentile of its kind. */
 const times = 3;
-/** What is shorter than this is not called slow: the usual of quick kinds is a few milliseconds, and any pause is many of those. */
+/** Shorter runs are never slow: a quick kind takes a few milliseconds, and any pause is many times that. */
 export const leastMs = 1_000;
-/** The share of its time a job may take, or leave of its lease, unnoticed. */
+/** The share of its timeout that a job may use, and of its lease that may pass without a renewal, before it is slow. */
 export const share = 0.7;
-/** Fewer ended attempts say little about what is usual. */
+/** Fewer ended attempts are too few for a percentile. */
 export const enoughEnded = 20;
 
+/** `usualMs`: the 95th percentile of the kind; null while too few attempts have ended. */
+export function isBeyondNormal(runningMs: number, usualMs: number | null): usualMs is number {
+  return usualMs !== null && runningMs >= leastMs && runningMs > times * usualMs;
+}
+
+export function isNearTimeout(runningMs: number, timeoutMs: number | null): timeoutMs is number {
+  return timeoutMs !== null && runningMs >= share * timeoutMs;
+}
+
 /**
- * Whether a job that has run for so long is slow, and why. A lease is renewed at each third of it, so one of which
- * more than two thirds are over is not being renewed.
+ * Whether a job that has run for this long is slow, and why. Leases are renewed after each third, so a lease with more than two thirds
+ * gone is not being renewed.
  */
 export function slowness(job: {
   readonly runningMs: number;
-  /** The 95th percentile of its kind; null while too few have ended to know. */
   readonly usualMs: number | null;
   readonly timeoutMs: number | null;
   readonly leaseMs?: number | null;
@@ -24,7 +32,6 @@ export function slowness(job: {
 }): Slowness | null {
   const { runningMs, usualMs, timeoutMs, leaseMs = null, leaseLeftMs = Infinity } = job;
   if (leaseLeftMs <= (1 - share) * (leaseMs ?? 0)) return "near-lease";
-  if (runningMs < leastMs) return null;
-  if (timeoutMs !== null && runningMs >= share * timeoutMs) return "near-timeout";
-  return usualMs !== null && runningMs > times * usualMs ? "beyond-normal" : null;
+  if (runningMs >= leastMs && isNearTimeout(runningMs, timeoutMs)) return "near-timeout";
+  return isBeyondNormal(runningMs, usualMs) ? "beyond-normal" : null;
 }

@@ -8,10 +8,10 @@ import {
 } from "@opentelemetry/sdk-trace-node";
 import { expect, test } from "vitest";
 import { defineJob, entry, handle, steps, typed } from "#stint/index.js";
-import { metricProducer, openTelemetry } from "#stint/opentelemetry.js";
+import { openTelemetry } from "#stint/opentelemetry.js";
 import { freshSchema } from "../support/fresh.ts";
 import { startWorker } from "../support/watch.ts";
-import { collecting, telemetry } from "./spans.ts";
+import { telemetry } from "./spans.ts";
 
 const note = defineJob("note", { queue: "notes", payload: typed<{ fails?: number }>() });
 const quick = { pools: { notes: 2 }, backoff: steps(0) };
@@ -210,78 +210,9 @@ test("traces and metrics are switched apart", async () => {
   expect((await traced.metrics()).size).toBe(0);
 });
 
-test("a producer hands out the same metrics as a meter", async () => {
-  const fresh = await freshSchema();
-  const producer = metricProducer();
-  const produced = collecting([producer]);
-  const otel = telemetry();
-  const stint = fresh.client({ telemetry: openTelemetry({ traces: false, metrics: producer }) });
-  const metered = fresh.client({
-    telemetry: openTelemetry({ traces: false, meterProvider: otel.meterProvider }),
-  });
-  const handlers = [
-    handle(note, ({ payload: { fails = 0 }, attempt }) => {
-      if (attempt <= fails) throw new RangeError("out of reach");
-    }),
-  ];
-  for (const client of [stint, metered]) {
-    const { worker } = await startWorker(client, { ...quick, handlers });
-    const jobs = await client.enqueueMany([entry(note, {}), entry(note, {}), entry(note, { fails: 1 })]);
-    for (const job of jobs) await client.waitFor(job, { timeout: "60s" });
-    await worker.stop();
-  }
-
-  const [own, others] = [await produced.metrics(), await otel.metrics()];
-  expect([...own.keys()].sort()).toEqual([...others.keys()].sort());
-  for (const [name, metric] of own) {
-    const other = others.get(name)!;
-    expect(metric.descriptor).toMatchObject({ name, unit: other.descriptor.unit });
-    expect(metric.dataPointType).toBe(other.dataPointType);
-    expect(metric.aggregationTemporality).toBe(other.aggregationTemporality);
-    // How many claims and settles there were is chance.
-    if (name === "messaging.client.operation.duration") continue;
-    const told = ({ dataPoints }: typeof metric): unknown[] =>
-      dataPoints
-        .map(({ attributes, value }) => ({
-          attributes,
-          value:
-            typeof value === "number"
-              ? value
-              : { count: value.count, boundaries: "buckets" in value && value.buckets },
-        }))
-        .sort((a, b) => JSON.stringify(a.attributes).localeCompare(JSON.stringify(b.attributes)));
-    const shape = (points: unknown[]): unknown =>
-      JSON.parse(JSON.stringify(points, (key, value: unknown) => (key === "counts" ? undefined : value)));
-    expect(shape(told(metric))).toEqual(shape(told(other)));
-  }
-});
-
-test("a producer counts each duration in its bucket, and beyond two thousand series all others as one", async () => {
-  const producer = metricProducer();
-  const produced = collecting([producer]);
-  for (const ms of [1, 5, 6, 7_200_000]) producer.instruments.processed(ms, { queue: "a" });
-  for (let n = 0; n < 2_500; n += 1) producer.instruments.sent(1, { queue: `q${n}` });
-  const metrics = await produced.metrics();
-
-  const [point] = metrics.get("messaging.process.duration")!.dataPoints;
-  const value = point!.value as {
-    count: number;
-    sum: number;
-    min: number;
-    max: number;
-    buckets: { counts: number[] };
-  };
-  expect(value).toMatchObject({ count: 4, min: 0.001, max: 7_200 });
-  expect(value.sum).toBeCloseTo(7_200.012);
-  expect([value.buckets.counts[0], value.buckets.counts[1], value.buckets.counts.at(-1)]).toEqual([2, 1, 1]);
-  const sent = metrics.get("messaging.client.sent.messages")!.dataPoints;
-  expect(sent).toHaveLength(2_000);
-  expect(sent.at(-1)).toMatchObject({ attributes: { "otel.metric.overflow": true }, value: 501 });
-});
-
-test("metrics that are none are refused", () => {
+test("traces and metrics must be true or false", () => {
   expect(() => openTelemetry({ metrics: "yes" as never })).toThrow(
-    'openTelemetry.metrics: must be true, false or a metricProducer(), got "yes"',
+    "openTelemetry.metrics: must be true or false",
   );
   expect(() => openTelemetry({ traces: 1 as never })).toThrow("openTelemetry.traces: must be true or false");
 });

@@ -13,7 +13,6 @@ import {
   MeterProvider,
   PeriodicExportingMetricReader,
   type MetricData,
-  type MetricProducer,
 } from "@opentelemetry/sdk-metrics";
 import { openTelemetry } from "#stint/opentelemetry.js";
 import { until } from "../support/until.ts";
@@ -28,7 +27,7 @@ export function telemetry({ sampler }: { sampler?: Sampler } = {}) {
     spanProcessors: [new SimpleSpanProcessor(exporter)],
     ...(sampler === undefined ? {} : { sampler }),
   });
-  const { meterProvider, metrics } = collecting([]);
+  const { meterProvider, metrics } = collecting();
   const tracer = provider.getTracer("test");
   return {
     telemetry: openTelemetry({ tracerProvider: provider, meterProvider }),
@@ -55,14 +54,10 @@ export function telemetry({ sampler }: { sampler?: Sampler } = {}) {
   };
 }
 
-/** A meter provider whose metrics a test can look at, with those of these producers. */
-export function collecting(metricProducers: MetricProducer[]) {
+/** A meter provider whose metrics a test can read. */
+function collecting() {
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-  const reader = new PeriodicExportingMetricReader({
-    exporter,
-    exportIntervalMillis: 3_600_000,
-    metricProducers,
-  });
+  const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
   return {
     meterProvider: new MeterProvider({ readers: [reader] }),
     metrics: async (): Promise<Map<string, MetricData>> => {

@@ -146,8 +146,8 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
     ],
   },
   "stint/opentelemetry": {
-    values: ["metricProducer", "openTelemetry"],
-    types: ["MetricProducer", "OpenTelemetryOptions"],
+    values: ["openTelemetry"],
+    types: ["OpenTelemetryOptions"],
   },
   "@stint/dashboard": {
     values: ["anyOf", "basic", "bearer", "createDashboard", "serveDashboard"],

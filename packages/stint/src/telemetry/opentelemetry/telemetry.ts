@@ -12,13 +12,10 @@ import {
 } from "@opentelemetry/api";
 import type { ClaimedJob } from "../../model/job.ts";
 import type { EnqueuingJob, Telemetry } from "../../model/telemetry.ts";
-import { InvalidOptionError } from "../../errors.ts";
-import { describe } from "../../model/describe.ts";
 import { refuseUnknownKeys, requireBoolean } from "../../model/options.ts";
 import { version } from "../../version.ts";
 import { AttemptSpan, markFailed } from "./attempt-span.ts";
-import { instrumentsOf, noInstruments, type Instruments } from "./instruments.ts";
-import type { MetricProducer } from "./metric-producer.ts";
+import { instrumentsOf, noInstruments } from "./instruments.ts";
 import { SpanAttributesCache, queueOf } from "./span-attributes.ts";
 import { names, suppressTracing, systemAttributes } from "./semconv.ts";
 import { Carried, written } from "./trace-context.ts";
@@ -29,8 +26,8 @@ export type OpenTelemetryOptions = {
   meterProvider?: MeterProvider;
   /** Default true. */
   traces?: boolean;
-  /** Default true: into the meter provider. A `metricProducer()` adds them up itself, for a reader to collect. */
-  metrics?: boolean | MetricProducer;
+  /** Default true. */
+  metrics?: boolean;
 };
 
 /** More than the SDK keeps of one span. */
@@ -47,18 +44,11 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   const traces = requireBoolean("openTelemetry.traces", options.traces ?? true);
   const provider = options.tracerProvider ?? trace.getTracerProvider();
   const tracer = traces ? provider.getTracer("stint", version) : undefined;
-  return make({ tracer, instruments: instrumentsFor(options) }, undefined);
-}
-
-function instrumentsFor({ metrics: wanted = true, meterProvider }: OpenTelemetryOptions): Instruments {
-  if (typeof wanted === "object" && wanted !== null && typeof wanted.instruments === "object")
-    return wanted.instruments;
-  if (wanted === false) return noInstruments;
-  if (wanted === true) return instrumentsOf(meterProvider ?? metrics.getMeterProvider());
-  throw new InvalidOptionError(
-    "openTelemetry.metrics",
-    `must be true, false or a metricProducer(), got ${describe(wanted)}`,
-  );
+  const counts = requireBoolean("openTelemetry.metrics", options.metrics ?? true);
+  const instruments = counts
+    ? instrumentsOf(options.meterProvider ?? metrics.getMeterProvider())
+    : noInstruments;
+  return make({ tracer, instruments }, undefined);
 }
 
 type Home = ConstructorParameters<typeof AttemptSpan>[0];
