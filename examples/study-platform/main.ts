@@ -39,7 +39,8 @@ const worker = stint.worker({
   // Everything is quicker than the defaults, which are made for production and not for watching.
   backoff: exponential({ base: "1s", cap: "8s" }),
   rescueEvery: "500ms",
-  drain: "10s",
+  // Three times the longest handler (a map, in services.ts): Ctrl-C hands nothing back, on a busy machine neither.
+  drain: "30s",
   abort: "2s",
   // Finished jobs are what the summary counts; with DATABASE_URL they may be of last month.
   retention: { done: "3650d", dead: "3650d" },

@@ -13,14 +13,21 @@ export class ProviderError extends Error {
   }
 }
 
-const embeddingCalls = bucket({ perSecond: 25, burst: 10 });
+/** The embedding provider allows this many calls at a time, whatever the speed of this machine. */
+const embeddingCalls = 5;
+let embedding = 0;
 
 export async function embed(text: string, signal: AbortSignal): Promise<number[]> {
-  if (!embeddingCalls()) {
+  if (embedding >= embeddingCalls) {
     await wait(5, 20, signal);
     throw new ProviderError(429, "Too Many Requests", 1_000);
   }
-  await wait(80, 280, signal);
+  embedding += 1;
+  try {
+    await wait(80, 280, signal);
+  } finally {
+    embedding -= 1;
+  }
   return Array.from({ length: 8 }, (_, index) => Math.sin(text.length * (index + 1)));
 }
 
@@ -56,18 +63,4 @@ export async function think(signal: AbortSignal): Promise<void> {
 
 async function wait(fromMs: number, toMs: number, signal: AbortSignal): Promise<void> {
   await sleep(fromMs + Math.random() * (toMs - fromMs), undefined, { signal });
-}
-
-/** A token bucket, as providers have it: answers whether this call is still within what we paid for. */
-function bucket({ perSecond, burst }: { perSecond: number; burst: number }): () => boolean {
-  let tokens = burst;
-  let filledAt = performance.now();
-  return () => {
-    const now = performance.now();
-    tokens = Math.min(burst, tokens + ((now - filledAt) / 1_000) * perSecond);
-    filledAt = now;
-    if (tokens < 1) return false;
-    tokens -= 1;
-    return true;
-  };
 }
