@@ -1,42 +1,48 @@
 import { describe, expect, test } from "vitest";
 import { unusedSchema } from "../support/fresh.ts";
+import { slice } from "../support/lab.ts";
 import { until } from "../support/until.ts";
 import { deed, entered, startWorkerProcess, workerProgram } from "../support/worker-process.ts";
 import { bundle, bundlers } from "./bundlers.ts";
 
 const names = Object.keys(bundlers) as (keyof typeof bundlers)[];
+const cases = names.flatMap((name) =>
+  (["esm", "cjs"] as const).flatMap((format) =>
+    (["external", "bundled"] as const).map((pg) => ({ name, format, pg })),
+  ),
+);
+// Rollup and webpack take seconds of a core for each bundle.
+const kept = slice(cases, ({ name, pg }) => name === "esbuild" && pg === "external");
 
-describe.each(names)("a worker bundled by %s", (name) => {
-  test.each([
-    { format: "esm", pg: "external" },
-    { format: "cjs", pg: "external" },
-    { format: "esm", pg: "bundled" },
-    { format: "cjs", pg: "bundled" },
-  ] as const)("as $format with pg $pg runs a job longer than its lease once", async ({ format, pg }) => {
-    const program = await bundle(name, { entry: workerProgram, format, pg });
-    const fresh = await unusedSchema();
-    const stint = fresh.client();
-    const worker = await startWorkerProcess(fresh, { program });
-    const { id } = await stint.enqueue(deed, { do: "ignore" });
-    await worker.reported("entered", id);
+describe("a worker bundled by", () => {
+  test.each(kept)(
+    "$name as $format with pg $pg runs a job longer than its lease once",
+    async ({ name, format, pg }) => {
+      const program = await bundle(name, { entry: workerProgram, format, pg });
+      const fresh = await unusedSchema();
+      const stint = fresh.client();
+      const worker = await startWorkerProcess(fresh, { program });
+      const { id } = await stint.enqueue(deed, { do: "ignore" });
+      await worker.reported("entered", id);
 
-    await until(
-      async () =>
-        (
-          await fresh.sql(
-            `select from stint.job where id = $1 and claimed_at + 1.5 * interval '1s' < clock_timestamp()`,
-            [id],
-          )
-        ).length === 1,
-      { message: "the job has run for longer than its lease" },
-    );
-    worker.go(id);
-    await worker.reported("settled", id);
+      await until(
+        async () =>
+          (
+            await fresh.sql(
+              `select from stint.job where id = $1 and claimed_at + 1.5 * interval '1s' < clock_timestamp()`,
+              [id],
+            )
+          ).length === 1,
+        { message: "the job has run for longer than its lease" },
+      );
+      worker.go(id);
+      await worker.reported("settled", id);
 
-    expect(entered(worker)).toEqual([`${id}/1`]);
-    expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0 });
-    worker.kill("SIGTERM");
-    expect(await worker.ended).toEqual({ code: 0, signal: null });
-    expect(worker.errors()).not.toMatch(/"level":"(?:error|warn)"/);
-  });
+      expect(entered(worker)).toEqual([`${id}/1`]);
+      expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0 });
+      worker.kill("SIGTERM");
+      expect(await worker.ended).toEqual({ code: 0, signal: null });
+      expect(worker.errors()).not.toMatch(/"level":"(?:error|warn)"/);
+    },
+  );
 });

@@ -132,10 +132,10 @@ test("dev starts a worker that was killed again", async () => {
 test("dev ends with 1 when the database cannot be reached, since no edit can mend that", async () => {
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
 
-  const ended = await stint(["dev"], {
+  const ended = await start(["dev"], {
     cwd: folder,
     env: { DATABASE_URL: "postgres://app:hunter2@127.0.0.1:1/app" },
-  });
+  }).ended;
 
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining("[DATABASE_UNAVAILABLE]") });
   expect(ended.stdout + ended.stderr).not.toContain("hunter2");

@@ -2,7 +2,8 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
+import { main } from "#stint/cli/main.js";
 import type { Fresh } from "../support/fresh.ts";
 import { testFolder } from "../support/folder.ts";
 import { until } from "../support/until.ts";
@@ -68,8 +69,57 @@ export function start(args: readonly string[], { cwd, env = {}, input = "" }: Ru
   };
 }
 
-export async function stint(args: readonly string[], options?: RunOptions): Promise<Ended> {
-  return await start(args, options).ended;
+/**
+ * Run a command to its end, in this process: to start another takes ten times as long as most commands. What a process of its own
+ * matters for (signals, streams that stay open, exit) is tested with `start`.
+ */
+export async function stint(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  // One after another, for they share the environment, the folder and the streams of this process.
+  const ended = lastRun.then(() =>
+    options.input === undefined ? runHere(args, options) : start(args, options).ended,
+  );
+  lastRun = ended.then(
+    () => undefined,
+    () => undefined,
+  );
+  return await ended;
+}
+
+let lastRun: Promise<unknown> = Promise.resolve();
+
+async function runHere(args: readonly string[], { cwd, env = {} }: RunOptions): Promise<Ended> {
+  const { env: ownEnv, exitCode } = process;
+  const ownFolder = process.cwd();
+  const stdout = capture(process.stdout);
+  const stderr = capture(process.stderr);
+  try {
+    process.env = { PATH: ownEnv["PATH"], HOME: ownEnv["HOME"], ...env };
+    process.exitCode = undefined;
+    if (cwd !== undefined) process.chdir(cwd);
+    const code = await main(args);
+    return { code, stdout: stdout.text(), stderr: stderr.text() };
+  } finally {
+    stdout.end();
+    stderr.end();
+    process.env = ownEnv;
+    process.exitCode = exitCode;
+    process.chdir(ownFolder);
+  }
+}
+
+/** Keep what is written to the stream, instead of writing it, until the end. */
+function capture(stream: NodeJS.WriteStream): { text(): string; end(): void } {
+  let text = "";
+  const spy = vi.spyOn(stream, "write").mockImplementation((part, ...rest) => {
+    text += typeof part === "string" ? part : Buffer.from(part).toString();
+    const done = rest.find((argument) => typeof argument === "function");
+    if (done !== undefined) queueMicrotask(() => done());
+    return true;
+  });
+  return {
+    text: () => text,
+    end: () => spy.mockRestore(),
+  };
 }
 
 /** The same on one installation. */

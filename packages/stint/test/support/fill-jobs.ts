@@ -55,25 +55,30 @@ export async function fillJobs(
 const id = "('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid";
 
 /**
- * A million ready jobs, 300,000 scheduled ones of which ten are due, and 500 that run, all of one queue and in the order they came, as with most people.
- * Statistics then say that queue and time lie in the table as in the index, and that can mislead the planner.
+ * So many ready jobs, a third as many scheduled ones of which ten are due, and 500 that run. All are of one queue and in the order
+ * of their enqueue, as in most installations. Statistics then say that queue and time have the same order in the table as in the
+ * index, which can mislead the planner.
  */
-export async function fillWithAMillion(fresh: Fresh): Promise<void> {
+export async function fillOneQueue(fresh: Fresh, ready: number): Promise<void> {
+  const scheduled = Math.round(ready * 0.3);
   await withoutIndexes(fresh, "job", async () => {
     await fresh.sql(
       `insert into stint.job (id, kind, queue, state, priority, run_at, created_at, payload)
-       select ${id}, 'work', 'a', 'ready', 0, now() - (2000000 - n) * interval '1 ms', now(), '{}'
-       from generate_series(1, 1000000) n`,
+       select ${id}, 'work', 'a', 'ready', 0, now() - (2 * $1::integer - n) * interval '1 ms', now(), '{}'
+       from generate_series(1, $1::integer) n`,
+      [ready],
     );
     await fresh.sql(
       `insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
-       select ${id}, 'work', 'a', 'scheduled', now() + (n - 1000010) * interval '1 day' / 1000, now(), '{}'
-       from generate_series(1000001, 1300000) n`,
+       select ${id}, 'work', 'a', 'scheduled', now() + (n - $1::integer - 10) * interval '1 day' / 1000, now(), '{}'
+       from generate_series($1::integer + 1, $1::integer + $2::integer) n`,
+      [ready, scheduled],
     );
     await fresh.sql(
       `insert into stint.job (id, kind, queue, state, run_at, created_at, payload, lease_id, lease_until, epoch, attempts)
        select ${id}, 'work', 'a', 'running', now(), now(), '{}', gen_random_uuid(), now() + n * interval '1 s', 1, 1
-       from generate_series(1300001, 1300500) n`,
+       from generate_series($1::integer + 1, $1::integer + 500) n`,
+      [ready + scheduled],
     );
   });
 }
