@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
 import { adminClient } from "../support/database.ts";
+import { passTime } from "../support/database-time.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { ownServer } from "../support/own-server.ts";
 import { until } from "../support/until.ts";
@@ -24,18 +25,6 @@ async function pidsOf(fresh: Fresh, condition: string): Promise<number[]> {
   return rows.map(({ pid }) => pid);
 }
 
-/** Waits by the clock of the database, which does not stand still. */
-async function untilLeasesPassed(fresh: Fresh, count: number): Promise<void> {
-  const [{ at } = { at: "" }] = await fresh.sql<{ at: string }>(
-    `select (clock_timestamp() + $1 * interval '1 millisecond')::text as at`,
-    [count * leaseMs],
-  );
-  await until(
-    async () => (await fresh.sql("select where clock_timestamp() > $1::timestamptz", [at])).length > 0,
-    { message: `${count} leases have passed` },
-  );
-}
-
 async function untilAllRan(fresh: Fresh): Promise<void> {
   await until(async () => (await fresh.sql("select from stint.job")).length === 0, {
     message: "every job has ended",
@@ -53,7 +42,7 @@ test("a claim whose backend stood still before it began counts no crash", async 
   const stopped = await pidsOf(fresh, "true");
   for (const pid of stopped) process.kill(pid, "SIGSTOP");
   await fresh.client().enqueueMany([1, 2, 3].map(() => entry(work, {})));
-  await untilLeasesPassed(fresh, frozenLeases);
+  await passTime(fresh, frozenLeases * leaseMs);
   for (const pid of stopped) process.kill(pid, "SIGCONT");
 
   await untilAllRan(fresh);
@@ -80,7 +69,7 @@ test("a claim whose backend stood still after it took jobs counts no crash", asy
   const stopped = await pidsOf(fresh, waiting);
   for (const pid of stopped) process.kill(pid, "SIGSTOP");
   await gatekeeper.query("select pg_advisory_unlock(4711)");
-  await untilLeasesPassed(fresh, frozenLeases);
+  await passTime(fresh, frozenLeases * leaseMs);
   for (const pid of stopped) process.kill(pid, "SIGCONT");
 
   await untilAllRan(fresh);

@@ -65,12 +65,18 @@ describe("npm start", () => {
   });
 
   test("refuses an unknown flag with its usage and exit code 2", () => {
-    expect(endOf("--nope")).toMatchObject({ code: 2, errors: expect.stringContaining("Usage: npm start") as string });
+    expect(endOf("--nope")).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining("Usage: npm start") as string,
+    });
   });
 
   test.each(["soon", "0", "-1", "1e9"])("refuses to run for %s seconds", (seconds) => {
     const message = `--seconds must be a number from 1 to 86400, got "${seconds}"`;
-    expect(endOf(`--seconds=${seconds}`)).toMatchObject({ code: 2, errors: expect.stringContaining(message) as string });
+    expect(endOf(`--seconds=${seconds}`)).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining(message) as string,
+    });
   });
 });
 

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { isTooLate, ServerClock } from "#stint/db/server-clock.js";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
@@ -7,6 +6,7 @@ import { claim, claimQuarantined } from "#stint/sql/claim.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { Claimer } from "#stint/worker/claimer.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
+import { passTime } from "../support/database-time.ts";
 import { type Fresh, freshSchema, openDb } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
@@ -46,7 +46,7 @@ test.each(["claim", "claim-quarantined"])(
     const held = proxy.holdAt(`/* stint:${name} */`, { all: true });
     await startWorker(stint, { lease: leaseMs, handlers: [handle(work, () => undefined)] });
     const late = await held;
-    await sleep(3.2 * leaseMs);
+    await passTime(fresh, 3.2 * leaseMs);
     await late.release();
     await untilEnded(fresh);
 
