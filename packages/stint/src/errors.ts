@@ -99,8 +99,8 @@ export class TransactionRequiredError extends StintError {
 export class UnknownOutcomeError extends StintError {
   readonly code = "UNKNOWN_OUTCOME";
   /**
-   * Of an enqueue, and only if the clock of the database was set back meanwhile: until this time of that clock the enqueue
-   * may still take effect, and is to be repeated after it. Undefined: it can no longer take effect and may be repeated at once.
+   * Only if the clock of the database was set back meanwhile: until this time of that clock the write may still take effect.
+   * Repeat it after that time. Undefined: the write can no longer take effect and may be repeated at once.
    */
   readonly mayHappenUntil: Date | undefined;
   constructor(
@@ -116,7 +116,7 @@ export class UnknownOutcomeError extends StintError {
       `${action}: the connection was lost before the answer came, so it may or may not have happened. ` +
         (action.startsWith("enqueue")
           ? `Repeat it with the same id (${ids})${after}: it is then the same job.`
-          : `Look at the job (${ids}) before you repeat it.`),
+          : `Look at the job (${ids})${after} before you repeat it.`),
       options,
     );
     this.mayHappenUntil = mayHappenUntil;

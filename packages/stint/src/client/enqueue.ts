@@ -9,13 +9,10 @@ import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { enqueue, type EncodedRow, type EnqueuedRow, type SendTimes } from "../sql/enqueue.ts";
 import { explainError } from "./explain-error.ts";
+import { isFar, mostRefusals, untilPassed } from "./retry.ts";
 import { heaviestBatch, inBatches, inStatements, largestBatch, largestStatement, weigh } from "./batches.ts";
 
 const tries = 4;
-/** How often a send may come too late without being counted as a try: its time grows, and the clock is known better each time. */
-const mostRefusals = 6;
-/** How long to wait for the deadline of an earlier send. Longer only if the clock of the server was set back. */
-const longestWaitMs = 20_000;
 
 export type EnqueuerOptions = {
   db: Db;
@@ -104,7 +101,7 @@ export class Enqueuer {
       };
       try {
         await ready();
-        await this.#passed(after);
+        if (after !== undefined) await untilPassed(db, after);
         return await enqueueAll(waits ? lockWaitDb : db, lockWaitDb, toSend, wakes, times);
       } catch (error) {
         if (isTooLate(error) && refusals < mostRefusals) {
@@ -118,22 +115,16 @@ export class Enqueuer {
           toSend = rows.map((row) => ({ ...row, row: { ...row.row, again: true } }));
         }
         if (!isTransient(error)) throw explainError(error, db.schema);
-        const tooFar = after !== undefined && after - db.clock.nowMs() > longestWaitMs ? after : undefined;
+        const tooFar = after !== undefined && isFar(db, after) ? after : undefined;
         if (left > 1 && tooFar === undefined) {
           await sleep(retryDelay.next());
           continue;
         }
         if (unknown === undefined) throw isUnavailable(error) ? unavailable(rows, error) : error;
-        await this.#passed(after);
+        if (after !== undefined) await untilPassed(db, after);
         throw unknownOutcome(rows, unknown, tooFar);
       }
     }
-  }
-
-  /** Waits until this deadline has passed, as far as is known, but not for long. */
-  async #passed(deadline: number | undefined): Promise<void> {
-    const waitMs = (deadline ?? 0) - this.#options.db.clock.nowMs() + 1;
-    if (waitMs > 0 && waitMs <= longestWaitMs) await sleep(waitMs);
   }
 }
 

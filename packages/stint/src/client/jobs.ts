@@ -79,7 +79,12 @@ export class Jobs {
     const deed = this.#deed("cancel", options, false);
     // A job that is being claimed at this moment is neither waiting nor running to this statement: look again.
     for (let tries = 0; tries < 5; tries++) {
-      const was = await sendOnce(this.#db, "cancel", id, async (db) => await cancel(db, id, deed));
+      const was = await sendOnce(
+        this.#db,
+        "cancel",
+        id,
+        async (until) => await cancel(this.#db, id, { ...deed, until }),
+      );
       if (was === "waiting") return "cancelled";
       if (was === "running") {
         this.#tell("cancel");
@@ -95,7 +100,12 @@ export class Jobs {
   async runNow(jobId: string, options: ActOptions): Promise<void> {
     const id = requireId(jobId);
     const deed = this.#deed("runNow", options, false);
-    const queue = await sendOnce(this.#db, "runNow", id, async (db) => await runNow(db, id, deed));
+    const queue = await sendOnce(
+      this.#db,
+      "runNow",
+      id,
+      async (until) => await runNow(this.#db, id, { ...deed, until }),
+    );
     if (queue !== undefined) {
       this.#tell(`ready:${queue}`);
       return;
@@ -108,7 +118,12 @@ export class Jobs {
   async replay(jobId: string, options: ActOptions = {}): Promise<void> {
     const id = requireId(jobId);
     const deed = this.#deed("replay", options, true);
-    const queue = await sendOnce(this.#db, "replay", id, async (db) => await replay(db, id, deed));
+    const queue = await sendOnce(
+      this.#db,
+      "replay",
+      id,
+      async (until) => await replay(this.#db, id, { ...deed, until }),
+    );
     if (queue === undefined)
       throw new WrongStateError(id, await this.#stateOf(id), "replay", ["dead", "cancelled"]);
     this.#tell(`ready:${queue}`);

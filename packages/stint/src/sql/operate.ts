@@ -1,9 +1,24 @@
 import type { Run } from "../db/db.ts";
+import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { audited, tallied, toHistory, toLive, type AuditInfo } from "./transitions.ts";
 
 // What a person does to one job. `operate-many.ts` does the same to many.
+
+/**
+ * An action that reaches the job after its deadline fails and changes nothing. A late `cancel` would end a job that was replayed since
+ * then. Checked after the row is locked: the statement may have waited for the lock.
+ */
+const inTime = `(clock_timestamp() < $5::timestamptz or stint.too_late())`;
+
+const valuesOf = (id: string, { auditId, actor, reason, until }: AuditInfo): unknown[] => [
+  id,
+  auditId,
+  actor,
+  reason,
+  until === undefined ? "infinity" : toTimestamp(until),
+];
 
 const by = { id: "$2", actor: "$3", reason: "$4", job: "id" };
 
@@ -24,9 +39,9 @@ const cancelJob = statement(
   ), noted as (
     ${audited("cancel", { ...by, rows: "(select id from asked union all select id from ended) acted" })}
   )
-  select 'running' as was from asked
+  select 'running' as was from asked where ${inTime}
   union all
-  select 'waiting' as was from ended`,
+  select 'waiting' as was from ended where ${inTime}`,
 );
 
 /**
@@ -38,7 +53,7 @@ export async function cancel(
   id: string,
   audit: AuditInfo,
 ): Promise<"running" | "waiting" | undefined> {
-  const [row] = await db.run(cancelJob, [id, audit.auditId, audit.actor, audit.reason]);
+  const [row] = await db.run(cancelJob, valuesOf(id, audit));
   return row?.["was"] as "running" | "waiting" | undefined;
 }
 
@@ -61,12 +76,12 @@ const runJobNow = statement(
   ), noted as (
     ${audited("run-now", { ...by, rows: "moved" })}
   )
-  select queue from moved`,
+  select queue from moved where ${inTime}`,
 );
 
 /** Make a waiting job ready at once. Returns its queue; undefined if the job does not wait. */
 export async function runNow(db: Run, id: string, audit: AuditInfo): Promise<string | undefined> {
-  const [row] = await db.run(runJobNow, [id, audit.auditId, audit.actor, audit.reason]);
+  const [row] = await db.run(runJobNow, valuesOf(id, audit));
   return row?.["queue"] as string | undefined;
 }
 
@@ -78,12 +93,12 @@ const replayJob = statement(
   ), noted as (
     ${audited("replay", { ...by, rows: "back" })}
   )
-  select queue from back`,
+  select queue from back where ${inTime}`,
 );
 
 /** Requeue a dead or cancelled job with fresh attempts. Returns its queue; undefined if the job is neither. */
 export async function replay(db: Run, id: string, audit: AuditInfo): Promise<string | undefined> {
-  const [row] = await db.run(replayJob, [id, audit.auditId, audit.actor, audit.reason]);
+  const [row] = await db.run(replayJob, valuesOf(id, audit));
   return row?.["queue"] as string | undefined;
 }
 

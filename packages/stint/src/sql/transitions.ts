@@ -107,7 +107,13 @@ function quoted(states: readonly JobState[]): string {
 }
 
 /** Who did it and why; written in the same statement as the move. */
-export type AuditInfo = { auditId: string; actor: string; reason: string | null };
+export type AuditInfo = {
+  auditId: string;
+  actor: string;
+  reason: string | null;
+  /** Until when the action may take effect, by the database's clock in milliseconds. Left out: at any time. */
+  until?: number;
+};
 
 /** One audit row for each job in `rows`. The other values are SQL expressions. */
 export const audited = (
