@@ -41,9 +41,9 @@ export type Dashboard = {
 /** Where a request came from, as far as the adapter knows. */
 type Sender = { readonly req?: IncomingMessage; readonly address?: string | undefined };
 
-/** How long an answer to a question without arguments serves all who ask it. */
+/** How long a result is shared by all viewers. */
 const freshMs = 1_000;
-/** The same for a scrape: while a page is open, what it was told last will do. */
+/** The same for a scrape of /metrics: it may reuse what an open page read last. */
 const scrapedMs = 4_000;
 
 /**
@@ -71,9 +71,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
         { err: error, id, method: request.method, path: mount.inner },
         "the dashboard could not answer",
       );
-      return problemAnswer(
-        new Problem(500, "INTERNAL", `Something went wrong here. It was logged as ${id}.`),
-      );
+      return problemAnswer(new Problem(500, "INTERNAL", `Internal error. The log has it as ${id}.`));
     }
   }
 
@@ -87,7 +85,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const { visitor, tried } = await enter(request, sender);
     const wait = rate.take(visitor.user ?? sender.address ?? "");
     if (wait > 0) {
-      throw new Problem(429, "TOO_MANY_REQUESTS", "That was too much at once.", {
+      throw new Problem(429, "TOO_MANY_REQUESTS", "Too many requests.", {
         hint: `Try again in ${wait} s.`,
         headers: { "retry-after": String(wait) },
       });
@@ -101,12 +99,12 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const response = await answerPage(request, mount);
     const cookie =
       tried === undefined ? undefined : loginThrottle.cookieFor(tried, request, mount.base ?? "");
-    // Those who scrape keep none.
+    // Scrapers keep no cookies.
     if (cookie !== undefined && mount.inner !== "/metrics") response.headers.append("set-cookie", cookie);
     return request.method === "HEAD" ? new Response(null, response) : response;
   }
 
-  /** Who it is. `tried`: it brought a secret, which was right. */
+  /** Authenticates the request. `tried`: it carried valid credentials. */
   async function enter(
     request: Request,
     sender: Sender,
@@ -119,7 +117,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     try {
       access = await authorize(request, context);
     } finally {
-      // Also where it threw: what makes it throw could be tried for ever.
+      // Also when `authorize` throws: otherwise a request that makes it throw could be repeated without limit.
       if (tried !== undefined) loginThrottle.end(tried, access !== null && access !== undefined);
     }
     if (access !== null && access !== undefined) return { visitor: toVisitor(access), tried };
@@ -161,19 +159,19 @@ function checkMethod(method: string, isApi: boolean): void {
   throw new Problem(405, "METHOD_NOT_ALLOWED", `This takes ${allow} only.`, { headers: { allow } });
 }
 
-/** Without `authorize`, whoever sits at this machine may look, and the address alone does not prove it. */
+/** Without `authorize` only local users are let in. The peer address alone does not prove that a request is local. */
 function requireLocal(request: Request, { req, address }: Sender): Visitor {
   const isLocal =
     isLoopbackAddress(address) &&
     isLoopbackHost(hostOf(request)) &&
     !isForwarded(request) &&
-    // No browser speaks it any more. nginx does to what it stands before, and by default says nothing else of itself.
+    // Browsers no longer use HTTP/1.0; nginx uses it for upstream requests by default, without any forwarding header.
     req?.httpVersion !== "1.0";
   if (isLocal) return localVisitor;
   throw new Problem(
     403,
     "LOCAL_ONLY",
-    "The dashboard was not told whom to let in, so it serves its own machine only.",
+    "createDashboard has no `authorize`, so it serves this machine only.",
     {
       hint: "Pass authorize to createDashboard, or run `stint dashboard` with a token.",
     },
@@ -201,7 +199,7 @@ function makeTools(options: ResolvedOptions): Made {
       return await answers.get(youngerThanMs);
     };
   };
-  // One answer for the events, those who ask, and the scraper.
+  // One read of the health for live updates, requests and scrapes.
   const health = shared(async (from) => await from.health());
   const stats = shared(async (from) => await from.stats());
   const toJson = onceOf<object, string>((answer) => JSON.stringify(answer));
@@ -215,7 +213,7 @@ function makeTools(options: ResolvedOptions): Made {
     slow: asJson(shared(async (from) => await from.slow())),
   };
   const events = new Events(overviews.health, limits);
-  // One for good: its counters go on with the names they began with.
+  // Created once, so that counters do not reset.
   const scraped = { health: async () => await health(scrapedMs), stats };
   return {
     tools: {
@@ -228,7 +226,7 @@ function makeTools(options: ResolvedOptions): Made {
       events,
       overviews,
     },
-    // What the database knows, once for the whole installation: workers tell their own figures themselves.
+    // Figures of the whole installation, from the database. Workers export their own metrics.
     metrics: async () => await renderMetrics(scraped),
     close: async () => {
       if (closed) return;

@@ -53,7 +53,7 @@ export function problemOf(error: unknown): Problem | undefined {
 }
 
 function databaseAway(cause: unknown): Problem {
-  return new Problem(503, "DATABASE_UNAVAILABLE", "The database does not answer.", {
+  return new Problem(503, "DATABASE_UNAVAILABLE", "The database does not respond.", {
     hint: "Jobs are safe where they are. This page tries again by itself.",
     headers: { "retry-after": "2" },
     cause,

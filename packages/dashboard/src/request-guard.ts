@@ -1,8 +1,8 @@
-/** Checks of where a request comes from, before anybody asks who sent it. */
+/** Checks the origin of a request, before authorization. */
 import { badRequest, Problem } from "./problem.ts";
 
 export type RequestLimits = {
-  /** Host names, with or without a port, under which the dashboard may be asked. Undefined: any. */
+  /** Allowed host names, with or without a port. Undefined: any. */
   readonly hosts: readonly string[] | undefined;
   readonly maxUrl: number;
 };
@@ -12,13 +12,13 @@ export function hostOf(request: Request): string {
   return (request.headers.get("host") ?? new URL(request.url).host).toLowerCase();
 }
 
-/** Refuse names we were not told of: a page whose name was pointed at this address must get no answer (DNS rebinding). */
+/** Refuses unknown host names: prevents DNS rebinding. */
 export function checkHost(request: Request, { hosts, maxUrl }: RequestLimits): void {
   if (request.url.length > maxUrl)
     throw new Problem(414, "URL_TOO_LONG", `The address is longer than ${maxUrl} characters.`);
   const host = hostOf(request);
   if (hosts === undefined || isListed(host, hosts)) return;
-  throw new Problem(403, "HOST_REFUSED", "The dashboard does not answer under this host name.", {
+  throw new Problem(403, "HOST_REFUSED", "This host name is not allowed.", {
     hint: "List the name in createDashboard({ hosts: [ … ] }).",
   });
 }
@@ -51,12 +51,12 @@ export function isLoopbackAddress(address: string | undefined): boolean {
 const forwardedHeaders =
   /^(?:forwarded|via|x-(?:forwarded|real-ip|client-ip|original|envoy).*|(?:cf|true-client|fastly-client|fly-client)-.*|cdn-loop)$/;
 
-/** Somebody stands between: the peer on this machine is a proxy, and whom it speaks for is not known. */
+/** The request came through a proxy, so the peer address is not the client's. */
 export function isForwarded(request: Request): boolean {
   return [...request.headers.keys()].some((name) => forwardedHeaders.test(name));
 }
 
-/** Data is for our own pages and for programs, not for other sites' pages. */
+/** Data is served to the dashboard's own pages and to non-browser clients only. */
 export function checkReader(request: Request): void {
   const site = request.headers.get("sec-fetch-site");
   if (site === null || site === "same-origin" || site === "none") return;
@@ -64,8 +64,8 @@ export function checkReader(request: Request): void {
 }
 
 /**
- * A browser sends along what proves who the visitor is, whichever page asked for it. So what changes something must
- * come from our own page, or from a program, which says so by a header that other sites' pages cannot send.
+ * Prevents cross-site request forgery: a browser sends credentials whichever page made the request. A write must come from the
+ * dashboard's own page, or carry a header that pages of other sites cannot send.
  */
 export function checkWriter(request: Request, { hosts }: RequestLimits): void {
   const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
@@ -84,14 +84,14 @@ export function checkWriter(request: Request, { hosts }: RequestLimits): void {
     return;
   }
   if (site === null && request.headers.get("x-stint") !== "1") {
-    throw new Problem(403, "CROSS_SITE", "It cannot be seen where this request comes from.", {
-      hint: "Programs say that they are none of a browser's by sending the header x-stint: 1.",
+    throw new Problem(403, "CROSS_SITE", "Cannot determine the origin of this request.", {
+      hint: "Non-browser clients must send the header x-stint: 1.",
     });
   }
 }
 
 function crossSite(): Problem {
-  return new Problem(403, "CROSS_SITE", "Requests from pages of other sites are refused.", {
+  return new Problem(403, "CROSS_SITE", "Requests from other sites are refused.", {
     hint: "Behind a proxy that changes the Host header, list the public name in createDashboard({ hosts: [ … ] }).",
   });
 }
@@ -112,7 +112,7 @@ export async function readBody(request: Request, maxBytes: number): Promise<Reco
   return value as Record<string, unknown>;
 }
 
-/** Counted while it comes: a sender may leave its length out, or lie about it. */
+/** Counts the bytes received: content-length may be missing or wrong. */
 async function readText(body: Request["body"], maxBytes: number, tooLarge: Problem): Promise<string> {
   if (body === null) return "";
   const parts: Uint8Array[] = [];
@@ -122,7 +122,7 @@ async function readText(body: Request["body"], maxBytes: number, tooLarge: Probl
     const { done, value } = await reader.read();
     if (done) break;
     bytes += value.byteLength;
-    // Not cancelled: that would end the connection before the sender has read why.
+    // Not cancelled: cancelling would close the connection before the client has read the error.
     if (bytes > maxBytes) throw tooLarge;
     parts.push(value);
   }

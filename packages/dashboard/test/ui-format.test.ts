@@ -11,13 +11,13 @@ test.each([
   [null, "–"],
   [-5, "0 ms"],
   [999.4, "999 ms"],
-  [999.6, "1.0 s"],
+  [999.6, "1 s"],
   [9_949, "9.9 s"],
   [59_499, "59 s"],
-  [59_500, "1m 00s"],
-  [3_599_600, "1h 00m"],
-  [86_399_600, "1d 00h"],
-  [442_800_000, "5d 03h"],
+  [59_500, "1 min"],
+  [3_599_600, "1 h"],
+  [86_399_600, "1 d"],
+  [442_800_000, "5 d 3 h"],
 ])("a duration of %s ms is %s", (ms, text) => {
   expect(duration(ms)).toBe(text);
 });
@@ -25,11 +25,11 @@ test.each([
 test.each([
   [0, "0"],
   [500, "500 ms"],
-  [300_000, "5m"],
-  [5_400_000, "1.5h"],
-  [86_400_000, "1d"],
+  [300_000, "5 min"],
+  [5_400_000, "1.5 h"],
+  [86_400_000, "1 d"],
   [45_000, "45 s"],
-  [77_000, "1m 17s"],
+  [77_000, "1 min 17 s"],
 ])("a chosen duration of %s ms is %s", (ms, text) => {
   expect(roundDuration(ms)).toBe(text);
 });
@@ -75,7 +75,7 @@ test("a queue is late when it passed its target, soon within a quarter of an hou
   expect(standingOf(of(10, 900_000))).toBe("soon");
   expect(standingOf(of(10, 900_001))).toBe("ok");
   expect(standingOf(of(null, null))).toBe("ok");
-  expect(standingWords(of(360_000, 0)).says).toBe("1m 00s past its target");
+  expect(standingWords(of(360_000, 0)).says).toBe("1 min past its target");
 });
 
 test("the address is read as words, and what is not one is left out", () => {
@@ -120,7 +120,7 @@ test("a young series begins with its first figure, an old one is whole", () => {
   });
   const shown = (figures: number) => trimEmpty(series(figures)).series?.points.length;
   expect([shown(60), shown(59), shown(30), shown(3), shown(0)]).toEqual([60, 60, 31, 12, 60]);
-  expect(trimEmpty(series(3)).says).toMatch(/^figures begin at .+, one point is 1m$/);
+  expect(trimEmpty(series(3)).says).toMatch(/^figures begin at .+, one point is 1 min$/);
 });
 
 const depthless = { ready: null, running: null, oldestReadyMs: null };

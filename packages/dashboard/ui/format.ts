@@ -1,4 +1,4 @@
-/** How figures are written. Always short enough for a column, always with the unit. */
+/** One way to write each figure: short enough for a column, always with its unit. */
 
 const count = new Intl.NumberFormat("en-US");
 
@@ -6,7 +6,7 @@ export function number(value: number): string {
   return count.format(value);
 }
 
-/** `950`, `12.3k`, `4.1M`: for where the exact figure would only be noise. */
+/** `950`, `12.3k`, `4.1M`: where the exact figure does not matter. */
 export function short(value: number): string {
   const magnitude = Math.abs(value);
   if (magnitude < 10_000) return number(Math.round(value));
@@ -20,27 +20,27 @@ const digits = (value: number) =>
 
 const steps = [
   { unit: "d", ms: 86_400_000, next: "h", nextMs: 3_600_000 },
-  { unit: "h", ms: 3_600_000, next: "m", nextMs: 60_000 },
-  { unit: "m", ms: 60_000, next: "s", nextMs: 1_000 },
+  { unit: "h", ms: 3_600_000, next: "min", nextMs: 60_000 },
+  { unit: "min", ms: 60_000, next: "s", nextMs: 1_000 },
 ] as const;
 
-/** A duration that somebody chose, and so is round: `0`, `500 ms`, `5 s`, `15m`, `1.5h`. */
+/** A configured duration, which is round: `0`, `500 ms`, `5 s`, `15 min`, `1.5 h`. */
 export function roundDuration(ms: number): string {
   if (ms < 1_000) return ms === 0 ? "0" : `${ms} ms`;
   const step = steps.find((candidate) => ms >= candidate.ms && (ms / candidate.ms) % 0.5 === 0);
-  return step === undefined ? duration(ms) : `${ms / step.ms}${step.unit}`;
+  return step === undefined ? duration(ms) : `${ms / step.ms} ${step.unit}`;
 }
 
-/** `340 ms`, `4.2 s`, `2m 05s`, `3h 12m`, `5d 02h`. A dash when there is none. */
+/** `340 ms`, `4.2 s`, `2 min 5 s`, `3 h 12 min`, `5 d`. A dash when there is none. */
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "–";
   const whole = Math.max(0, ms);
   if (whole < 999.5) return `${Math.round(whole)} ms`;
-  if (whole < 59_500) return `${(whole / 1_000).toFixed(whole < 9_950 ? 1 : 0)} s`;
+  if (whole < 59_500) return `${trimmed(whole / 1_000)} s`;
   const rounded = Math.round(whole / 1_000) * 1_000;
   const step = steps.find((candidate) => rounded >= candidate.ms) ?? steps[2];
   const rest = Math.floor((rounded % step.ms) / step.nextMs);
-  return `${Math.floor(rounded / step.ms)}${step.unit} ${String(rest).padStart(2, "0")}${step.next}`;
+  return `${Math.floor(rounded / step.ms)} ${step.unit}${rest === 0 ? "" : ` ${rest} ${step.next}`}`;
 }
 
 /** For axes of time: steps that read well, from a millisecond to a month. */
@@ -86,7 +86,7 @@ export function bytes(value: number | null): string {
 
 const timeOfDay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-/** `12:03:04`, in the time zone of the person who looks. */
+/** `12:03:04`, in the time zone of the viewer. */
 export function clock(ms: number): string {
   return timeOfDay.format(ms);
 }

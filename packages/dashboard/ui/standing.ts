@@ -1,11 +1,11 @@
-/** How a queue stands against its target, in a word. */
+/** A queue against its target, in one word. */
 import type { QueueHealth } from "stint/inspect";
 import type { Wire } from "./api.ts";
 import { duration } from "./format.ts";
 
 export type Standing = "ok" | "soon" | "late";
 
-/** Within this time a person can still do something about it. */
+/** An operator can still act within this time. */
 const soonMs = 15 * 60_000;
 
 type Measured = Pick<Wire<QueueHealth>, "breachInMs" | "oldestReadyMs" | "targetMs">;
@@ -15,13 +15,13 @@ export function standingOf({ breachInMs, oldestReadyMs, targetMs }: Measured): S
   return breachInMs !== null && breachInMs <= soonMs ? "soon" : "ok";
 }
 
-/** The word and what it means: `late`, `in 4m 10s`, `ok`. */
+/** The word and what it means: `late`, `in 4 min 10 s`, `ok`. */
 export function standingWords(queue: Measured): { word: Standing; says: string } {
   const word = standingOf(queue);
   if (word === "late") {
     const over = (queue.oldestReadyMs ?? 0) - queue.targetMs;
     return { word, says: over > 0 ? `${duration(over)} past its target` : "past its target" };
   }
-  if (queue.breachInMs === null) return { word, says: "not heading for its target" };
-  return { word, says: `reaches its target in ${duration(queue.breachInMs)}` };
+  if (queue.breachInMs === null) return { word, says: "on track" };
+  return { word, says: `will miss its target in ${duration(queue.breachInMs)}` };
 }

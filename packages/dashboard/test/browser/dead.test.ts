@@ -17,7 +17,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     const rows = page.locator("tbody tr[data-row]");
     await eventually(() => rows.count()).toBe(6);
 
-    const groups = page.getByRole("region", { name: "What they died of" });
+    const groups = page.getByRole("region", { name: "Errors" });
     const names = groups.locator("[aria-pressed]");
     expect(await names.allInnerTexts()).toEqual([
       expect.stringMatching(/^4\s+RangeError: out of range …\s+send-receipt$/),
@@ -26,7 +26,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     await groups.getByRole("button", { name: /TypeError/ }).click();
     await eventually(() => rows.count()).toBe(2);
     expect(new URL(page.url()).searchParams.get("fingerprint")).toMatch(/^[0-9a-f]{12}$/);
-    await page.getByText("2 jobs that will not be tried again").waitFor();
+    await page.getByText("2 jobs that won't be retried").waitFor();
     // The address alone shows the same; closing the group shows all.
     await page.reload();
     await eventually(() => rows.count()).toBe(2);
@@ -79,7 +79,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     const { stint, serve } = await installation();
     await dieOf(stint, (n) => new RangeError(`out of range ${n}`), 2);
     const { page, problems } = await visit(`${await serve()}dead`);
-    const groups = page.getByRole("region", { name: "What they died of" });
+    const groups = page.getByRole("region", { name: "Errors" });
     await groups.waitFor();
     await page.getByRole("button", { name: "Pause updating" }).click();
     await groups.getByRole("button", { name: "Replay the 2 jobs of this group" }).click();
@@ -99,7 +99,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     const authorize = () => ({ user: "eve", role: "operate" as const });
     const address = await serve({ authorize, redact: ["payload.card"] });
     const { page, problems } = await visit(`${address}dead`);
-    const groups = page.getByRole("region", { name: "What they died of" });
+    const groups = page.getByRole("region", { name: "Errors" });
     await eventually(() => groups.getByRole("listitem").allInnerTexts()).toEqual([
       expect.stringContaining("RangeError: out of range"),
       expect.stringContaining("TypeError: no card"),
@@ -125,12 +125,12 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     const alert = page.getByRole("alert").filter({ hasText: "The groups took too long." });
     await alert.waitFor();
     await eventually(() => page.locator("tbody tr[data-row]").count()).toBe(1);
-    expect(await page.getByRole("region", { name: "What they died of" }).count()).toBe(0);
+    expect(await page.getByRole("region", { name: "Errors" }).count()).toBe(0);
     // Otherwise the next refresh may remove the alert before the click.
     await page.getByRole("button", { name: "Pause updating" }).click();
     await page.unroute(/\/api\/dead\/groups/);
     await alert.getByRole("button", { name: "Try again" }).click();
-    await page.getByRole("region", { name: "What they died of" }).waitFor();
+    await page.getByRole("region", { name: "Errors" }).waitFor();
     await eventually(() => alert.count()).toBe(0);
   });
 });

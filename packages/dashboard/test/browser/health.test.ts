@@ -43,8 +43,10 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(await page.getByRole("rowheader").allInnerTexts()).toEqual(
       health().queues.map(({ queue }) => queue),
     );
-    expect(await row(page, "notification").innerText()).toMatch(/22m 14s[^]*target 5m[^]*late[^]*by 17m 14s/);
-    expect(await row(page, "inference").innerText()).toMatch(/soon[^]*in 4m 10s/);
+    expect(await row(page, "notification").innerText()).toMatch(
+      /22 min 14 s[^]*target 5 min[^]*late[^]*by 17 min 14 s/,
+    );
+    expect(await row(page, "inference").innerText()).toMatch(/soon[^]*in 4 min 10 s/);
     expect(await row(page, "embedding").innerText()).toContain("ok");
     expect(await row(page, "webhook/partner-eu").innerText()).toMatch(/no worker[^]*not draining/);
     expect(await alert(page, "no worker serves it").innerText()).toContain("deliver-webhook");
@@ -91,16 +93,16 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(await alert(page, "No worker is running").innerText()).toContain("npx stint worker");
   });
 
-  test("a worker that fell silent is named, though it still counts as one", async () => {
+  test("a worker that stopped responding is named, though it still counts as one", async () => {
     const { page } = await visit(await serve({ stint: fakeStint(busyNight) }));
-    const silent = alert(page, "fallen silent");
+    const silent = alert(page, "stopped responding");
     expect(await silent.innerText()).toMatch(
-      /A worker[^]*inference-2 on gpu-2, pid 611, for 1m 32s: 12 slots/,
+      /A worker[^]*inference-2 on gpu-2, pid 611, for 1 min 32 s: 12 slots/,
     );
     const all = { ...busyNight, workers: () => workers().filter(({ id }) => id !== "inference-2") };
     const { page: calm } = await visit(await serve({ stint: fakeStint(all) }));
     await row(calm, "notification").waitFor();
-    expect(await calm.getByText("fallen silent").count()).toBe(0);
+    expect(await calm.getByText("stopped responding").count()).toBe(0);
   });
 
   test("one kind that waits in two queues is one kind", async () => {
@@ -122,7 +124,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     const { page } = await visit(await serve({ stint, logger: silentLogger, ...quick }));
     await page.getByText("Live", { exact: true }).waitFor();
     away = true;
-    await page.getByText(/No fresh figures since[^]*The database does not answer/).waitFor();
+    await page.getByText(/No fresh figures since[^]*The database does not respond/).waitFor();
     // What was known before stays: at three in the morning old figures are better than none.
     await row(page, "notification").waitFor();
     away = false;

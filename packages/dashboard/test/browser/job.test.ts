@@ -21,7 +21,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     await eventually(() => page.locator(".attempt-chart rect.chart-run").count()).toBe(1);
     expect(await page.getByRole("img", { name: /Attempts: attempt of epoch 1.*failed/ }).count()).toBe(1);
 
-    const life = page.getByRole("region", { name: "Life" });
+    const life = page.getByRole("region", { name: "Timeline" });
     expect(await life.innerText()).toContain("no answer");
     expect(await life.getByRole("list", { name: "Caused by" }).innerText()).toContain("connect ECONNREFUSED");
     const stack = life.locator("details pre");

@@ -33,7 +33,7 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
     await page.getByRole("alert").getByText("No worker is running.").waitFor();
     await go(page, "queues");
     await page.getByText(/^among the next [\d,]+ ready$/).waitFor();
-    await page.getByRole("region", { name: "Tenants that wait" }).getByRole("rowheader").first().waitFor();
+    await page.getByRole("region", { name: "Waiting tenants" }).getByRole("rowheader").first().waitFor();
     await go(page, "queues/queue-3?range=24h");
     await page.locator(".chart canvas").first().waitFor();
     await page.getByRole("rowheader", { name: "kind-3", exact: true }).waitFor();
@@ -80,9 +80,9 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
 
     await go(page, "dead");
-    await page.getByText(/^[\d,]+\+? jobs that will not be tried again/).waitFor();
+    await page.getByText(/^[\d,]+\+? jobs that won't be retried/).waitFor();
     await page
-      .getByRole("region", { name: "What they died of" })
+      .getByRole("region", { name: "Errors" })
       .getByRole("button", { pressed: false })
       .first()
       .waitFor();

@@ -25,14 +25,14 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
     ]);
 
     const { page, problems } = await visit(`${await serve()}queues`);
-    const waiting = page.getByRole("region", { name: "Tenants that wait" });
+    const waiting = page.getByRole("region", { name: "Waiting tenants" });
     await eventually(() => waiting.locator("tbody tr").allInnerTexts()).toEqual([
       expect.stringMatching(/^globex\s+5/),
       expect.stringMatching(/^acme\s+1/),
     ]);
     expect(await waiting.getByRole("img", { name: "globex: 5 of 7" }).count()).toBe(1);
     await eventually(() =>
-      page.getByRole("region", { name: "Tenants that were served" }).locator("tbody tr").allInnerTexts(),
+      page.getByRole("region", { name: "Busiest tenants" }).locator("tbody tr").allInnerTexts(),
     ).toEqual([expect.stringMatching(/^acme\s+3/)]);
     expect(
       await page.getByRole("region", { name: "By priority" }).locator("tbody tr").allInnerTexts(),
@@ -56,8 +56,8 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
   });
 
   test.each([
-    { failing: "tenants", shown: ["Tenants that were served", "By priority"], missing: "Tenants that wait" },
-    { failing: "stats", shown: ["Tenants that wait"], missing: "By priority" },
+    { failing: "tenants", shown: ["Busiest tenants", "By priority"], missing: "Waiting tenants" },
+    { failing: "stats", shown: ["Waiting tenants"], missing: "By priority" },
   ])("what $failing cannot tell is said, and the rest is shown", async ({ failing, shown, missing }) => {
     const { stint, serve } = await installation();
     await stint.enqueueMany([

@@ -22,12 +22,12 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
 
     await page.getByRole("button", { name: "24h" }).click();
     await page.waitForURL((url) => url.searchParams.get("range") === "24h");
-    await page.getByText("one point is 5m").waitFor();
+    await page.getByText("one point is 5 min").waitFor();
     expect(stint.calls.findLast(({ name }) => name === "series")?.args).toEqual([
       { queue: "notification", range: "24h" },
     ]);
     await page.reload();
-    await page.getByText("one point is 5m").waitFor();
+    await page.getByText("one point is 5 min").waitFor();
     expect(await page.getByRole("button", { name: "24h" }).getAttribute("aria-pressed")).toBe("true");
 
     const kinds = page.getByRole("region", { name: "Kinds" });
@@ -39,7 +39,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   test("a range nobody knows is the usual one, and a queue nobody knows is said so", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
     const { page } = await visit(`${url}queues/notification?range=9y`);
-    await page.getByText("one point is 1m").waitFor();
+    await page.getByText("one point is 1 min").waitFor();
     await page.goto(`${url}queues/nowhere`);
     await page.getByText("This queue has no jobs and no kinds").waitFor();
     expect(await page.title()).toBe("nowhere · Stint");
@@ -67,16 +67,16 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("workers: silent, draining and old ones stand out", async () => {
+  test("workers: unresponsive, draining and old ones stand out", async () => {
     const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}workers`);
     const worker = (id: string) => page.getByRole("row").filter({ hasText: id });
     await worker("notification-1").waitFor();
     expect(await worker("notification-1").innerText()).toMatch(
       /13 of 13 busy · 4 waiting[^]*312 ms[^]*1\.3 GB/,
     );
-    expect(await worker("notification-2").innerText()).toMatch(/draining[^]*8 to end[^]*behind/);
-    expect(await worker("inference-1").innerText()).toContain("polls, hears no wakes");
-    expect(await worker("inference-2").innerText()).toMatch(/silent[^]*for 1m 32s/);
+    expect(await worker("notification-2").innerText()).toMatch(/draining[^]*8 still running[^]*behind/);
+    expect(await worker("inference-1").innerText()).toContain("polling (no notifications)");
+    expect(await worker("inference-2").innerText()).toMatch(/not responding[^]*for 1 min 32 s/);
     await page.getByText("1 worker behind the newest version.").waitFor();
     expect(await page.getByRole("region", { name: "Kinds that no worker serves" }).innerText()).toContain(
       "deliver-webhook",
@@ -111,7 +111,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}slow`);
     const first = page.getByRole("row").filter({ hasText: slowId });
     await first.waitFor();
-    expect(await first.innerText()).toMatch(/6m 12s[^]*20 times as long[^]*beyond its normal/);
+    expect(await first.innerText()).toMatch(/6 min 12 s[^]*20 times as long[^]*slower than usual/);
     await page.keyboard.press("j");
     expect(await first.getAttribute("aria-current")).toBe("true");
     await page.keyboard.press("Enter");

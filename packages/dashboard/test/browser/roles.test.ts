@@ -14,7 +14,7 @@ describe.skipIf(browserPath === undefined)("the role view", () => {
     expect(await page.getByRole("checkbox").count()).toBe(0);
     const all = page.getByRole("button", { name: "Replay …" });
     expect(await all.getAttribute("aria-disabled")).toBe("true");
-    expect(await all.getAttribute("title")).toContain("Your role may look, not act.");
+    expect(await all.getAttribute("title")).toContain("Your role is view only.");
     await all.click({ force: true });
     expect(await page.getByRole("dialog").count()).toBe(0);
     // x selects nothing either.

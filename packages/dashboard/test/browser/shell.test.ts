@@ -116,7 +116,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
         .waitFor();
     expect(await total.getByRole("link", { name: "4,321", exact: true }).count()).toBe(1);
     expect(asked).toEqual([]);
-    await page.getByRole("button", { name: "Go on updating" }).click();
+    await page.getByRole("button", { name: "Resume updating" }).click();
     await total.getByRole("link", { name: "7", exact: true }).waitFor();
     expect(problems).toEqual([]);
   });

@@ -156,7 +156,7 @@ function options(
       },
     ],
     series: [
-      { label: "At", value: (_plot, at) => (at === null || at === undefined ? "now" : clock(at)) },
+      { label: "Time", value: (_plot, at) => (at === null || at === undefined ? "now" : clock(at)) },
       ...lines.map((line) => ({
         label: line.title,
         stroke: colour(line.colour),

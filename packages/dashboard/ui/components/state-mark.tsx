@@ -25,7 +25,7 @@ const shapes: Record<JobState, ReactNode> = {
   // Two bars: held back.
   parked: <path d="M5.5 4v8M10.5 4v8" />,
   succeeded: <path d="M3.5 8.5l3 3 6-7" />,
-  // A filled square with a cross: will not be tried again by itself.
+  // A filled square with a cross: not retried automatically.
   dead: (
     <>
       <rect className="filled" x="2.5" y="2.5" width="11" height="11" rx="2" />

@@ -75,7 +75,7 @@ export function Palette({ close }: { readonly close: () => void }) {
             </li>
           ))}
         </ul>
-        {found.length === 0 && <p className="muted">Nothing is called so. A job opens by its whole id.</p>}
+        {found.length === 0 && <p className="muted">No matches. Enter a whole id to open a job.</p>}
       </div>
     </Overlay>
   );

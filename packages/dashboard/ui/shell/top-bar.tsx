@@ -11,14 +11,14 @@ const connections: Record<Connection, { word: string; says: string }> = {
   live: { word: "Live", says: "The server sends the figures as they change." },
   polling: {
     word: "Polling",
-    says: "Events do not come through; the figures are asked for every 5 seconds.",
+    says: "Live events are blocked. The page polls every 5 s.",
   },
   silent: {
     word: "Not responding",
-    says: "The server does not respond. It is asked again every few seconds.",
+    says: "The server does not respond. The page retries every few seconds.",
   },
   away: { word: "No fresh figures", says: "The server responds, but without fresh figures." },
-  paused: { word: "Paused", says: "Nothing is asked for until you go on." },
+  paused: { word: "Paused", says: "Updates are paused until you resume." },
 };
 
 const icons: Record<Theme, string> = {
@@ -83,11 +83,11 @@ export function TopBar({
           small
           className="top-pause"
           aria-pressed={paused}
-          aria-label={paused ? "Go on updating" : "Pause updating"}
+          aria-label={paused ? "Resume updating" : "Pause updating"}
           aria-keyshortcuts="g p"
           onClick={() => setPaused(!paused)}
         >
-          {paused ? "Go on" : "Pause"}
+          {paused ? "Resume" : "Pause"}
         </Button>
         {me !== undefined && <Role user={me.user} can={me.can} />}
         <ThemeSwitch />

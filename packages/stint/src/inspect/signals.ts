@@ -91,6 +91,7 @@ function toView({ vitals, ...worker }: WatchedWorker, newest: string): WorkerVie
     waiting: vitals?.waiting ?? 0,
     lagMs: vitals?.lagMs ?? null,
     rssBytes: vitals?.rssBytes ?? null,
+    unresponsive: isUnresponsive(worker),
     behind: isBehind(version, newest),
   };
 }

@@ -257,7 +257,10 @@ export type WorkerView = LiveWorker & {
   readonly waiting: number;
   readonly lagMs: number | null;
   readonly rssBytes: number | null;
+  /** Time since its last report. */
   readonly silentMs: number;
+  /** It missed two reports: killed, frozen or disconnected. */
+  readonly unresponsive: boolean;
   /** Its version is not the newest that runs. */
   readonly behind: boolean;
 };

@@ -174,6 +174,7 @@ const worker = {
   lagMs: 2,
   rssBytes: 184 * 1_048_576,
   silentMs: 900,
+  unresponsive: false,
   behind: false,
 };
 

@@ -288,6 +288,7 @@ const worker = (id: string, given: Partial<WorkerView>): WorkerView => ({
   lagMs: 2,
   rssBytes: 184 * 1_048_576,
   silentMs: 900,
+  unresponsive: false,
   behind: false,
   ...given,
 });
@@ -318,6 +319,7 @@ export const workers = (): WorkerView[] => [
     busy: 0,
     slots: 12,
     silentMs: 92_000,
+    unresponsive: true,
     seenAt: new Date(Date.now() - 92_000),
     lagMs: null,
     rssBytes: null,

@@ -16,9 +16,9 @@ export type KnownGroup = Group & { readonly fingerprint: string };
 const few = 6;
 
 const hidden =
-  "Which jobs these are is not told to your role, because errors hold what is redacted here. Replay jobs one by one, or ask for the right to see payloads.";
+  "Hidden from your role: errors may contain redacted values. Replay jobs one by one, or ask for the right to see payloads.";
 
-/** What the dead died of, the most frequent first. Choosing one shows its jobs only; all of them are replayed at once. */
+/** Dead jobs grouped by error, the most frequent first. Opening a group filters the list; its jobs are replayed together. */
 export function Groups({
   answer,
   open,
@@ -37,7 +37,7 @@ export function Groups({
   const shown = all ? groups : groups.filter((group, index) => index < few || isOpen(group));
   return (
     <Section
-      title="What they died of"
+      title="Errors"
       aside={of.capped ? `of the newest ${number(of.count)}` : plural(groups.length, "group")}
     >
       <ul className="dead-groups">

@@ -63,8 +63,8 @@ function Dead() {
       note={
         <span className="tabular">
           {count.data === undefined
-            ? "Jobs that will not be tried again by themselves"
-            : `${countedJobs(count.data)} that will not be tried again by themselves`}
+            ? "Jobs that won't be retried automatically"
+            : `${countedJobs(count.data)} that won't be retried automatically`}
         </span>
       }
       actions={

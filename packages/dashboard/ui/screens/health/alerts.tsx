@@ -4,11 +4,10 @@ import { GoTo } from "../../components/link.tsx";
 import { Banner } from "../../components/page.tsx";
 import { duration, plural } from "../../format.ts";
 import { useWorkers } from "../../queries.ts";
-import { isSilent } from "../../silence.ts";
 
 const most = 5;
 
-/** What no figure in the table would tell: nobody is there to do the work. */
+/** Problems that the table does not show: no worker runs, or none serves a kind. */
 export function Alerts({ health: { workers, unserved, total } }: { readonly health: Wire<Health> }) {
   const waiting = total.ready + total.retrying + total.scheduled;
   const kinds = new Set(unserved.map(({ kind }) => kind)).size;
@@ -44,25 +43,25 @@ export function Alerts({ health: { workers, unserved, total } }: { readonly heal
               </li>
             )}
           </ul>
-          <p>They wait until a worker starts that has the queue in its pools and a handler for the kind.</p>
+          <p>Start a worker with the queue in its pools and a handler for the kind.</p>
         </Banner>
       )}
-      <SilentWorkers />
+      <UnresponsiveWorkers />
     </>
   );
 }
 
-/** A worker that was killed or frozen still counts among the workers for two minutes; here it is told apart sooner. */
-function SilentWorkers() {
-  const silent = (useWorkers().data ?? []).filter(isSilent);
+/** A killed or frozen worker counts among the workers for two minutes; this alert appears after one. */
+function UnresponsiveWorkers() {
+  const silent = (useWorkers().data ?? []).filter(({ unresponsive }) => unresponsive);
   if (silent.length === 0) return null;
   return (
     <Banner
       tone="late"
       title={
         silent.length === 1
-          ? "A worker has fallen silent: killed, frozen or cut off."
-          : `${silent.length} workers have fallen silent: killed, frozen or cut off.`
+          ? "A worker stopped responding: killed, frozen or disconnected."
+          : `${silent.length} workers stopped responding: killed, frozen or disconnected.`
       }
     >
       <ul className="unserved">
@@ -78,7 +77,7 @@ function SilentWorkers() {
           </li>
         )}
       </ul>
-      <p>What it held runs elsewhere once its leases have run out. No attempt is spent on that.</p>
+      <p>Other workers run its jobs once their leases expire. No attempt is spent.</p>
     </Banner>
   );
 }

@@ -55,8 +55,8 @@ const worker = stint.worker({
 });
 await worker.start();`}
     >
-      A queue appears here with its first job. Enqueue one, start a worker, and watch this page: it updates by
-      itself. Whether a worker is there already, <GoTo path="/workers">Workers</GoTo> tells.
+      A queue appears here with its first job. Enqueue one, start a worker, and watch this page: it updates
+      automatically. <GoTo path="/workers">Workers</GoTo> lists the workers that run.
     </EmptyState>
   );
 }

@@ -84,7 +84,7 @@ function figures({ queues, total, workers, slow }: Wire<Health>): readonly Figur
       title: "Dead",
       value: short(total.dead),
       exact: number(total.dead),
-      says: total.dead === 0 ? "none" : "wait for a person",
+      says: total.dead === 0 ? "none" : "need attention",
       to: { path: "/dead" },
       ...(total.dead > 0 ? { tone: "late" } : {}),
     },

@@ -19,7 +19,7 @@ export function FailureView({ failure }: { failure: Wire<Failure> }) {
           {failure.causes.map((cause, index) => (
             // A chain of causes never changes
             <li key={index}>
-              <span className="muted">because of </span>
+              <span className="muted">caused by </span>
               <PlainText className="failure-class">{cause.class}</PlainText>{" "}
               <PlainText>{cause.message}</PlainText>
             </li>

@@ -91,7 +91,7 @@ function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
         </div>
       </Section>
       <div className="job-columns">
-        <Section title="Life">
+        <Section title="Timeline">
           <div className="card">
             <Timeline answer={answer} />
           </div>

@@ -20,14 +20,14 @@ export function FilterActions({
   none: boolean;
 }) {
   const { operate } = useRights();
-  // The filter is taken along as it is now: what is looked at in the dialog is what will be done.
+  // The filter is copied now: the dialog acts on what it previewed.
   const [open, setOpen] = useState<{ action: Action; filter: JobsFilter }>();
   const states = typeof filter.state === "string" ? [filter.state] : (filter.state ?? []);
   const whole =
-    Object.keys(filter).length === 0 ? "Narrow the list first: this would touch every job." : null;
+    Object.keys(filter).length === 0 ? "Filter the list first: this would act on every job." : null;
   return (
     <>
-      <span className="muted">All that match:</span>
+      <span className="muted">All matching jobs:</span>
       {actions.map((action) => (
         <Button
           key={action.name}

@@ -1,16 +1,16 @@
 import type { JobState } from "stint";
 import type { BulkAction } from "stint/inspect";
 
-/** What can be done to jobs, in the words of the screen. */
+/** Actions on jobs, with their texts. */
 export type Action = {
   readonly name: BulkAction;
   readonly verb: string;
   readonly done: string;
-  /** What it means, before somebody does it. */
+  /** Explained before it is done. */
   readonly means: string;
-  /** The states in which it can be done. */
+  /** The states that allow it. */
   readonly states: readonly JobState[];
-  /** Cannot be taken back by itself. */
+  /** Cannot be undone. */
   readonly danger: boolean;
   readonly needsReason: boolean;
 };
@@ -20,7 +20,7 @@ export const actions: Record<BulkAction, Action> = {
     name: "run-now",
     verb: "Run now",
     done: "made ready",
-    means: "Jobs that wait for their time, for their backoff or are parked become ready at once.",
+    means: "Scheduled, retrying and parked jobs become ready now.",
     states: ["scheduled", "retrying", "parked"],
     danger: false,
     needsReason: false,
@@ -29,7 +29,7 @@ export const actions: Record<BulkAction, Action> = {
     name: "replay",
     verb: "Replay",
     done: "replayed",
-    means: "Dead and cancelled jobs are sent round again as a new run, with all their attempts.",
+    means: "Dead and cancelled jobs are requeued with a fresh set of attempts.",
     states: ["dead", "cancelled"],
     danger: false,
     needsReason: true,
@@ -38,7 +38,8 @@ export const actions: Record<BulkAction, Action> = {
     name: "cancel",
     verb: "Cancel",
     done: "cancelled",
-    means: "Waiting jobs end as cancelled. Running jobs are asked to stop, and end when their handler does.",
+    means:
+      "Waiting jobs end as cancelled. Running jobs get a cancel request and end when their handler does.",
     states: ["scheduled", "ready", "running", "retrying", "parked"],
     danger: true,
     needsReason: false,
@@ -47,9 +48,9 @@ export const actions: Record<BulkAction, Action> = {
 
 export const allActions: readonly Action[] = Object.values(actions);
 
-/** Why somebody may not do it, or null. */
+/** Why the action is refused; null if it is allowed. */
 export function whyNot(action: Action, states: readonly JobState[], mayOperate: boolean): string | null {
-  if (!mayOperate) return "Your role may look, not act. Ask for the role operate.";
+  if (!mayOperate) return "Your role is view only. Ask for the role operate.";
   if (states.length > 0 && !states.some((state) => action.states.includes(state))) {
     return `${action.verb} is for jobs that are ${orList(action.states)}.`;
   }

@@ -16,7 +16,7 @@ import { useCountOn } from "./use-count-on.ts";
 import { FilterWords } from "./filter-words.tsx";
 import { Progress } from "./progress.tsx";
 
-/** Do something to all jobs of a filter: look at what it will touch, say why, watch it, stop it. */
+/** Act on all jobs of a filter: preview, reason, progress, abort. */
 export function BulkDialog({
   action,
   filter,
@@ -63,9 +63,9 @@ function Ask({
       : matched.count === 0 && !matched.capped
         ? "No job matches."
         : reason.trim() === ""
-          ? "Say why: the reason stands in the audit of every job it touches."
+          ? "Enter a reason: it is recorded in the audit log of every job."
           : production !== undefined && typed !== production
-            ? `Type ${production} to go on.`
+            ? `Type ${production} to continue.`
             : null;
 
   const submit = (): void => {
@@ -86,7 +86,7 @@ function Ask({
   return (
     <Dialog
       wide
-      title={`${action.verb} all that match`}
+      title={`${action.verb} all matching jobs`}
       onClose={onClose}
       actions={
         <>
@@ -118,7 +118,7 @@ function Ask({
             {matched?.next === undefined ? null : <span className="muted"> so far, still counting …</span>}
           </p>
           <p className="muted">
-            As of <Age at={preview.data.asOf} />. Jobs that match only later are left alone.
+            As of <Age at={preview.data.asOf} />. Jobs that match later are not touched.
           </p>
           {preview.data.sample.length > 0 ? (
             <>
@@ -145,7 +145,7 @@ function Ask({
       >
         <Field
           label="Reason"
-          hint="Stands in the audit of every job it touches, with your name."
+          hint="Recorded in the audit log of every job, under your name."
           value={reason}
           onChange={setReason}
           autoFocus
@@ -164,7 +164,7 @@ function Ask({
 const endWords: Record<Exclude<Operation["state"], "running">, string> = {
   finished: "Finished.",
   aborted: "Aborted. What was done stays done.",
-  abandoned: "The process that did it has gone. What was done stays done; begin again for the rest.",
+  abandoned: "The process that ran it has ended. What was done stays done; start it again for the rest.",
 };
 
 function Watch({ action, begun, onClose }: { action: Action; begun: Wire<Operation>; onClose: () => void }) {
@@ -174,7 +174,7 @@ function Watch({ action, begun, onClose }: { action: Action; begun: Wire<Operati
 
   const client = useQueryClient();
 
-  // Whoever began it watches it, also with live updates paused, and sees what came of it in the list behind.
+  // The progress is polled even while live updates are paused; the list behind the dialog is refreshed at the end.
   useEffect(() => {
     if (!running) {
       void client.invalidateQueries({
@@ -188,7 +188,7 @@ function Watch({ action, begun, onClose }: { action: Action; begun: Wire<Operati
   return (
     <Dialog
       wide
-      title={`${action.verb} all that match`}
+      title={`${action.verb} all matching jobs`}
       onClose={onClose}
       actions={
         <>
@@ -208,7 +208,7 @@ function Watch({ action, begun, onClose }: { action: Action; begun: Wire<Operati
       <p role="status">
         {data.state === "running" ? (
           <>
-            It goes on when this is closed; find it again under <GoTo path="/operations">Operations</GoTo>.
+            It continues after you close this. Find it under <GoTo path="/operations">Operations</GoTo>.
           </>
         ) : (
           endWords[data.state]

@@ -40,7 +40,7 @@ const columns: readonly Column<Row>[] = [
     grow: true,
   },
   { id: "actor", header: "By", cell: ({ actor }) => <PlainText>{actor}</PlainText> },
-  { id: "at", header: "Begun", cell: ({ createdAt }) => <Age at={createdAt} />, align: "end" },
+  { id: "at", header: "Started", cell: ({ createdAt }) => <Age at={createdAt} />, align: "end" },
   { id: "abort", header: "Abort", cell: (operation) => <Abort operation={operation} />, align: "end" },
 ];
 
@@ -64,7 +64,7 @@ function Abort({ operation }: { operation: Row }) {
 function Operations() {
   const { data, error, refetch } = useOperations();
   return (
-    <Page title="Operations" note="Work on many jobs at once: what runs now, and what was done.">
+    <Page title="Operations" note="Bulk operations: running and finished.">
       {error === null ? null : <Failed error={error} again={() => void refetch()} />}
       {error !== null && data === undefined ? null : (
         <Table
@@ -76,7 +76,7 @@ function Operations() {
           empty={
             <EmptyState title="No operations yet">
               Narrow the <GoTo path="/jobs">jobs</GoTo> by state, kind or error, then cancel, replay or run
-              all that match. Each such piece of work stands here, with its reason and how far it is.
+              all matching jobs. Each operation is listed here with its reason and progress.
             </EmptyState>
           }
         />

@@ -104,7 +104,7 @@ export function SelectedDialog({
         >
           <Field
             label={action.needsReason ? "Reason" : "Reason (may stay empty)"}
-            hint="Stands in the job's audit, with your name."
+            hint="Recorded in the audit log under your name."
             value={reason}
             onChange={setReason}
             autoFocus

@@ -11,7 +11,7 @@ type Point = Wire<SeriesPoint>;
 /** Counts reach the series up to so long after they happened. */
 const lateSeconds = 15;
 
-/** Charts with one time axis: what went through, how old, how deep, how long, what went wrong. */
+/** Charts with one time axis: throughput, age, depth, durations, failures. */
 export function QueueCharts({
   series,
   targetMs,
@@ -123,14 +123,14 @@ function drawn(series: Wire<Series> | undefined): { times: readonly number[]; ch
         ],
       },
       {
-        title: "Wait before an attempt",
+        title: "Queue time",
         format: duration,
         target: false,
         lines: percentiles(({ wait }) => wait),
       },
-      { title: "Run of an attempt", format: duration, target: false, lines: percentiles(({ run }) => run) },
+      { title: "Run time", format: duration, target: false, lines: percentiles(({ run }) => run) },
       {
-        title: "Trouble",
+        title: "Failures",
         format: rate,
         target: false,
         lines: [

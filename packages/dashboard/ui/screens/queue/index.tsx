@@ -35,8 +35,7 @@ function Queue() {
     return (
       <Page title={queue} above={<GoTo path="/queues">Queues</GoTo>}>
         <EmptyState title="This queue has no jobs and no kinds">
-          Either nothing was ever enqueued into it, or its name is written otherwise.{" "}
-          <GoTo path="/queues">See all queues</GoTo>
+          Nothing was ever enqueued into it. Check the spelling. <GoTo path="/queues">See all queues</GoTo>
         </EmptyState>
       </Page>
     );

@@ -12,33 +12,59 @@ const columns: readonly Column<Kind>[] = [
   {
     title: "Kind",
     head: true,
+    sort: ({ kind }) => kind,
     cell: ({ kind, queue }) => (
       <GoTo path="/jobs" search={{ kind, queue }} className="name" title={kind}>
         {kind}
       </GoTo>
     ),
   },
-  { title: "Ready", number: true, cell: ({ depth }) => number(depth.ready) },
-  { title: "Running", number: true, cell: ({ depth }) => number(depth.running) },
+  {
+    title: "Ready",
+    number: true,
+    sort: ({ depth }) => depth.ready,
+    cell: ({ depth }) => number(depth.ready),
+  },
+  {
+    title: "Running",
+    number: true,
+    sort: ({ depth }) => depth.running,
+    cell: ({ depth }) => number(depth.running),
+  },
   {
     title: "Dead",
     number: true,
+    sort: ({ depth }) => depth.dead,
     cell: ({ depth }) => <span className={depth.dead > 0 ? "bad" : "muted"}>{number(depth.dead)}</span>,
   },
-  { title: "Out", number: true, cell: ({ rates }) => rate(rates.ended) },
-  { title: "Wait p95", number: true, cell: ({ wait }) => duration(wait.p95) },
-  { title: "Run p50", number: true, leaves: "next", cell: ({ run }) => duration(run.p50) },
-  { title: "Run p95", number: true, cell: ({ run }) => duration(run.p95) },
-  { title: "Run p99", number: true, leaves: "first", cell: ({ run }) => duration(run.p99) },
+  { title: "Out", number: true, sort: ({ rates }) => rates.ended, cell: ({ rates }) => rate(rates.ended) },
+  { title: "Wait p95", number: true, sort: ({ wait }) => wait.p95, cell: ({ wait }) => duration(wait.p95) },
+  {
+    title: "Run p50",
+    number: true,
+    sort: ({ run }) => run.p50,
+    leaves: "next",
+    cell: ({ run }) => duration(run.p50),
+  },
+  { title: "Run p95", number: true, sort: ({ run }) => run.p95, cell: ({ run }) => duration(run.p95) },
+  {
+    title: "Run p99",
+    number: true,
+    sort: ({ run }) => run.p99,
+    leaves: "first",
+    cell: ({ run }) => duration(run.p99),
+  },
   {
     title: "Attempts per success",
     number: true,
+    sort: ({ attemptsPerSuccess }) => attemptsPerSuccess,
     leaves: "next",
     cell: ({ attemptsPerSuccess }) => (attemptsPerSuccess === null ? "–" : attemptsPerSuccess.toFixed(2)),
   },
   {
     title: "Workers",
     number: true,
+    sort: ({ workers }) => workers,
     cell: ({ workers }) => (workers === 0 ? <span className="bad">none</span> : number(workers)),
   },
 ];

@@ -43,7 +43,11 @@ const inState = (
 
 const columns: readonly Column<Queue>[] = [
   queueColumn,
-  { title: "Standing", cell: (queue) => <StandingMark standing={standingOf(queue)} /> },
+  {
+    title: "Standing",
+    sort: (queue) => ["late", "soon", "ok"].indexOf(standingOf(queue)),
+    cell: (queue) => <StandingMark standing={standingOf(queue)} />,
+  },
   {
     title: "Oldest ready",
     number: true,
@@ -97,7 +101,7 @@ function Queues() {
       {error !== null && data === undefined && <Failed error={error} again={() => void refetch()} />}
       {queues?.length === 0 ? (
         <EmptyState title="There is no queue yet">
-          A queue is there as soon as a job is enqueued into it; nothing has to be created first.
+          A queue appears with its first job. You do not have to create it.
         </EmptyState>
       ) : (
         <>

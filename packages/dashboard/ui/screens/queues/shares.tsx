@@ -10,7 +10,7 @@ import { useStats, useTenants } from "../../queries.ts";
 import { queueColumn } from "./queue-column.tsx";
 import "./shares.css";
 
-/** Whose work it is: one tenant that fills a queue is behind many a slow morning. */
+/** Load by tenant and by priority: one tenant can fill a queue for all others. */
 export function Shares() {
   const stats = useStats();
   const waiting = useTenants();
@@ -61,8 +61,7 @@ function HiddenTenants() {
   return (
     <Section title="Tenants">
       <p className="card card-padded muted">
-        Not told to your role, because values are redacted here, which the name of a tenant may repeat. Ask
-        for the right to see payloads.
+        Hidden from your role: a tenant's name may repeat a redacted value. Ask for the right to see payloads.
       </p>
     </Section>
   );
@@ -72,8 +71,8 @@ function NoTenants() {
   return (
     <Section title="Tenants">
       <p className="card card-padded muted">
-        Say whose a job is when you enqueue it, as in <code>{'{ tenant: "acme" }'}</code>, and here stands
-        whose jobs wait, and who was served in the last hour.
+        Set a tenant when you enqueue, as in <code>{'{ tenant: "acme" }'}</code>, to see waiting and busiest
+        tenants here.
       </p>
     </Section>
   );
@@ -81,7 +80,7 @@ function NoTenants() {
 
 type Priority = Wire<Stats>["byPriority"][number];
 
-/** Every job may have one of its own. */
+/** An installation can have as many priorities as jobs. */
 const mostPriorities = 50;
 
 function Priorities({ all }: { readonly all: readonly Priority[] }) {
@@ -113,18 +112,30 @@ function severalPriorities(all: readonly Priority[]): readonly Priority[] {
 
 const priorityColumns: readonly Column<Priority>[] = [
   queueColumn,
-  { title: "Priority", number: true, cell: ({ priority }) => priority },
-  { title: "Ready", number: true, cell: ({ depth }) => number(depth.ready) },
-  { title: "Running", number: true, cell: ({ depth }) => number(depth.running) },
+  { title: "Priority", number: true, sort: ({ priority }) => priority, cell: ({ priority }) => priority },
+  {
+    title: "Ready",
+    number: true,
+    sort: ({ depth }) => depth.ready,
+    cell: ({ depth }) => number(depth.ready),
+  },
+  {
+    title: "Running",
+    number: true,
+    sort: ({ depth }) => depth.running,
+    cell: ({ depth }) => number(depth.running),
+  },
   {
     title: "Waiting",
     number: true,
+    sort: ({ depth }) => depth.scheduled + depth.retrying + depth.parked,
     leaves: "next",
     cell: ({ depth }) => number(depth.scheduled + depth.retrying + depth.parked),
   },
   {
     title: "Dead",
     number: true,
+    sort: ({ depth }) => depth.dead,
     cell: ({ depth }) => <span className={depth.dead > 0 ? "bad" : "muted"}>{number(depth.dead)}</span>,
   },
 ];
@@ -132,22 +143,23 @@ const priorityColumns: readonly Column<Priority>[] = [
 function Waiting({ waiting: { tenants, of } }: { readonly waiting: WaitingTenants }) {
   return (
     <Section
-      title="Tenants that wait"
+      title="Waiting tenants"
       aside={of.capped ? `among the next ${number(of.count)} ready` : "among the ready jobs"}
     >
       {tenants.length === 0 ? (
         <p className="card card-padded muted">
-          {of.count === 0 ? "Nothing waits." : "None of the ready jobs has a tenant."}
+          {of.count === 0 ? "No job is waiting." : "None of the ready jobs has a tenant."}
         </p>
       ) : (
         <Rows
           few
-          label="Tenants that wait"
+          label="Waiting tenants"
           columns={[
             tenantColumn("ready"),
-            { title: "Ready", number: true, cell: ({ ready }) => number(ready) },
+            { title: "Ready", number: true, sort: ({ ready }) => ready, cell: ({ ready }) => number(ready) },
             {
               title: "Share",
+              sort: ({ ready }) => -ready,
               cell: ({ tenant, ready }) => (
                 <span className="share-bar">
                   <Bar
@@ -169,17 +181,27 @@ function Waiting({ waiting: { tenants, of } }: { readonly waiting: WaitingTenant
 
 function Served({ tenants }: { readonly tenants: Wire<Stats>["topTenants"] }) {
   return (
-    <Section title="Tenants that were served" aside="in the last hour">
+    <Section title="Busiest tenants" aside="in the last hour">
       {tenants.length === 0 ? (
         <p className="card card-padded muted">No attempt of a job with a tenant ended in the last hour.</p>
       ) : (
         <Rows
           few
-          label="Tenants that were served"
+          label="Busiest tenants"
           columns={[
             tenantColumn(),
-            { title: "Attempts ended", number: true, cell: ({ ended }) => number(ended) },
-            { title: "Time run", number: true, cell: ({ runMs }) => duration(runMs) },
+            {
+              title: "Attempts ended",
+              number: true,
+              sort: ({ ended }) => ended,
+              cell: ({ ended }) => number(ended),
+            },
+            {
+              title: "Run time",
+              number: true,
+              sort: ({ runMs }) => runMs,
+              cell: ({ runMs }) => duration(runMs),
+            },
           ]}
           items={tenants}
           id={({ tenant }) => tenant}
@@ -193,6 +215,7 @@ function tenantColumn<Item extends { readonly tenant: string }>(state?: "ready")
   return {
     title: "Tenant",
     head: true,
+    sort: ({ tenant }) => tenant,
     cell: ({ tenant }) => (
       <GoTo path="/jobs" search={{ tenant, state }} className="name" title={tenant}>
         <PlainText>{tenant}</PlainText>

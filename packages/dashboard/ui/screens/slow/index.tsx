@@ -20,7 +20,7 @@ export const screen: Screen = {
 type Job = Wire<SlowJob>;
 
 const reasons: Record<Job["because"], string> = {
-  "beyond-normal": "beyond its normal",
+  "beyond-normal": "slower than usual",
   "near-lease": "near the end of its lease",
   "near-timeout": "near its timeout",
 };
@@ -61,8 +61,9 @@ const columns: readonly Column<Job>[] = [
     ),
   },
   {
-    title: "Why it is here",
+    title: "Reason",
     wide: true,
+    sort: ({ because }) => reasons[because],
     cell: ({ because, text }) => (
       <>
         <span className={because === "beyond-normal" ? "" : "warn"}>{reasons[because]}</span>
@@ -70,9 +71,16 @@ const columns: readonly Column<Job>[] = [
       </>
     ),
   },
-  { title: "Attempt", number: true, leaves: "first", cell: ({ attempt }) => number(attempt) },
+  {
+    title: "Attempt",
+    number: true,
+    leaves: "first",
+    sort: ({ attempt }) => attempt,
+    cell: ({ attempt }) => number(attempt),
+  },
   {
     title: "Queue",
+    sort: ({ queue }) => queue,
     cell: ({ queue }) => (
       <GoTo path="/queues/$queue" params={{ queue }} className="name" title={queue}>
         {queue}
@@ -82,6 +90,7 @@ const columns: readonly Column<Job>[] = [
   {
     title: "Worker",
     leaves: "next",
+    sort: ({ worker }) => worker,
     cell: ({ worker }) => (
       <span className="mono name" title={worker ?? undefined}>
         {worker ?? "–"}
@@ -97,13 +106,13 @@ function Slow() {
   return (
     <Page
       title="Slow"
-      note="Running jobs beyond what is normal for their kind, or near their lease or timeout"
+      note="Running jobs that are slower than usual for their kind, or near the end of their lease or timeout"
     >
       {error !== null && data === undefined && <Failed error={error} again={() => void refetch()} />}
       {data?.length === 0 ? (
         <EmptyState title="Nothing is slow">
-          Every running job is within what is normal for its kind. A job is listed when it runs well beyond
-          its kind's 95th percentile, or has used most of its lease or timeout.
+          No running job is slower than usual. A job is listed when it runs for more than three times the p95
+          of its kind, or has used most of its lease or timeout.
         </EmptyState>
       ) : (
         (data !== undefined || error === null) && (

@@ -5,7 +5,6 @@ import { Rows } from "../../components/rows.tsx";
 import { duration, number, plural } from "../../format.ts";
 import { useHealth, useWorkers } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
-import { isSilent } from "../../silence.ts";
 import { WorkerRows } from "./worker-rows.tsx";
 import "./workers.css";
 
@@ -23,7 +22,7 @@ function Workers() {
   const unserved = health?.unserved ?? [];
   const versions = [...new Set(workers?.map(({ version }) => version))];
   const behind = workers?.filter((worker) => worker.behind).length ?? 0;
-  const heard = workers?.filter((worker) => !isSilent(worker)) ?? [];
+  const heard = workers?.filter((worker) => !worker.unresponsive) ?? [];
   const silent = (workers?.length ?? 0) - heard.length;
   const busy = heard.reduce((sum, worker) => sum + worker.busy, 0);
   const slots = heard.reduce((sum, worker) => sum + worker.slots, 0);
@@ -35,14 +34,14 @@ function Workers() {
         workers === undefined
           ? " "
           : `${plural(heard.length, "worker")}, ${number(busy)} of ${plural(slots, "slot")} busy` +
-            (silent === 0 ? "" : `; ${number(silent)} silent`)
+            (silent === 0 ? "" : `; ${number(silent)} not responding`)
       }
     >
       {error !== null && workers === undefined && <Failed error={error} again={() => void refetch()} />}
       {behind > 0 && (
         <Banner tone="soon" title={`${plural(behind, "worker")} behind the newest version.`}>
-          Running now: {versions.join(", ")}. During a deploy that passes; afterwards something was not
-          restarted.
+          Running now: {versions.join(", ")}. This is normal during a deploy; after it, restart the old
+          workers.
         </Banner>
       )}
       {workers?.length === 0 ? (
@@ -59,7 +58,7 @@ function Workers() {
       {unserved.length > 0 && (
         <Section
           title="Kinds that no worker serves"
-          aside="They wait until a worker with their handler starts"
+          aside="Their jobs wait until a worker with a handler starts"
         >
           <Rows
             label="Kinds that no worker serves"
@@ -67,14 +66,20 @@ function Workers() {
               {
                 title: "Kind",
                 head: true,
+                sort: ({ kind }) => kind,
                 cell: ({ kind, queue }) => (
                   <GoTo path="/jobs" search={{ kind, queue, state: "ready" }}>
                     {kind}
                   </GoTo>
                 ),
               },
-              { title: "Queue", cell: ({ queue }) => queue },
-              { title: "Oldest ready", number: true, cell: ({ oldestReadyMs }) => duration(oldestReadyMs) },
+              { title: "Queue", sort: ({ queue }) => queue, cell: ({ queue }) => queue },
+              {
+                title: "Oldest ready",
+                number: true,
+                sort: ({ oldestReadyMs }) => oldestReadyMs,
+                cell: ({ oldestReadyMs }) => duration(oldestReadyMs),
+              },
             ]}
             items={unserved}
             id={({ kind, queue }) => `${queue} ${kind}`}

@@ -4,11 +4,10 @@ import type { Wire } from "../../api.ts";
 import { Bar } from "../../components/bar.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { bytes, duration, number } from "../../format.ts";
-import { isSilent } from "../../silence.ts";
 
 type Worker = Wire<WorkerView>;
 
-/** An event loop this late cannot renew leases in time for long. */
+/** An event loop this late delays everything the worker does. */
 const lagging = 200;
 const mostKinds = 3;
 const mostPools = 12;
@@ -32,10 +31,15 @@ const columns: readonly Column<Worker>[] = [
       </>
     ),
   },
-  { title: "It is", cell: (worker) => <Condition worker={worker} /> },
+  {
+    title: "Status",
+    sort: (worker) => conditionOf(worker).word,
+    cell: (worker) => <Condition worker={worker} />,
+  },
   {
     title: "Slots",
     wide: true,
+    sort: ({ busy }) => busy,
     cell: ({ busy, slots, waiting }) => (
       <div className="worker-slots tabular">
         <span>
@@ -49,6 +53,7 @@ const columns: readonly Column<Worker>[] = [
   {
     title: "Pools",
     wide: true,
+    sort: ({ pools }) => Object.keys(pools).join(" "),
     cell: ({ pools }) => {
       const all = Object.entries(pools);
       return (
@@ -69,6 +74,7 @@ const columns: readonly Column<Worker>[] = [
   {
     title: "Kinds",
     wide: true,
+    sort: ({ kinds }) => kinds.join(" "),
     leaves: "next",
     cell: ({ kinds }) => (
       <span className="worker-kinds" title={kinds.join(", ")}>
@@ -90,7 +96,13 @@ const columns: readonly Column<Worker>[] = [
     sort: ({ lagMs }) => lagMs,
     cell: ({ lagMs }) => <span className={(lagMs ?? 0) >= lagging ? "warn" : ""}>{duration(lagMs)}</span>,
   },
-  { title: "Memory", number: true, leaves: "first", cell: ({ rssBytes }) => bytes(rssBytes) },
+  {
+    title: "Memory",
+    number: true,
+    leaves: "first",
+    sort: ({ rssBytes }) => rssBytes,
+    cell: ({ rssBytes }) => bytes(rssBytes),
+  },
   {
     title: "Version",
     sort: ({ version }) => version,
@@ -104,6 +116,7 @@ const columns: readonly Column<Worker>[] = [
   {
     title: "Up for",
     number: true,
+    sort: ({ startedAt }) => -Date.parse(startedAt),
     leaves: "first",
     cell: ({ startedAt }) => duration(Date.now() - Date.parse(startedAt)),
   },
@@ -125,11 +138,15 @@ function Condition({ worker }: { readonly worker: Worker }) {
 
 function conditionOf(worker: Worker) {
   const { draining, asleep, hears, silentMs, busy } = worker;
-  if (isSilent(worker)) {
-    return { word: "silent", tone: "bad", says: `for ${duration(silentMs)}` };
+  if (worker.unresponsive) {
+    return { word: "not responding", tone: "bad", says: `for ${duration(silentMs)}` };
   }
   if (draining)
-    return { word: "draining", tone: "warn", says: busy === 0 ? "almost gone" : `${busy} to end` };
-  if (asleep) return { word: "asleep", tone: "muted", says: "until a wake comes" };
-  return { word: busy > 0 ? "working" : "idle", tone: "", says: hears ? "" : "polls, hears no wakes" };
+    return {
+      word: "draining",
+      tone: "warn",
+      says: busy === 0 ? "nothing left to run" : `${busy} still running`,
+    };
+  if (asleep) return { word: "asleep", tone: "muted", says: "until the next wake" };
+  return { word: busy > 0 ? "working" : "idle", tone: "", says: hears ? "" : "polling (no notifications)" };
 }
