@@ -28,14 +28,17 @@ test("words without a qualifier are looked for in errors, and unknown qualifiers
   expect(read("kind: ")).toEqual({});
 });
 
-test("a star in a kind is a pattern, and in a queue the one name that begins so", () => {
+test("a star in a kind or a queue is a pattern, and in a state the one name that begins so", () => {
   expect(read("kind:read*")).toEqual({ kind: "read*" });
   expect(readSearch("kind:read*", known).problem).toBeUndefined();
   expect(asCommand({ kind: "read*" })).toBe("npx stint jobs list --kind 'read*'");
-  expect(read("queue:ma*")).toEqual({ queue: "mail" });
-  expect(readSearch("queue:zz*", known).problem).toBe("No queue begins with zz.");
-  const queues = { queue: ["mail", "maps"] };
-  expect(readSearch("queue:ma*", queues).problem).toBe("queue:ma* fits mail, maps: choose one.");
+  expect(read("queue:tenant-*")).toEqual({ queue: "tenant-*" });
+  expect(readSearch("queue:tenant-*", known).problem).toBeUndefined();
+  expect(read("state:de*")).toEqual({ state: "dead" });
+  expect(readSearch("state:zz*", known).problem).toBe("No state begins with zz.");
+  expect(readSearch("state:re*", { state: ["ready", "retrying"] }).problem).toBe(
+    "state:re* fits ready, retrying: choose one.",
+  );
   // Keys are not known: the star is a letter.
   expect(read("key:a*")).toEqual({ key: "a*" });
 });

@@ -18,7 +18,7 @@ export function addFilter(command: Command, among: readonly JobState[] = states)
       new ListOption("--state <states>", `only these, separated by commas: ${among.join(", ")}`, among),
     )
     .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
-    .option("--queue <queue>", "only this queue")
+    .option("--queue <queue>", "only this queue; * stands for any characters, as in 'tenant-*'")
     .option("--key <key>", "only this business key")
     .option("--tenant <tenant>", "only this tenant")
     .option("--tag <tag>", "only jobs with this tag")

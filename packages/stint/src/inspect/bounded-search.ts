@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { isPattern } from "../model/name-pattern.ts";
 import { countGather, countWalk, gather, walk, type Few, type FoundJob, type Search } from "../sql/search.ts";
 import { firstIdAt, timeOf } from "./filter.ts";
 import type { Count, JobPage } from "./types.ts";
@@ -79,8 +80,8 @@ function fewBy({ states, key, queue }: Search): Few | undefined {
   if (key !== null) return { ...none, key: true };
   const has = (state: Search["states"][number]): boolean => states.includes(state);
   if (has("succeeded") || has("dead") || has("cancelled")) return undefined;
-  // The ready ones lie in their index by queue; without one there is no short way to them.
-  if (has("ready") && queue === null) return undefined;
+  // The index of ready jobs begins with the queue: it serves one queue, not all and not a pattern.
+  if (has("ready") && (queue === null || isPattern(queue))) return undefined;
   return {
     key: false,
     running: has("running"),

@@ -1,7 +1,7 @@
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { checkNameOrPattern } from "../model/name-pattern.ts";
-import { checkName, checkText } from "../model/names.ts";
+import { checkText } from "../model/names.ts";
 import { refuseUnknownKeys, requireDate, requireOneOf } from "../model/options.ts";
 import { states, type JobState } from "../model/state.ts";
 import { isUuid } from "../runtime/uuid.ts";
@@ -30,7 +30,7 @@ export function toSearch(what: string, filter: JobFilter): Search {
   return {
     states: wanted.map((one) => requireOneOf(`${what}.state`, one, states)),
     kind: kind === undefined ? null : checkNameOrPattern(kind, `${what}.kind`),
-    queue: queue === undefined ? null : checkName(queue, `${what}.queue`),
+    queue: queue === undefined ? null : checkNameOrPattern(queue, `${what}.queue`),
     tenant: tenant === undefined ? null : checkText(tenant, `${what}.tenant`),
     key: key === undefined ? null : checkText(key, `${what}.key`),
     tag: tag === undefined ? null : checkText(tag, `${what}.tag`),

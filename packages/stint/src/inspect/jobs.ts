@@ -3,7 +3,6 @@ import { requireId } from "../client/ids.ts";
 import type { Db } from "../db/db.ts";
 import { attemptNumbers } from "../model/attempt-number.ts";
 import { checkNameOrPattern } from "../model/name-pattern.ts";
-import { checkName } from "../model/names.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import { isTerminal } from "../model/state.ts";
 import { auditOf, replaysIn, type AuditEntry } from "../sql/audit.ts";
@@ -67,7 +66,7 @@ export function inspectJobs(
     async deadGroups(filter = {}) {
       refuseUnknownKeys("deadGroups", filter, ["kind", "queue"]);
       const kind = filter.kind === undefined ? null : checkNameOrPattern(filter.kind, "deadGroups.kind");
-      const queue = filter.queue === undefined ? null : checkName(filter.queue, "deadGroups.queue");
+      const queue = filter.queue === undefined ? null : checkNameOrPattern(filter.queue, "deadGroups.queue");
       const wanted = { kind, queue, most: mostDead, groups: mostGroups };
       const { groups, matched, lookedAt } = await withRetry(db, (run) => deadGroups(run, wanted));
       const shown = groups.reduce((sum, { count }) => sum + count, 0);

@@ -14,7 +14,9 @@ const isTallied = (state: Search["states"][number]): state is Tallied =>
 /** How many jobs of the kind and queue are in these states, by the tallies: exact, and found without a search. */
 async function sumOf(db: Run, { kind, queue }: Search, states: readonly Tallied[]): Promise<number> {
   const rows = (await depths(db)).filter(
-    (row) => (kind === null || matchesPattern(kind, row.kind)) && (queue === null || row.queue === queue),
+    (row) =>
+      (kind === null || matchesPattern(kind, row.kind)) &&
+      (queue === null || matchesPattern(queue, row.queue)),
   );
   return rows.reduce((sum, row) => sum + states.reduce((own, state) => own + row[state], 0), 0);
 }

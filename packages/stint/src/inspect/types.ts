@@ -163,6 +163,7 @@ export type JobFilter = {
   readonly state?: JobState | readonly JobState[];
   /** A kind, or a pattern for kinds such as `read-*`. */
   readonly kind?: string;
+  /** A queue, or a pattern for queues such as `tenant-*`. */
   readonly queue?: string;
   readonly tenant?: string;
   readonly key?: string;

@@ -42,7 +42,7 @@ const groupDead = statement(
       kind, ${commonIn("why")} as common, count(*) as count, max(finished_at) as newest, min(finished_at) as oldest,
       (array_agg(id order by finished_at desc, id desc))[1] as example
     from looked
-    where ($1::text is null or kind like $1) and ($2::text is null or queue = $2)
+    where ($1::text is null or kind like $1) and ($2::text is null or queue like $2)
     group by kind, why
   ), groups as (
     select
@@ -67,7 +67,8 @@ export async function deadGroups(
   input: { kind: string | null; queue: string | null; most: number; groups: number },
 ): Promise<GroupedDead> {
   const kind = input.kind === null ? null : toLike(input.kind);
-  const rows = await readMany(db, groupDead, [kind, input.queue, input.most, input.groups], (row) => ({
+  const queue = input.queue === null ? null : toLike(input.queue);
+  const rows = await readMany(db, groupDead, [kind, queue, input.most, input.groups], (row) => ({
     // The totals come with every group, or alone in one row.
     group: row["kind"] === null ? null : toGroup(row),
     matched: number(row, "matched"),

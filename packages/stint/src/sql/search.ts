@@ -15,6 +15,7 @@ export type Search = {
   readonly states: readonly JobState[];
   /** A kind, or a pattern for kinds. No index is by kind, so a pattern costs what a name does. */
   readonly kind: string | null;
+  /** A queue, or a pattern for queues. Only the index of ready jobs is by queue; a pattern is searched without it. */
   readonly queue: string | null;
   readonly tenant: string | null;
   readonly key: string | null;
@@ -47,7 +48,7 @@ const matching = `
     w.id >= $9::uuid
     and w.state = any ($1::stint.job_state[])
     and ($2::text is null or w.kind like $2)
-    and ($3::text is null or w.queue = $3)
+    and ($3::text is null or w.queue like $3)
     and ($4::text is null or w.tenant = $4)
     and ($5::text is null or w.key = $5)
     and ($6::text is null or $6 = any (w.tags))
@@ -126,7 +127,7 @@ function values(search: Search): unknown[] {
   return [
     states,
     kind === null ? null : toLike(kind),
-    queue,
+    queue === null ? null : toLike(queue),
     tenant,
     key,
     tag,
@@ -183,7 +184,7 @@ const few = `
     union all
     (
       select ${live} from stint.job j
-      where $15::boolean and state = 'ready' and queue = stint.by_index((select $3::text))
+      where $15::boolean and state = 'ready' and queue = stint.by_index((select $17::text))
       order by priority, run_at, id
       limit $16::integer
     )
@@ -194,7 +195,7 @@ const few = `
 const gatherJobs = statement(
   "gather",
   `${few}, found as (
-    select ${shown} from matched w order by w.id desc limit $17::integer
+    select ${shown} from matched w order by w.id desc limit $18::integer
   )
   select (select count(*) from gathered)::integer as examined, found.*
   from (select) one
@@ -236,7 +237,7 @@ export async function countGather(
 }
 
 function fewValues(search: Search, by: Few, most: number): unknown[] {
-  return [...values(search), by.key, by.running, by.parked, by.due, by.ready, most + 1];
+  return [...values(search), by.key, by.running, by.parked, by.due, by.ready, most + 1, search.queue];
 }
 
 /** Null: the window or the indexes hold no match, and the row only has the totals. */

@@ -167,6 +167,29 @@ test("a star in a kind stands for any characters", async () => {
   await expect(jobs.jobs({ kind: "-*" })).rejects.toThrow("jobs.kind: must be");
 });
 
+test("a star in a queue stands for any characters", async () => {
+  const fresh = await freshSchema();
+  await add(fresh.db, [
+    { id: idOf(1), queue: "tenant-7" },
+    { id: idOf(2), queue: "tenant_7" },
+    { id: idOf(3), queue: "tenant-8" },
+    { id: idOf(4), queue: "mail" },
+    { id: idOf(5), queue: "tenant-7", kind: "other" },
+  ]);
+  const jobs = jobsOf(fresh);
+
+  expect(ids(await jobs.jobs({ queue: "tenant-*" }))).toEqual([5, 3, 1].map((n) => idOf(n)));
+  // By the index of ready jobs, which knows names only, and without it.
+  expect(ids(await jobs.jobs({ queue: "tenant-*", state: "ready" }))).toEqual([5, 3, 1].map((n) => idOf(n)));
+  expect(ids(await jobs.jobs({ queue: "tenant_7", state: "ready" }))).toEqual([idOf(2)]);
+  expect(ids(await jobs.jobs({ queue: "tenant_7" }))).toEqual([idOf(2)]);
+  expect(ids(await jobs.jobs({ queue: "*-7", kind: "oth*" }))).toEqual([idOf(5)]);
+  expect(await jobs.count({ queue: "tenant-*" })).toEqual({ count: 3, capped: false });
+  expect(await jobs.count({ queue: "tenant-*", state: "ready" })).toEqual({ count: 3, capped: false });
+  expect(await jobs.deadGroups({ queue: "tenant-*" })).toMatchObject({ groups: [] });
+  await expect(jobs.jobs({ queue: "tenant%" })).rejects.toThrow("jobs.queue: must be");
+});
+
 test("a filter that cannot work is refused with what would", async () => {
   const fresh = await freshSchema();
   const jobs = jobsOf(fresh);

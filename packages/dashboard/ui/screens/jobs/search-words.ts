@@ -51,10 +51,11 @@ export function readSearch(text: string, known: Known = {}): Read {
   return { values, problem };
 }
 
-/** Of kinds the server searches patterns. Elsewhere `read*` is the one name that begins so. */
+/** The server searches patterns of kinds and queues. Elsewhere `re*` stands for the one name that begins with `re`. */
 function expand(qualifier: Qualifier, value: string, known: Known): string | { problem: string } {
   const names = known[qualifier];
-  if (!value.endsWith("*") || names === undefined || qualifier === "kind") return value;
+  if (!value.endsWith("*") || names === undefined || qualifier === "kind" || qualifier === "queue")
+    return value;
   const fitting = names.filter((name) => name.startsWith(value.slice(0, -1)));
   const [only] = fitting;
   if (only !== undefined && fitting.length === 1) return only;
