@@ -4,25 +4,26 @@ import { stage, type LeasedClaim } from "./lease-messages.ts";
 /** The leases of one claim, as the main thread keeps them. */
 export class ClaimLeases {
   readonly claim: LeasedClaim;
-  readonly #onOver: (held: ClaimLeases) => void;
+  readonly #onOver: (leases: ClaimLeases) => void;
   #left: number;
 
-  constructor(claim: LeasedClaim, onOver: (held: ClaimLeases) => void) {
+  constructor(claim: LeasedClaim, onOver: (leases: ClaimLeases) => void) {
     this.claim = claim;
     this.#onOver = onOver;
     this.#left = claim.jobs.length;
   }
 
-  /** Take a waiting job into a slot. False: it has been handed back meanwhile. */
+  /** Start a waiting job. False: it has been released meanwhile, and must not run here. */
   begin(index: number): boolean {
-    return this.#swap(index, stage.running);
+    return this.#leaveWaiting(index, stage.running);
   }
 
-  /** Take a waiting job away from everybody, to give it back. False: it has been handed back already. */
-  withdraw(index: number): boolean {
-    return this.#swap(index, stage.over);
+  /** Take a waiting job out, so that the caller can release it. False: the lease thread has released it already. */
+  release(index: number): boolean {
+    return this.#leaveWaiting(index, stage.over);
   }
 
+  /** Whether the lease thread has released it. */
   isReleased(index: number): boolean {
     return Atomics.load(this.claim.stages, index) === stage.released;
   }
@@ -31,22 +32,23 @@ export class ClaimLeases {
     return this.claim.firstSerial + index;
   }
 
-  /** Its outcome is recorded, or nobody's business here any more: its lease is no longer kept. */
-  over(index: number): void {
+  /** The outcome is recorded, or another worker owns the job: stop renewing this lease. */
+  end(index: number): void {
     Atomics.store(this.claim.stages, index, stage.over);
-    this.left();
+    this.forget();
   }
 
-  /** One job less of this claim is here. */
-  left(): void {
+  /** One job less of this claim is here. After the last one the claim is over. */
+  forget(): void {
     this.#left -= 1;
     if (this.#left === 0) this.#onOver(this);
   }
 
-  #swap(index: number, to: number): boolean {
+  /** Both threads may try; the exchange lets exactly one of them succeed. */
+  #leaveWaiting(index: number, to: number): boolean {
     return Atomics.compareExchange(this.claim.stages, index, stage.waiting, to) === stage.waiting;
   }
 }
 
 /** One job of a claim, while it is here. */
-export type LeasedJob = { readonly job: ClaimedJob; readonly held: ClaimLeases; readonly index: number };
+export type LeasedJob = { readonly job: ClaimedJob; readonly leases: ClaimLeases; readonly index: number };

@@ -2,51 +2,42 @@ import { randomUUID } from "node:crypto";
 import { ConnectionLost, type Db, type RunOptions } from "../db/db.ts";
 import { isTooLate } from "../db/server-clock.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
-import { isPattern } from "../model/name-pattern.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floor } from "../sql/claim.ts";
 import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready-queues.ts";
+import type { ClaimScope } from "./claim-scope.ts";
 import { claimDeadlineMs } from "./deadlines.ts";
 import { releaseUnbegun } from "./release.ts";
 import { Leases } from "./leases.ts";
 import { LostClaim } from "./lost-claim.ts";
 
 export type ClaimerOptions = Pick<ClaimInput, "worker" | "kindLeaseMs" | "leaseMs"> & {
-  /** The kinds to claim now. */
-  readonly kinds: () => readonly string[];
   readonly db: Db;
-  /** Names, and patterns. */
-  readonly queues: readonly string[];
-  /** Jobs of a claim whose answer was lost are ours to run. `sentAt` is from before that claim. */
+  readonly scope: ClaimScope;
+  /** Jobs of a claim whose response was lost are ours to run. `sentAt` is from before that claim. */
   readonly onFound: (jobs: readonly ClaimedJob[], sentAt: number) => void;
-  /** Jobs of a claim that was given up went back to these queues. */
+  /** Jobs of an abandoned claim were released to these queues. */
   readonly onReleased: (queues: readonly string[]) => void;
 };
 
 type Input = Omit<ClaimInput, "takes">;
 
-/** Claims for one worker, each under a lease id of its own, and finds what a claim took whose answer was lost. */
+/** Sends the claims of one worker, each with its own lease id, and finds the jobs of a claim whose response was lost. */
 export class Claimer {
   readonly #options: ClaimerOptions;
   readonly #deadlineMs: number;
   readonly #ended = new AbortController();
   readonly #searches = new Set<Promise<void>>();
-  /** How often in a row a claim came too late. */
+  /** How many claims in a row reached the database after their deadline. */
   #refusals = 0;
-  readonly #served: { readonly queues: readonly string[]; readonly patterns: readonly string[] };
 
   constructor(options: ClaimerOptions) {
-    const { queues } = options;
     this.#options = options;
     this.#deadlineMs = claimDeadlineMs([options.leaseMs, ...Object.values(options.kindLeaseMs)]);
-    this.#served = {
-      queues: queues.filter((queue) => !isPattern(queue)),
-      patterns: queues.filter(isPattern),
-    };
   }
 
-  /** Ready jobs, up to the limit of each queue; those after the floors, if it is given some. */
+  /** Claim ready jobs, up to the limit of each queue; with floors, only those after them. */
   async ready(
     takes: ClaimInput["takes"],
     floors: readonly Floor[] | undefined,
@@ -58,47 +49,49 @@ export class Claimer {
       async (lost, sentAt) => {
         const jobs = await this.#find(lost, stopping);
         if (jobs.length > 0) onFound(jobs, sentAt);
-        // How long a lost claim took says nothing of how long claims take: to the caller it has failed.
+        // To the caller a lost claim has failed: its duration must not be taken for a round trip.
         return [];
       },
     );
   }
 
-  /** One job that is suspected of killing its worker. Only for a worker that runs nothing else. */
-  async suspect(stopping: AbortSignal): Promise<ClaimedJob | undefined> {
-    const { db } = this.#options;
+  /** Claim one job from crash quarantine. Only for a worker that runs nothing else. */
+  async quarantined(stopping: AbortSignal): Promise<ClaimedJob | undefined> {
+    const { db, scope } = this.#options;
+    const { queues, patterns } = scope;
     const jobs = await this.#surely(
-      (input, options) => claimQuarantined(db, { ...input, ...this.#served, waitedMs: 0 }, options),
+      (input, options) => claimQuarantined(db, { ...input, queues, patterns, waitedMs: 0 }, options),
       (lost) => this.#find(lost, stopping),
     );
     return jobs[0];
   }
 
-  /** Whether a suspect has waited for so long that this worker should make room for it. */
-  async suspectWaits(waitedMs: number): Promise<boolean> {
-    const { db, kinds } = this.#options;
-    return await reserveQuarantined(db, { kinds: kinds(), ...this.#served, waitedMs });
+  /** Whether a job has been in crash quarantine for so long that this worker should make room for it. */
+  async quarantinedWaits(waitedMs: number): Promise<boolean> {
+    const { db, scope } = this.#options;
+    const { kinds, queues, patterns } = scope;
+    return await reserveQuarantined(db, { kinds, queues, patterns, waitedMs });
   }
 
-  /** Queues in these ranges that have ready jobs of its kinds. */
+  /** Queues in these ranges that have ready jobs of the kinds to claim. */
   async readyQueues(ranges: readonly QueueRange[]): Promise<ReadyQueues> {
-    const { db, kinds } = this.#options;
-    return await findReadyQueues(db, { ranges, kinds: kinds() });
+    const { db, scope } = this.#options;
+    return await findReadyQueues(db, { ranges, kinds: scope.kinds });
   }
 
-  /** Resolves when no claim that was given up can hold a job any more, or `end` was called. */
+  /** Resolves when no abandoned claim can hold a job any more, or `end` was called. */
   async idle(): Promise<void> {
     while (this.#searches.size > 0) await Promise.all(this.#searches);
   }
 
-  /** The database is about to be let go of: look for nothing more. */
+  /** The database connection is about to close: look for nothing more. */
   end(): void {
     this.#ended.abort();
   }
 
   /**
-   * A claim is given up by its worker and by the database: the one stops waiting for its answer, the other refuses it after its
-   * deadline. What it took before is looked for.
+   * Send a claim with a deadline that both sides keep: the worker stops waiting for the response, and the database refuses the
+   * claim if it arrives later. Jobs it took before that are looked for.
    */
   async #surely(
     send: (input: Input, options: RunOptions) => Promise<ClaimedJob[]>,
@@ -121,7 +114,7 @@ export class Claimer {
     }
   }
 
-  /** What it took so far is ours for as long as its lease lasts. What it takes later goes back. */
+  /** Jobs the claim took so far are ours while their leases last. Jobs it takes later are released. */
   async #find(claim: LostClaim, stopping: AbortSignal): Promise<ClaimedJob[]> {
     const lastMs = performance.now() + this.#options.leaseMs;
     const retryDelay = new RetryDelay();
@@ -143,7 +136,7 @@ export class Claimer {
     this.#searches.add(search);
   }
 
-  /** Nobody runs what it takes now. It goes back, through any outage, so that it counts no crash. */
+  /** No worker runs what the claim takes now. Release it, through any outage, so that it counts no crash. */
   async #release(claim: LostClaim): Promise<void> {
     const { db, onReleased } = this.#options;
     const { signal } = this.#ended;
@@ -153,18 +146,18 @@ export class Claimer {
       try {
         if (left.length === 0) left = (await claim.look()).map((job) => job.fence);
         if (left.length === 0) continue;
-        const back = await releaseUnbegun(db, left, { deadlineMs: claim.deadlineMs });
-        onReleased(back.queues);
-        left = back.left;
+        const released = await releaseUnbegun(db, left, { deadlineMs: claim.deadlineMs });
+        onReleased(released.queues);
+        left = released.left;
         if (left.length === 0) return;
       } catch {
-        // The database is away. It is asked again until it says that nothing is left to be found.
+        // The database is unavailable. Ask again until nothing is left to be found.
       }
     }
   }
 
   #input(): Input {
-    const { worker, kinds, kindLeaseMs, leaseMs } = this.#options;
-    return { worker, leaseId: randomUUID(), kinds: kinds(), kindLeaseMs, leaseMs };
+    const { worker, scope, kindLeaseMs, leaseMs } = this.#options;
+    return { worker, leaseId: randomUUID(), kinds: scope.kinds, kindLeaseMs, leaseMs };
   }
 }

@@ -23,6 +23,12 @@ export class Floors {
   readonly #owed = new Set<string>();
   /** Queues with more priorities in use than are worth a floor each: every claim of them is a sweep, until then. */
   readonly #manyUntil = new Map<string, number>();
+  readonly #excludes: (queue: string) => boolean;
+
+  /** @param excludes Whether claims skip this queue now; its sweep waits until they ask it again. */
+  constructor(excludes: (queue: string) => boolean = () => false) {
+    this.#excludes = excludes;
+  }
 
   /** Where the next claim begins; undefined if it is to be a sweep. */
   from(queues: readonly string[], at: number): Floor[] | undefined {
@@ -80,15 +86,15 @@ export class Floors {
 
   /** How long until something may be found that lies behind a floor; undefined if the last claims were sweeps. */
   owedInMs(at: number): number | undefined {
-    if (this.#owed.size === 0) return undefined;
-    let soonest = Infinity;
-    for (const queue of this.#owed) soonest = Math.min(soonest, this.#sweepsOf(queue).inMs(at));
+    let soonest: number | undefined;
+    for (const queue of this.#owed)
+      if (!this.#excludes(queue)) soonest = Math.min(soonest ?? Infinity, this.#sweepsOf(queue).inMs(at));
     return soonest;
   }
 
   /** Queues in which a sweep is due. */
   owed(at: number): string[] {
-    return [...this.#owed].filter((queue) => this.#sweepsOf(queue).inMs(at) === 0);
+    return [...this.#owed].filter((queue) => !this.#excludes(queue) && this.#sweepsOf(queue).inMs(at) === 0);
   }
 
   #sweepsOf(queue: string): Sweeps {

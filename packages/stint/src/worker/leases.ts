@@ -123,11 +123,11 @@ export class Leases {
 
   /**
    * Keep the leases of one claim until each is over, none longer than its timeout. The jobs wait; each is to be begun,
-   * or withdrawn. `sentAt` is from before the claim was sent.
+   * or released. `sentAt` is from before the claim was sent.
    */
   hold(jobs: readonly ClaimedJob[], timeoutMs: (job: ClaimedJob) => number, sentAt: number): LeasedJob[] {
     const until = Leases.now() + this.#options.prefetchMs;
-    const held = new ClaimLeases(
+    const leases = new ClaimLeases(
       {
         leaseId: jobs[0]?.fence.leaseId ?? "",
         sentAt,
@@ -139,17 +139,17 @@ export class Leases {
         renewUntil: jobs.map((job) => until + timeoutMs(job)),
         stages: new Uint8Array(new SharedArrayBuffer(jobs.length)),
       },
-      (over) => this.#release(over),
+      (over) => this.#forget(over),
     );
     this.#serial += jobs.length;
-    this.#held.add(held);
+    this.#held.add(leases);
     this.#startPulse();
-    this.#post({ type: "hold", claims: [held.claim] });
-    return jobs.map((job, index) => ({ job, held, index }));
+    this.#post({ type: "hold", claims: [leases.claim] });
+    return jobs.map((job, index) => ({ job, leases, index }));
   }
 
-  #release(held: ClaimLeases): void {
-    this.#held.delete(held);
+  #forget(leases: ClaimLeases): void {
+    this.#held.delete(leases);
     if (this.#held.size > 0) return;
     clearInterval(this.#beat);
     this.#beat = undefined;

@@ -3,106 +3,142 @@ import { expect, test, vi } from "vitest";
 import { claimedJob } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { silentLogger } from "../runtime/logger.ts";
-import type { Floor } from "../sql/claim.ts";
-import type { Claimer } from "./claimer.ts";
+import type { Floor, Take } from "../sql/claim.ts";
+import { ClaimScope } from "./claim-scope.ts";
+import { CrashQuarantine } from "./crash-quarantine.ts";
 import { ClaimLoop } from "./loop.ts";
-import { Slots } from "./slots.ts";
+import { Pools } from "./pools.ts";
 
 const job = (n: number): ClaimedJob =>
   claimedJob(`job-${n}`, { runAt: `2026-01-01 00:00:00.${String(n).padStart(6, "0")}+00` });
 
-/** A loop over one pool, whose claims are answered by the test. `turns` counts how often it looks whether there is room. */
-function start(slotCount: number, answer: (limit: number, floors?: readonly Floor[]) => ClaimedJob[]) {
-  const slots = new Slots([{ name: "main", queues: ["main"], slots: slotCount }]);
+type Answer = (takes: readonly Take[], floors?: readonly Floor[]) => ClaimedJob[];
+
+/** A loop over one pool. The test returns the jobs of its claims; each job keeps its slot. `turns` counts scope checks. */
+function start(queue: string, slots: number, answer: Answer) {
+  const scope = new ClaimScope({ kinds: ["work"], queues: [queue] });
   const seen = { turns: 0, sweeps: 0, onward: 0 };
+  const sent: string[] = [];
+  const excluded = new Set<string>();
+  const blocked = { everything: false };
+  scope.exclude({
+    queues: () => excluded,
+    everything: () => {
+      seen.turns += 1;
+      return blocked.everything;
+    },
+  });
+  const pools = new Pools([{ name: "pool", queues: [queue], slots }], {
+    isCrashSuspect: () => false,
+    prefetches: true,
+    excludes: (each) => scope.excludes(each),
+  });
   const claimer = {
-    async ready([take]: readonly { limit: number }[], floors: readonly Floor[] | undefined) {
+    async ready(takes: readonly Take[], floors: readonly Floor[] | undefined) {
       if (floors === undefined) seen.sweeps += 1;
       else seen.onward += 1;
+      sent.push(`claim ${takes.map((take) => take.queue).join(" ")}`);
       await wait(1);
-      return answer(take?.limit ?? 0, floors);
+      return answer(takes, floors);
     },
-    suspect: async () => await Promise.resolve(undefined),
-    suspectWaits: async () => await Promise.resolve(false),
+    async readyQueues() {
+      sent.push("search");
+      return await Promise.resolve({ queues: [], after: null });
+    },
+    quarantined: async () => await Promise.resolve(undefined),
+    quarantinedWaits: async () => await Promise.resolve(false),
   };
-  const stopping = new AbortController();
-  const loop = new ClaimLoop({
-    slots,
-    claimer: claimer as unknown as Claimer,
-    logger: silentLogger,
-    pollMs: () => 6_000,
-    accept: (jobs) => jobs.forEach(({ queue }) => slots.take(queue)),
+  const quarantine = new CrashQuarantine({
+    pools,
+    scope,
+    claimer,
+    releaser: { release: async () => await Promise.resolve() },
     runAlone: async () => await Promise.resolve(),
-    behind: () => {
-      seen.turns += 1;
-      return false;
-    },
-    stuck: () => false,
+    hasStuck: () => false,
+    waitForWake: async () => await Promise.resolve(),
+    onRoom: () => undefined,
+  });
+  const loop = new ClaimLoop({
+    pools,
+    scope,
+    claimer,
+    quarantine,
+    logger: silentLogger,
+    pollMs: () => 60_000,
+    onClaimed: (jobs) => jobs.forEach((each) => pools.find(each.queue)?.takeSlot()),
     listen: async () => await Promise.resolve(false),
   });
+  const stopping = new AbortController();
   const ended = loop.run(stopping.signal);
-  return {
-    slots,
-    loop,
-    seen,
-    stop: async () => {
-      stopping.abort();
-      await ended;
-    },
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await ended;
   };
+  return { pools, loop, seen, sent, excluded, blocked, stop };
 }
 
 test("a loop whose slots are all taken rests, though it owes a sweep", async () => {
   let given = 0;
-  // After the first job sweeps find nothing, so that the slots are filled by claims onward.
-  const { seen, slots, loop, stop } = start(3, (_, floors) =>
+  // After the first job sweeps find nothing, so that claims from the floors fill the slots.
+  const { seen, pools, loop, stop } = start("main", 3, (_, floors) =>
     (floors === undefined && given > 0) || given === 3 ? [] : [job((given += 1))],
   );
   const hints = setInterval(() => loop.hint("main"), 1);
-  await vi.waitUntil(() => slots.busy === 3, { timeout: 10_000 });
+  await vi.waitUntil(() => pools.busy === 3, { timeout: 10_000 });
   clearInterval(hints);
   const before = seen.turns;
   await wait(300);
   await stop();
 
   expect(seen.onward).toBeGreaterThan(0);
-  expect(seen.turns - before).toBeLessThan(10);
+  expect(seen.turns - before).toBeLessThan(20);
 });
 
-test("a hint at one queue of a large pool is followed by a claim of that queue, without a search", async () => {
-  const slots = new Slots([{ name: "many", queues: ["tenant-*"], slots: 2 }]);
-  const sent: string[] = [];
-  const stopping = new AbortController();
-  const claimer = {
-    async ready(takes: readonly { queue: string }[]) {
-      sent.push(`claim ${takes.map(({ queue }) => queue).join(" ")}`);
-      return await Promise.resolve([]);
-    },
-    async readyQueues() {
-      sent.push("search");
-      return await Promise.resolve({ queues: [], after: null });
-    },
-    suspect: async () => await Promise.resolve(undefined),
-    suspectWaits: async () => await Promise.resolve(false),
-  };
-  const loop = new ClaimLoop({
-    slots,
-    claimer: claimer as unknown as Claimer,
-    logger: silentLogger,
-    pollMs: () => 60_000,
-    accept: () => undefined,
-    runAlone: async () => await Promise.resolve(),
-    behind: () => false,
-    stuck: () => false,
-    listen: async () => await Promise.resolve(false),
-  });
-  const ended = loop.run(stopping.signal);
-  await vi.waitUntil(() => sent.length === 1);
+test("a hint at one queue of a searched pool leads to a claim without a search", async () => {
+  const { loop, sent, stop } = start("tenant-*", 2, () => []);
+  await vi.waitUntil(() => sent.length > 0, { timeout: 10_000 });
+  const before = sent.length;
   loop.hint("tenant-7");
   loop.hint("elsewhere");
-  await vi.waitUntil(() => sent.length === 2);
-  stopping.abort();
-  await ended;
+  await vi.waitUntil(() => sent.length > before, { timeout: 10_000 });
+  await stop();
 
-  expect(sent.slice(0, 2)).toEqual(["search", "claim tenant-7"]);
+  expect(sent.slice(0, before)).not.toContain("claim tenant-7");
+  expect(sent[before]).toBe("claim tenant-7");
+});
+
+test("an excluded queue is not asked and not swept, and is asked once the exclusion ends", async () => {
+  let given = 0;
+  const { loop, seen, excluded, stop } = start("main", 9, () => (given < 2 ? [job((given += 1))] : []));
+  const claims = (): number => seen.sweeps + seen.onward;
+  const hints = setInterval(() => loop.hint("main"), 1);
+  await vi.waitUntil(() => given === 2 && seen.onward > 0, { timeout: 10_000 });
+  clearInterval(hints);
+  excluded.add("main");
+  loop.hint("main");
+  await wait(100);
+  const [before, turns] = [claims(), seen.turns];
+  await wait(300);
+  expect(claims()).toBe(before);
+  expect(seen.turns - turns).toBeLessThan(20);
+  excluded.delete("main");
+  loop.hint();
+
+  await vi.waitUntil(() => claims() > before, { timeout: 10_000 });
+  await stop();
+});
+
+test("nothing is claimed while everything is excluded", async () => {
+  const { loop, sent, blocked, stop } = start("main", 1, () => []);
+  blocked.everything = true;
+  await wait(50);
+  const before = sent.length;
+  loop.hint("main");
+  await wait(300);
+  expect(sent).toHaveLength(before);
+  blocked.everything = false;
+  loop.hint("main");
+
+  await vi.waitUntil(() => sent.length > before, { timeout: 10_000 });
+  await stop();
 });

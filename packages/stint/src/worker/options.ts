@@ -49,14 +49,18 @@ export type WorkerOptions = KindOptions & {
 };
 
 /** `queues` holds names and patterns. */
-export type Pool = { readonly name: string; readonly queues: readonly string[]; readonly slots: number };
+export type PoolOptions = {
+  readonly name: string;
+  readonly queues: readonly string[];
+  readonly slots: number;
+};
 
 /** What one worker may list. Each name is a row's worth of memory here and in the database; patterns cost the same for any number. */
 const mostQueues = 20_000;
 const mostPatterns = 100;
 
 export type ResolvedWorkerOptions = {
-  readonly pools: readonly Pool[];
+  readonly pools: readonly PoolOptions[];
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly middlewares: readonly Middleware[];
   readonly name: string | undefined;
@@ -134,12 +138,12 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
   });
 }
 
-function resolvePools(input: WorkerOptions["pools"]): readonly Pool[] {
+function resolvePools(input: WorkerOptions["pools"]): readonly PoolOptions[] {
   const seen = new Set<string>();
-  const pools = Object.entries(input ?? {}).map(([name, pool]): Pool => {
+  const pools = Object.entries(input ?? {}).map(([name, pool]): PoolOptions => {
     const option = `worker.pools.${name}`;
     checkNameOrPattern(name, option);
-    const { queues, slots } = poolOptions(option, name, pool);
+    const { queues, slots } = queuesAndSlots(option, name, pool);
     for (const queue of queues) {
       checkNameOrPattern(queue, `${option}.queues`);
       if (seen.has(queue)) {
@@ -160,7 +164,7 @@ function resolvePools(input: WorkerOptions["pools"]): readonly Pool[] {
   return Object.freeze(pools);
 }
 
-function poolOptions(
+function queuesAndSlots(
   option: string,
   name: string,
   pool: WorkerOptions["pools"][string],
@@ -190,7 +194,10 @@ function refuseTooMany(queues: readonly string[]): void {
   }
 }
 
-function resolveHandlers(input: readonly Handler[], pools: readonly Pool[]): ReadonlyMap<string, Handler> {
+function resolveHandlers(
+  input: readonly Handler[],
+  pools: readonly PoolOptions[],
+): ReadonlyMap<string, Handler> {
   const served = new QueueMap(pools.flatMap(({ queues }) => queues.map((queue) => [queue, true] as const)));
   const handlers = new Map<string, Handler>();
   const given: unknown = input ?? [];

@@ -3,16 +3,21 @@ import type { Handler } from "./handler.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import type { AttemptPolicy } from "./verdict.ts";
 
-/** What counts for a job: what it was given itself, else what its handler says, else what the worker does. */
+type Options = ResolvedWorkerOptions;
 
-export function handlerOf({ handlers }: ResolvedWorkerOptions, { kind }: ClaimedJob): Handler {
+/** The settings of a job: its own, else those of its handler, else those of the worker. */
+
+export function handlerOf({ handlers }: Pick<Options, "handlers">, { kind }: ClaimedJob): Handler {
   const handler = handlers.get(kind);
   if (handler === undefined)
     throw new Error(`claimed a job of kind "${kind}", which this worker does not serve`);
   return handler;
 }
 
-export function policyOf(options: ResolvedWorkerOptions, job: ClaimedJob): AttemptPolicy {
+export function policyOf(
+  options: Pick<Options, "handlers" | "attempts" | "backoff">,
+  job: ClaimedJob,
+): AttemptPolicy {
   const { policy } = handlerOf(options, job);
   return {
     maxAttempts: job.maxAttempts ?? policy.attempts ?? options.attempts,
@@ -21,12 +26,12 @@ export function policyOf(options: ResolvedWorkerOptions, job: ClaimedJob): Attem
   };
 }
 
-export function timeoutOf(options: ResolvedWorkerOptions, job: ClaimedJob): number {
+export function timeoutOf(options: Pick<Options, "handlers" | "timeoutMs">, job: ClaimedJob): number {
   return job.timeoutMs ?? options.handlers.get(job.kind)?.policy.timeoutMs ?? options.timeoutMs;
 }
 
-/** Whether one more crash, even one that is not its own, could end it or make it a suspect. */
-export function isCrashSuspect(options: ResolvedWorkerOptions, job: ClaimedJob): boolean {
+/** Whether one more crash, even one caused by another job, could kill or quarantine it. */
+export function isCrashSuspect(options: Pick<Options, "handlers" | "maxCrashes">, job: ClaimedJob): boolean {
   const { kind, crashes, maxCrashes } = job;
   return (
     crashes > 0 || (maxCrashes ?? options.handlers.get(kind)?.policy.maxCrashes ?? options.maxCrashes) <= 2

@@ -1,28 +1,32 @@
 import type { Take } from "../sql/claim.ts";
 
-/** How many queues of one pool a claim may ask. A pool of more, or with a pattern, is searched for those that have ready jobs. */
+/** The most queues of one pool that a claim asks. Pools with more, or with a pattern, are searched for ready queues first. */
 export const maxQueuesPerClaim = 100;
-/** While others of its pool have work, a queue that had none is asked again after this: a busy worker hears no wakes. */
+/** While other queues of its pool have work, an empty queue is asked again after this: a busy worker receives no wakes. */
 export const recheckEmptyMs = 500;
 
 /**
- * Whose turn it is among the queues of one pool. Claims ask the queues that may have ready jobs, the one that was not asked for the
- * longest first; one that gave jobs goes to the end of the line, so that no queue waits for ever behind a busy one.
+ * Whose turn it is among the queues of one pool. Claims ask the queues that may have ready jobs, longest unasked first. A queue
+ * that gave jobs goes to the end of the line, so that a busy queue cannot starve the others.
  */
 export class QueueTurns {
   readonly #all: readonly string[] | undefined;
+  readonly #excludes: (queue: string) => boolean;
   /** Queues that may have ready jobs, in the order of their turns. */
   readonly #line = new Set<string>();
-  /** When a queue was found to have no ready jobs. Not kept for a pool that is searched: it has too many queues. */
+  /** When a queue was found empty. Not kept for searched pools: they have too many queues. */
   readonly #emptyAt = new Map<string, number>();
-  /** Queues that were hinted at since the last claim was sent: its answer may be older than the hint. */
+  /** Queues hinted at since the last claim was sent: the claim's snapshot may be older than the hint. */
   readonly #hinted = new Set<string>();
-
   #isUnasked = false;
 
-  /** @param all Every queue of the pool, in the order listed; undefined if it is searched. */
-  constructor(all: readonly string[] | undefined) {
+  /**
+   * @param all Every queue of the pool, in the order listed; undefined if the pool is searched.
+   * @param excludes Whether claims skip this queue now. It keeps its place in line.
+   */
+  constructor(all: readonly string[] | undefined, excludes: (queue: string) => boolean = () => false) {
     this.#all = all;
+    this.#excludes = excludes;
     this.hintAll();
   }
 
@@ -31,7 +35,12 @@ export class QueueTurns {
     return this.#line.size;
   }
 
-  /** Whether some were in line already when the last claim was sent, and it did not come to them. */
+  /** Whether some queue that may have ready jobs can be asked now. */
+  get hasNext(): boolean {
+    return this.#first() !== undefined;
+  }
+
+  /** Whether some queues were in line already when the last claim was sent, and it did not come to them. */
   get isUnasked(): boolean {
     return this.#isUnasked;
   }
@@ -43,22 +52,25 @@ export class QueueTurns {
     this.#hinted.add(queue);
   }
 
-  /** Every queue may have ready jobs. Says nothing of a pool that is searched. */
+  /** Every queue may have ready jobs. Does nothing for a searched pool. */
   hintAll(): void {
     for (const queue of this.#all ?? []) this.hint(queue);
   }
 
   /**
-   * What a claim of so many jobs asks of which queue. Each queue that may have ready jobs has an equal share, and together they
-   * have the limit of the pool.
+   * What a claim of so many jobs asks of which queue. Each queue that may have ready jobs gets an equal share; together they
+   * get the limit of the pool.
    */
   takes(limit: number, at: number): Take[] {
     this.#hinted.clear();
-    const queues = this.#next(at);
+    const inLine = this.#inLine();
+    if (inLine.length === 0) return [];
+    // First, and beside the shares of the others: these queues have had no turn for so long.
+    const again = this.#emptyFor(recheckEmptyMs, at);
+    const queues = [...again, ...inLine.slice(0, Math.max(0, maxQueuesPerClaim - again.length))];
     const [only] = queues;
-    if (only === undefined) return [];
-    if (queues.length === 1) return [{ queue: only, limit }];
-    const share = Math.max(1, Math.ceil(limit / Math.min(this.#line.size, maxQueuesPerClaim)));
+    if (only !== undefined && queues.length === 1) return [{ queue: only, limit }];
+    const share = Math.max(1, Math.ceil(limit / inLine.length));
     const pool = { limit };
     return queues.map((queue) => ({ queue, limit: share, pool }));
   }
@@ -70,7 +82,7 @@ export class QueueTurns {
     const last = takes.findLastIndex(({ queue }) => got.has(queue));
     const left: string[] = [];
     for (const [index, { queue, limit }] of takes.entries()) {
-      // The claim ended before it came to these.
+      // The claim was full before it came to these.
       if (isFull && index > last) break;
       const mayHaveMore = (got.get(queue) ?? 0) >= limit || (isFull && index === last);
       if (mayHaveMore) left.push(queue);
@@ -79,20 +91,29 @@ export class QueueTurns {
       if (mayHaveMore || this.#hinted.has(queue)) this.#line.add(queue);
       else if (this.#all !== undefined) this.#emptyAt.set(queue, at);
     }
-    const [next] = this.#line;
+    const next = this.#first();
     this.#isUnasked = next !== undefined && !left.includes(next) && !this.#hinted.has(next);
     return left;
   }
 
-  #next(at: number): string[] {
+  #first(): string | undefined {
+    for (const queue of this.#line) if (!this.#excludes(queue)) return queue;
+    return undefined;
+  }
+
+  #inLine(): string[] {
     const queues: string[] = [];
-    if (this.#line.size === 0) return queues;
-    // First, and besides the shares of the others: they have had no turn for so long.
-    for (const [queue, emptyAt] of this.#emptyAt) if (at - emptyAt >= recheckEmptyMs) queues.push(queue);
     for (const queue of this.#line) {
       if (queues.length >= maxQueuesPerClaim) break;
-      queues.push(queue);
+      if (!this.#excludes(queue)) queues.push(queue);
     }
+    return queues;
+  }
+
+  #emptyFor(ms: number, at: number): string[] {
+    const queues: string[] = [];
+    for (const [queue, emptyAt] of this.#emptyAt)
+      if (at - emptyAt >= ms && !this.#excludes(queue)) queues.push(queue);
     return queues;
   }
 }

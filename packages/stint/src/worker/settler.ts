@@ -37,7 +37,7 @@ export class Settler {
   readonly #db: Db;
   readonly #logger: Logger;
   readonly #coalescer: Coalescer<Ended, Settled>;
-  readonly #givenUp = new AbortController();
+  readonly #ended = new AbortController();
 
   constructor(db: Db, logger: Logger, onSent?: OnSent) {
     this.#db = db;
@@ -81,9 +81,9 @@ export class Settler {
     await this.#coalescer.idle();
   }
 
-  /** Stop trying to reach a database that is away. The leases of what was not recorded run out, and others take over. */
-  giveUp(): void {
-    this.#givenUp.abort();
+  /** Retry no more while the database is unavailable. The leases of unrecorded attempts run out, and other workers rescue them. */
+  end(): void {
+    this.#ended.abort();
   }
 
   async #timed(
@@ -121,8 +121,8 @@ export class Settler {
         if (dbErrorCategory(error) === "data") return verdicts.map(() => error as Error);
         if (!isTransient(error))
           this.#logger.error({ err: error }, "could not record outcomes; trying again");
-        await sleep(retryDelay.next(), this.#givenUp.signal);
-        if (this.#givenUp.signal.aborted) return verdicts.map(() => error as Error);
+        await sleep(retryDelay.next(), this.#ended.signal);
+        if (this.#ended.signal.aborted) return verdicts.map(() => error as Error);
       }
     }
   }

@@ -9,39 +9,39 @@ export type TransactionGateOptions = {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly logger: Logger;
   readonly stopping: AbortSignal;
-  /** Kinds may be claimed again that were not for a while. */
+  /** The excluded kinds may be claimed again. */
   readonly onOpened: () => void;
 };
 
+const none: ReadonlySet<string> = new Set();
+
 /**
- * Keeps kinds whose handlers need a transaction from being claimed while no connection can be had for one: the worker's own
- * connections would go on to feed them jobs that cannot run. Tries to connect by itself until it can.
+ * Excludes kinds whose handlers need a transaction while connecting for one fails: the worker's own connections would go on to
+ * claim jobs that cannot run. Retries to connect until it succeeds.
  */
 export class TransactionGate {
   readonly #options: TransactionGateOptions;
-  readonly #kinds: readonly string[];
-  /** Atomic kinds, and those that were seen to call `complete`. */
+  /** Atomic kinds, and kinds whose handlers have called `complete`. */
   readonly #needing: Set<string>;
   #closed = false;
 
   constructor(options: TransactionGateOptions) {
     this.#options = options;
-    this.#kinds = [...options.handlers.keys()];
     const atomic = [...options.handlers.values()].filter(({ definition }) => definition.atomic);
     this.#needing = new Set(atomic.map(({ definition }) => definition.kind));
   }
 
-  /** The kinds to claim now. */
-  get kinds(): readonly string[] {
-    return this.#closed ? this.#kinds.filter((kind) => !this.#needing.has(kind)) : this.#kinds;
+  /** The kinds not to claim now. */
+  get excludedKinds(): ReadonlySet<string> {
+    return this.#closed ? this.#needing : none;
   }
 
-  /** A handler of this kind asks for a transaction. */
-  asked(kind: string): void {
+  /** A handler of this kind uses a transaction. */
+  needs(kind: string): void {
     this.#needing.add(kind);
   }
 
-  /** No connection could be had. */
+  /** Connecting failed. */
   close(error: unknown): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -65,7 +65,7 @@ export class TransactionGate {
         );
         break;
       } catch {
-        // Reported when it began. The next try waits for longer.
+        // Logged when the gate closed. The next try waits for longer.
       }
     }
     this.#closed = false;

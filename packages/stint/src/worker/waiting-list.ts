@@ -1,7 +1,7 @@
 import { byClaimOrder } from "../sql/rows.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 
-/** Jobs of one pool that wait for a slot: those of one queue in the order of the claim, and queues take turns. */
+/** Jobs of one pool that wait for a slot: in claim order within a queue, and queues take turns. */
 export class WaitingList {
   readonly #byQueue = new Map<string, LeasedJob[]>();
   #size = 0;
@@ -36,7 +36,7 @@ export class WaitingList {
     return undefined;
   }
 
-  /** Take out those for which this holds. */
+  /** Take out the jobs for which this holds. */
   remove(which: (entry: LeasedJob) => boolean): LeasedJob[] {
     const removed: LeasedJob[] = [];
     for (const [queue, own] of this.#byQueue) {

@@ -6,24 +6,24 @@ export type WakeListenerOptions = {
   deps: Pick<WorkerDeps, "connection" | "db" | "wake">;
   worker: string;
   logger: Logger;
-  hear: (hint: string) => void;
+  onHint: (hint: string) => void;
   pollMs: () => number;
 };
 
 /** The listener of one worker; none where wakes are off. */
 export function wakeListener(options: WakeListenerOptions): Listener | undefined {
-  const { deps, worker, logger, hear, pollMs } = options;
+  const { deps, worker, logger, onHint, pollMs } = options;
   if (deps.wake === "none") return undefined;
   return new Listener({
     connection: deps.connection,
     channel: `stint:${deps.db.schema}`,
     applicationName: `stint wakes ${worker}`.slice(0, 63),
     throughPooler: deps.wake === "notify",
-    onHint: hear,
-    // Whatever was sent before the subscription: jobs, jobs that became due, cancels.
+    onHint,
+    // Wakes sent before the subscription are lost: new jobs, jobs that became due, cancels.
     onListening: () => {
-      hear("due");
-      hear("cancel");
+      onHint("due");
+      onHint("cancel");
     },
     onPooler: (detail) =>
       logger.info({ detail, pollMs: pollMs() }, "a pooler stands between: polling for jobs, without LISTEN"),

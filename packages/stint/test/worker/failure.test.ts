@@ -170,7 +170,7 @@ describe("a result", () => {
     await startWorker(stint, { handlers: [handle(work, () => new Response("ok"))] });
     for (let n = 0; n < 3; n++) await stint.waitFor(await stint.enqueue(work, {}), { timeout: "20s" });
 
-    expect(lines).toEqual([expect.stringContaining("work returns what cannot be stored")]);
+    expect(lines).toEqual([expect.stringContaining("work returns a value that cannot be stored")]);
   });
 
   const declared = {

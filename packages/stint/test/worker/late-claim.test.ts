@@ -4,6 +4,7 @@ import { isTooLate, ServerClock } from "#stint/db/server-clock.js";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
 import { claim, claimQuarantined } from "#stint/sql/claim.js";
 import { rescue } from "#stint/sql/rescue.js";
+import { ClaimScope } from "#stint/worker/claim-scope.js";
 import { Claimer } from "#stint/worker/claimer.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { passTime } from "../support/database-time.ts";
@@ -124,8 +125,7 @@ test.each([-3_600_000, -10_000, 10_000, 3_600_000])(
     const claimer = new Claimer({
       db,
       worker: "w",
-      queues: ["default"],
-      kinds: () => ["work"],
+      scope: new ClaimScope({ kinds: ["work"], queues: ["default"] }),
       kindLeaseMs: {},
       leaseMs,
       onFound: () => undefined,

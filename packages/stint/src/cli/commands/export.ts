@@ -7,7 +7,7 @@ import { alertRules } from "../../telemetry/alerts.ts";
 import { grafanaDashboard } from "../../telemetry/grafana.ts";
 import { deployment, scaledDeployment } from "../../telemetry/kubernetes.ts";
 import { workersNeededSql } from "../../sql/workers-needed.ts";
-import { resolveWorkerOptions, type Pool, type WorkerOptions } from "../../worker/options.ts";
+import { resolveWorkerOptions, type PoolOptions, type WorkerOptions } from "../../worker/options.ts";
 import { InvalidOptionError } from "../../errors.ts";
 import { examples, integer, runs } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -85,7 +85,7 @@ async function forCluster(context: Context, flags: Flags): Promise<object> {
   });
 }
 
-function poolsOf(worker: WorkerOptions | undefined): readonly Pool[] {
+function poolsOf(worker: WorkerOptions | undefined): readonly PoolOptions[] {
   if (worker !== undefined) return resolveWorkerOptions(worker).pools;
   throw new InvalidOptionError(
     "--keda",

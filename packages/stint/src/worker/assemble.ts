@@ -1,0 +1,302 @@
+import type { Listener } from "../db/listener.ts";
+import { Emitter } from "../runtime/emitter.ts";
+import type { Logger } from "../runtime/logger.ts";
+import type { Meter } from "../telemetry/meter.ts";
+import type { Vitals } from "../sql/series.ts";
+import { Upkeep, type UpkeepOptions } from "../upkeep/upkeep.ts";
+import type { Attempt } from "./attempt.ts";
+import { Claimer } from "./claimer.ts";
+import { ClaimScope } from "./claim-scope.ts";
+import { CrashQuarantine } from "./crash-quarantine.ts";
+import type { WorkerDeps } from "./deps.ts";
+import { EventLoopLag } from "./event-loop-lag.ts";
+import type { WorkerEvents } from "./events.ts";
+import { reportRescued } from "./failures.ts";
+import { Leases } from "./leases.ts";
+import { logEvents } from "./log-events.ts";
+import { logTotals } from "./log-totals.ts";
+import { ClaimLoop } from "./loop.ts";
+import { Metering } from "./metering.ts";
+import type { ResolvedWorkerOptions } from "./options.ts";
+import { AttemptPipeline } from "./pipeline.ts";
+import { isCrashSuspect, timeoutOf } from "./policy.ts";
+import { defaultPollMs } from "./poll.ts";
+import { Pools } from "./pools.ts";
+import { leasesOf } from "./registration.ts";
+import { Releaser } from "./releaser.ts";
+import { Settler } from "./settler.ts";
+import { SleepMode } from "./sleep-mode.ts";
+import { SlowWatch } from "./slow-watch.ts";
+import { TransactionGate } from "./transaction-gate.ts";
+import { vitalsOf } from "./vitals.ts";
+import { wakeListener } from "./wake-listener.ts";
+import { WakeRouter } from "./wake-router.ts";
+import { WorkerRow } from "./worker-row.ts";
+
+/** The parts of one worker. Each is a file of this folder; `assemble` is the only place that connects them. */
+export type WorkerParts = {
+  readonly id: string;
+  readonly logger: Logger;
+  readonly events: Emitter<WorkerEvents>;
+  readonly pools: Pools;
+  readonly pipeline: AttemptPipeline;
+  readonly releaser: Releaser;
+  readonly settler: Settler;
+  readonly leases: Leases;
+  readonly claimer: Claimer;
+  readonly loop: ClaimLoop;
+  readonly listener: Listener | undefined;
+  readonly upkeep: Upkeep;
+  readonly sleepMode: SleepMode;
+  readonly router: WakeRouter;
+  readonly row: WorkerRow;
+  readonly loopLag: EventLoopLag;
+  /** Jobs of these queues are ready again: wake workers that serve them. */
+  readonly notifyReady: (queues: readonly string[]) => void;
+};
+
+export type AssembleInput = {
+  readonly id: string;
+  readonly deps: WorkerDeps;
+  readonly options: ResolvedWorkerOptions;
+  readonly meter: Meter;
+  readonly stopping: AbortSignal;
+};
+
+/** Make the parts of a worker. Nothing runs yet. */
+export function assemble({ id, deps, options, meter, stopping }: AssembleInput): WorkerParts {
+  const { db, telemetry } = deps;
+  const logger = deps.logger.child({ worker: id });
+  const events = makeEvents(logger, meter, options);
+  const metering = new Metering(meter);
+  const notifyReady = (queues: readonly string[]): void => {
+    if (queues.length > 0) deps.notify([...new Set(queues)].map((queue) => `ready:${queue}`));
+  };
+  const pollMs = (): number => options.pollMs ?? defaultPollMs(row.receivesWakes);
+
+  // What to claim.
+  const scope = new ClaimScope({
+    kinds: options.handlers.keys(),
+    queues: options.pools.flatMap(({ queues }) => queues),
+  });
+  const pools = new Pools(options.pools, {
+    isCrashSuspect: (job) => isCrashSuspect(options, job),
+    prefetches: options.prefetchMs > 0,
+    excludes: (queue) => scope.excludes(queue),
+  });
+  const gate = new TransactionGate({
+    db,
+    handlers: options.handlers,
+    logger,
+    stopping,
+    onOpened: () => loop.hint(),
+  });
+  scope.exclude({ kinds: () => gate.excludedKinds });
+  scope.exclude({
+    // A job claimed while leases cannot be renewed may run twice.
+    everything: () => !leases.renewable || pipeline.attempts.isBehind || quarantine.isReleasing,
+  });
+
+  // Claims, and what becomes of the jobs they return.
+  const releaser = new Releaser({ db, logger, metering, onReleased: notifyReady });
+  const settler = new Settler(
+    db,
+    logger,
+    telemetry && ((ended, tookMs) => telemetry.settled?.(ended, tookMs, id)),
+  );
+  const claimer = new Claimer({
+    db,
+    worker: id,
+    scope,
+    ...leasesOf(options),
+    onFound: (jobs, sentAt) => pipeline.claimed(jobs, sentAt),
+    onReleased: notifyReady,
+  });
+  const quarantine = new CrashQuarantine({
+    pools,
+    scope,
+    claimer,
+    releaser,
+    runAlone: (job, sentAt) => pipeline.runAlone(job, sentAt),
+    hasStuck: () => pipeline.attempts.stuck > 0,
+    waitForWake: (ms, signal) => loop.waitForWake(ms, signal),
+    onRoom: (queue) => loop.roomMade(queue),
+  });
+  const leases = new Leases({
+    connection: deps.connection,
+    schema: db.schema,
+    prepare: deps.prepare,
+    applicationName: `stint leases ${id}`.slice(0, 63),
+    wake: deps.wake !== "none",
+    prefetchMs: options.prefetchMs,
+    logger,
+    listener: {
+      lost: (fence) => pipeline.leaseLost(fence),
+      cancelled: (fence) => pipeline.cancelled(fence),
+      released: (queues) => {
+        pools.forgetReleased();
+        for (const queue of queues) loop.hint(queue);
+        loop.wake();
+      },
+      blocked: (ms, kinds) => events.emit("blocked", { ms, kinds }),
+      renewable: () => loop.wake(),
+    },
+  });
+  const pipeline = new AttemptPipeline({
+    db,
+    worker: id,
+    telemetry,
+    options,
+    maxResultBytes: deps.maxResultBytes,
+    unstorableKinds: new Set(),
+    pools,
+    leases,
+    settler,
+    releaser,
+    quarantine,
+    metering,
+    gate,
+    events,
+    logger,
+    onClaimed: () => sleepMode.activity(),
+    onRoom: (queue) => loop.roomMade(queue),
+    onRequeued: (queue, delayMs) => {
+      if (delayMs <= 0) notifyReady([queue]);
+      else upkeep.promoteIn(delayMs);
+    },
+  });
+  const loop = new ClaimLoop({
+    pools,
+    scope,
+    claimer,
+    quarantine,
+    logger,
+    pollMs,
+    onClaimed: (jobs, sentAt) => pipeline.claimed(jobs, sentAt),
+    listen: () => row.askForWakes(),
+  });
+
+  // The worker itself: its row, its wakes, its sleep, its upkeep.
+  const slow = makeSlowWatch(options, events, metering, () => pipeline.attempts);
+  const loopLag = new EventLoopLag(() => slow.look());
+  const vitals = (): Vitals => vitalsOf(pools.views, loopLag.takeLagMs());
+  const listener = wakeListener({ deps, worker: id, logger, onHint: (hint) => router.wake(hint), pollMs });
+  const row: WorkerRow = new WorkerRow({
+    deps,
+    id,
+    options,
+    listener: () => listener,
+    isSaturated: () => pools.saturated,
+    isDraining: () => stopping.aborted,
+    isAsleep: () => sleepMode.isAsleep,
+    vitals,
+  });
+  const upkeep = new Upkeep(db, {
+    logger,
+    ...upkeepOptionsOf(options),
+    queues: () => (pools.saturated ? [] : pools.askedQueues.filter((queue) => !scope.excludes(queue))),
+    search: pools.search && (() => pools.searched),
+    glanceMs: () => Math.min(pollMs(), options.rescueEveryMs),
+    presence: {
+      worker: row.info,
+      say: async () => await row.update(),
+      onUnserved: (kinds) => events.emit("unserved", kinds),
+    },
+    tallies: { meter, vitals, onUsual: (usualMs) => slow.learn(usualMs) },
+    onGlance: async (seen) => await router.idleChecked(seen),
+    onBlind: () => loop.hint(),
+    onPromoted: notifyReady,
+    onRescued: (jobs) => {
+      metering.rescued(jobs);
+      for (const job of jobs) reportRescued(events, job);
+      if (jobs.some((job) => job.state === "parked")) router.quarantined();
+      notifyReady(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
+    },
+  });
+  const sleepMode: SleepMode = new SleepMode({
+    afterMs: options.sleepMs,
+    record: async () => await row.update(),
+    fallAsleep: () => {
+      upkeep.pause();
+      listener?.quiet();
+    },
+    wakeUp: () => {
+      upkeep.resume();
+      listener?.loud();
+      router.wake("due");
+    },
+  });
+  const { attempts } = pipeline;
+  const sleeps = options.sleepMs !== undefined;
+  const router = new WakeRouter({
+    pools,
+    attempts,
+    loop,
+    quarantine,
+    leases,
+    upkeep,
+    sleepMode,
+    row,
+    metering,
+    sleeps,
+  });
+
+  return {
+    id,
+    logger,
+    events,
+    pools,
+    pipeline,
+    releaser,
+    settler,
+    leases,
+    claimer,
+    loop,
+    listener,
+    upkeep,
+    sleepMode,
+    router,
+    row,
+    loopLag,
+    notifyReady,
+  };
+}
+
+function makeEvents(logger: Logger, meter: Meter, options: ResolvedWorkerOptions): Emitter<WorkerEvents> {
+  const events = new Emitter<WorkerEvents>((error, name) =>
+    logger.error({ err: error, event: name }, "a listener threw"),
+  );
+  logEvents(events, logger, { attempts: options.logAttempts });
+  logTotals(events, meter, logger);
+  return events;
+}
+
+function makeSlowWatch(
+  options: ResolvedWorkerOptions,
+  events: Emitter<WorkerEvents>,
+  metering: Metering,
+  attempts: () => Iterable<Attempt>,
+): SlowWatch<Attempt> {
+  return new SlowWatch({
+    attempts,
+    timeoutOf: (job) => timeoutOf(options, job),
+    onSlow: ({ job, ms, usualMs, because }) => {
+      metering.slow(job);
+      const { fence, kind, queue } = job;
+      events.emit("slow", { id: fence.job, kind, queue, ms, usualMs, because });
+    },
+  });
+}
+
+function upkeepOptionsOf({
+  handlers,
+  rescueEveryMs,
+  maxCrashes,
+  keepDoneMs,
+  keepDeadMs,
+}: ResolvedWorkerOptions): Pick<
+  UpkeepOptions,
+  "kinds" | "rescueEveryMs" | "maxCrashes" | "keepDoneMs" | "keepDeadMs"
+> {
+  return { kinds: [...handlers.keys()], rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs };
+}

@@ -1,0 +1,62 @@
+import { isPattern } from "../model/name-pattern.ts";
+
+const none: ReadonlySet<string> = new Set();
+
+/** A reason to claim less for a while. Each part is optional, and is asked again before every claim. */
+export type ClaimExclusion = {
+  /** Whether nothing at all may be claimed now. */
+  readonly everything?: () => boolean;
+  readonly kinds?: () => ReadonlySet<string>;
+  readonly queues?: () => ReadonlySet<string>;
+};
+
+/**
+ * Which queues and kinds the next claim asks for: those the worker serves, without those that an exclusion leaves out. The claim
+ * statement knows nothing of exclusions; a new one (a paused queue, an open breaker) registers here.
+ *
+ * An exclusion that ends must hint at the claim loop, because the loop forgets no hint but does not poll for ended exclusions.
+ */
+export class ClaimScope {
+  readonly #kinds: readonly string[];
+  readonly #queues: readonly string[];
+  /** For every queue that matches. A claim by pattern cannot leave out single queues. */
+  readonly patterns: readonly string[];
+  readonly #exclusions: ClaimExclusion[] = [];
+
+  /** @param served The kinds, queue names and patterns the worker serves. */
+  constructor(served: { readonly kinds: Iterable<string>; readonly queues: readonly string[] }) {
+    this.#kinds = [...served.kinds];
+    this.#queues = served.queues.filter((queue) => !isPattern(queue));
+    this.patterns = served.queues.filter(isPattern);
+  }
+
+  /** Ask this exclusion before every claim from now on. */
+  exclude(exclusion: ClaimExclusion): void {
+    this.#exclusions.push(exclusion);
+  }
+
+  /** Whether there is nothing to ask for now. */
+  get isEmpty(): boolean {
+    return this.#exclusions.some(({ everything }) => everything?.() === true) || this.kinds.length === 0;
+  }
+
+  /** The kinds to claim now. */
+  get kinds(): readonly string[] {
+    const excluded = this.#exclusions.flatMap(({ kinds = () => none }) => {
+      const some = kinds();
+      return some.size === 0 ? [] : [some];
+    });
+    if (excluded.length === 0) return this.#kinds;
+    return this.#kinds.filter((kind) => !excluded.some((some) => some.has(kind)));
+  }
+
+  /** The named queues to claim from now. */
+  get queues(): readonly string[] {
+    return this.#queues.filter((queue) => !this.excludes(queue));
+  }
+
+  /** Whether claims skip this queue now. */
+  excludes(queue: string): boolean {
+    return this.#exclusions.some(({ queues }) => queues?.().has(queue) === true);
+  }
+}

@@ -1,0 +1,247 @@
+import type { Db, OnFault, Tx } from "../db/db.ts";
+import { InvalidOptionError, TimedOutError } from "../errors.ts";
+import { encodeJson } from "../model/json.ts";
+import type { ClaimedJob } from "../model/job.ts";
+import { completed, isOutcome, type Completed } from "../model/outcome.ts";
+import { isThenable, validate } from "../model/standard-schema.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { callHandler } from "./call-handler.ts";
+import { completeInTransaction } from "./complete.ts";
+import { Completion } from "./completion.ts";
+import { Context, type AttemptOfContext } from "./context.ts";
+import type { Handler, HandlerContext } from "./handler.ts";
+import type { Leases } from "./leases.ts";
+import type { ResolvedWorkerOptions } from "./options.ts";
+import { policyOf } from "./policy.ts";
+import type { TransactionGate } from "./transaction-gate.ts";
+import { returned, returnedInvalid, threw, type Verdict } from "./verdict.ts";
+
+/** What calling a handler needs of its worker. */
+export type HandlerDeps = {
+  readonly db: Db;
+  readonly options: Pick<ResolvedWorkerOptions, "handlers" | "middlewares" | "attempts" | "backoff">;
+  readonly maxResultBytes: number;
+  readonly leases: Pick<Leases, "inHandler">;
+  readonly gate: Pick<TransactionGate, "needs" | "close">;
+  readonly logger: Logger;
+  /** Kinds without a result schema that have returned a value that cannot be stored. */
+  readonly unstorableKinds: Set<string>;
+};
+
+/** What it needs of its attempt. */
+export type CallingAttempt = {
+  readonly job: ClaimedJob;
+  /** The number under which the lease thread knows the attempt. */
+  readonly serial: number;
+  readonly signal: AbortSignal;
+  /** Why its signal aborted, if it did. */
+  readonly aborted: Error | undefined;
+  readonly traceId: string | undefined;
+  /** Whether the handler has ended. */
+  readonly over: boolean;
+};
+
+/** The call of one handler, from the stored payload to a verdict. */
+export class HandlerCall implements AttemptOfContext {
+  readonly #attempt: CallingAttempt;
+  readonly #handler: Handler;
+  readonly #deps: HandlerDeps;
+  #completing = false;
+  #completed = false;
+  /** Every call of `complete`. Created on first use: most handlers never call it. */
+  #completions: Completion[] | undefined;
+  /** How the database failed the last transaction that the handler was given, if it did. */
+  #fault: { readonly error: unknown } | undefined;
+  /** Whether the handler waits for the database: for its transaction to begin, or to be settled and committed. */
+  #waitsForDatabase = false;
+  /** Why the result schema refused what was returned, if it did. */
+  #refusal: { readonly error: unknown } | undefined;
+
+  constructor(attempt: CallingAttempt, handler: Handler, deps: HandlerDeps) {
+    this.#attempt = attempt;
+    this.#handler = handler;
+    this.#deps = deps;
+  }
+
+  get job(): ClaimedJob {
+    return this.#attempt.job;
+  }
+
+  get signal(): AbortSignal {
+    return this.#attempt.signal;
+  }
+
+  get maxAttempts(): number {
+    return policyOf(this.#deps.options, this.job).maxAttempts;
+  }
+
+  get logger(): Logger {
+    const { fence, kind, key, attempt } = this.job;
+    const { traceId } = this.#attempt;
+    const fields = { job: fence.job, kind, key, attempt };
+    return this.#deps.logger.child(traceId === undefined ? fields : { ...fields, traceId });
+  }
+
+  /** Call the handler. Returns the verdict on what it returned; undefined if it has recorded its own success. */
+  async run(): Promise<Verdict | undefined> {
+    const { definition } = this.#handler;
+    const { kind, payload } = this.job;
+    let checked: unknown = validate(definition.payload, payload, { kind, root: "payload" });
+    if (isThenable(checked)) checked = await checked;
+    if (definition.atomic) return await this.#runAtomically(checked);
+
+    let value: unknown;
+    try {
+      value = await this.#enter(new Context(this, checked, undefined));
+    } finally {
+      for (const completion of this.#completions ?? []) await completion.ended();
+    }
+    if (this.#completed) return undefined;
+    this.#throwUnhandled(value);
+    const isNothing = value === undefined && definition.result === undefined;
+    return returned(this.job, value, isNothing ? null : await this.#encode(value));
+  }
+
+  /** The verdict on what the call threw, or on why it was interrupted; undefined if it has recorded its own success. */
+  failed(thrown: unknown): Verdict | undefined {
+    if (this.#completed) {
+      const text = "the handler threw after it had completed its job; the job stays succeeded";
+      this.logger.warn({ err: thrown }, text);
+      return undefined;
+    }
+    if (this.#refusal !== undefined) return returnedInvalid(this.job, this.#refusal.error);
+    const { aborted } = this.#attempt;
+    const policy = policyOf(this.#deps.options, this.job);
+    // A timeout while the handler waited for the database is a fault of the database, not a failure of the handler.
+    if (!this.#waitsForDatabase || !(aborted instanceof TimedOutError))
+      return threw(this.job, thrown, aborted, policy, this.#fault);
+    return threw(this.job, thrown, undefined, policy, this.#fault ?? { error: thrown });
+  }
+
+  /** `complete` of the handler's context. */
+  complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Completion {
+    const completion = Completion.of(async () => await this.#complete(work, tx));
+    (this.#completions ??= []).push(completion);
+    return completion;
+  }
+
+  /** The whole handler in one transaction. An outcome other than success rolls it back. */
+  async #runAtomically(checked: unknown): Promise<Verdict | undefined> {
+    let other: Verdict | undefined;
+    await this.#inTransaction(async (tx) => {
+      const { aborted } = this.#attempt;
+      // The wait for a transaction may have been long. An attempt that was interrupted meanwhile is recorded already.
+      if (aborted !== undefined) throw aborted;
+      const value = await this.#enter(new Context(this, checked, tx));
+      if (isOutcome(value)) {
+        other = returned(this.job, value, null);
+        throw new RolledBack();
+      }
+      return await this.#encode(value);
+    }).catch((error: unknown) => {
+      if (!(error instanceof RolledBack)) throw error;
+    });
+    this.#completed = other === undefined;
+    return other;
+  }
+
+  #enter(context: HandlerContext): unknown {
+    const { options, leases } = this.#deps;
+    const { serial } = this.#attempt;
+    const handler = (): unknown => this.#handler.run(context as never);
+    return callHandler(handler, options.middlewares, context, (call) => leases.inHandler(serial, call));
+  }
+
+  /** A handler has not succeeded if it hides a refused result, a failed `complete` it did not await, or a failed transaction. */
+  #throwUnhandled(value: unknown): void {
+    const unhandled = this.#completions?.find((completion) => completion.unheard !== undefined)?.unheard;
+    const failure = this.#refusal ?? unhandled ?? (isOutcome(value) ? undefined : this.#fault);
+    if (failure !== undefined) throw failure.error;
+  }
+
+  async #complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed> {
+    const { job } = this.job.fence;
+    if (this.#completing || this.#completed)
+      throw new InvalidOptionError("complete", `was already called for job ${job}`);
+    if (this.#attempt.over)
+      throw new InvalidOptionError("complete", `was called after the handler of job ${job} had ended`);
+    if (tx !== undefined)
+      throw new InvalidOptionError(
+        "complete",
+        "is not needed by an atomic kind: returning completes it. Use tx",
+      );
+    this.#completing = true;
+    this.#refusal = undefined;
+    try {
+      await this.#inTransaction(async (own) => await this.#encode(await work(own)));
+      this.#completed = true;
+      return completed;
+    } finally {
+      this.#completing = false;
+    }
+  }
+
+  async #inTransaction(work: (tx: Tx) => Promise<string | null>): Promise<void> {
+    const { db, gate, logger } = this.#deps;
+    const { fence, kind, faults } = this.job;
+    gate.needs(kind);
+    this.#fault = undefined;
+    const onFault: OnFault = (error, connected) => {
+      this.#fault = { error };
+      logger.warn(
+        { err: error, job: fence.job, kind, faults },
+        `${kind}: the database failed its transaction`,
+      );
+      if (!connected) gate.close(error);
+    };
+    this.#waitsForDatabase = true;
+    try {
+      await completeInTransaction(db, fence, async (tx) => await this.#outsideWait(work, tx), onFault);
+    } finally {
+      this.#waitsForDatabase = false;
+    }
+  }
+
+  /** The handler's own part of the transaction: here a timeout is the handler's. */
+  async #outsideWait(work: (tx: Tx) => Promise<string | null>, tx: Tx): Promise<string | null> {
+    this.#waitsForDatabase = false;
+    try {
+      return await work(tx);
+    } finally {
+      this.#waitsForDatabase = true;
+    }
+  }
+
+  async #encode(value: unknown): Promise<string | null> {
+    if (isOutcome(value)) return null;
+    const { kind } = this.job;
+    const { result } = this.#handler.definition;
+    const options = { kind, root: "result", maxBytes: this.#deps.maxResultBytes } as const;
+    try {
+      const checked = result === undefined ? value : await validate(result, value, options);
+      return checked === undefined ? null : encodeJson(checked, options);
+    } catch (error) {
+      if (result !== undefined) {
+        this.#refusal = { error };
+        throw error;
+      }
+      // The work is done, and no result was declared. A failure would only repeat the work.
+      this.#warnUnstorable(error);
+      return null;
+    }
+  }
+
+  /** Once for each kind. */
+  #warnUnstorable(refusal: unknown): void {
+    const { unstorableKinds, logger } = this.#deps;
+    const { kind } = this.job;
+    if (unstorableKinds.has(kind)) return;
+    unstorableKinds.add(kind);
+    logger.warn(
+      { kind, err: refusal },
+      `${kind} returns a value that cannot be stored, so its result is null; return JSON, or nothing`,
+    );
+  }
+}
+
+class RolledBack extends Error {}

@@ -1,0 +1,188 @@
+import { isPattern } from "../model/name-pattern.ts";
+import type { ClaimedJob } from "../model/job.ts";
+import type { PoolView } from "../telemetry/process-metrics.ts";
+import type { Take } from "../sql/claim.ts";
+import type { LeasedJob } from "./claim-leases.ts";
+import type { PoolOptions } from "./options.ts";
+import { Prefetch } from "./prefetch.ts";
+import { maxQueuesPerClaim, QueueTurns } from "./queue-turns.ts";
+import { WaitingList } from "./waiting-list.ts";
+
+/** The most jobs one claim asks for, unless the pool has more free slots. */
+const maxClaim = 1_000;
+/** How long a pool prefetches nothing after a claim returned a crash suspect. */
+const noPrefetchMs = 1_000;
+
+export type PoolRules = {
+  /** Whether the pool may claim more jobs than it has free slots. */
+  readonly prefetches: boolean;
+  /** Whether claims skip this queue now. */
+  readonly excludes: (queue: string) => boolean;
+};
+
+/** What one claim returned for one pool. */
+export type PoolClaim = {
+  readonly takes: readonly Take[];
+  readonly jobsByQueue: ReadonlyMap<string, number>;
+  /** The weight of the heaviest job, and whether one of the jobs is a crash suspect. */
+  readonly heaviest: number;
+  readonly hasCrashSuspect: boolean;
+  readonly sentAt: number;
+  readonly at: number;
+};
+
+/** The slots of one pool, the claimed jobs that wait for one of them, and what the pool asks the next claim for. */
+export class Pool {
+  readonly options: PoolOptions;
+  /** Whether ready queues are searched for, because the pool has a pattern or more queues than a claim asks. */
+  readonly isSearched: boolean;
+  readonly #rules: PoolRules;
+  readonly #turns: QueueTurns;
+  readonly #prefetch: Prefetch;
+  readonly #waiting = new WaitingList();
+  #running = 0;
+  /** Begun and not yet recorded. May exceed the running jobs: a slot is free before its outcome is recorded. */
+  #unrecorded = 0;
+  #noPrefetchUntil = 0;
+
+  constructor(options: PoolOptions, rules: PoolRules) {
+    const { queues, slots } = options;
+    this.options = options;
+    this.#rules = rules;
+    this.isSearched = queues.length > maxQueuesPerClaim || queues.some(isPattern);
+    this.#prefetch = new Prefetch(slots);
+    this.#turns = new QueueTurns(this.isSearched ? undefined : queues, rules.excludes);
+  }
+
+  get view(): PoolView {
+    const { name, slots } = this.options;
+    return { pool: name, slots, busy: this.#running, waiting: this.#waiting.size };
+  }
+
+  /** How many jobs are here: running, waiting for a slot, or not recorded yet. */
+  get busy(): number {
+    return Math.max(this.#running, this.#unrecorded) + this.#waiting.size;
+  }
+
+  /** Slots that are free and that no waiting job needs. Negative while more jobs wait than slots are free. */
+  get room(): number {
+    return this.options.slots - this.#running - this.#waiting.size;
+  }
+
+  /** The same, but an attempt keeps its slot until its outcome is recorded. */
+  get unrecordedRoom(): number {
+    return this.options.slots - this.#unrecorded - this.#waiting.size;
+  }
+
+  /** How many queues may have ready jobs. */
+  get readyQueues(): number {
+    return this.#turns.size;
+  }
+
+  /** Whether the last claim ended before it came to some queue that may have ready jobs. */
+  get isUnasked(): boolean {
+    return this.#turns.isUnasked;
+  }
+
+  /**
+   * Whether a claim is worth a round trip. While the pool prefetches, not for every job that ends: a claim for half of the
+   * prefetch costs little more than one for a single job.
+   */
+  wants(at: number): boolean {
+    if (this.#isPrefetchOff(at)) return this.unrecordedRoom > 0;
+    const ahead = this.#ahead(at);
+    return ahead === 0 ? this.room > 0 : this.#waiting.size <= ahead / 2;
+  }
+
+  /** Whether some queue that may have ready jobs can be asked now. */
+  get hasQueueToAsk(): boolean {
+    return this.#turns.hasNext;
+  }
+
+  /** What to ask the next claim for: free slots plus prefetch, spread over the queues whose turn it is. */
+  takes(at: number): Take[] {
+    if (!this.#isPrefetchOff(at)) this.#noPrefetchUntil = 0;
+    if (!this.hasQueueToAsk || !this.wants(at)) return [];
+    const room = this.#isPrefetchOff(at) ? this.unrecordedRoom : this.room;
+    return this.#turns.takes(Math.min(room + this.#ahead(at), Math.max(room, maxClaim)), at);
+  }
+
+  /** Note what a claim returned. Returns the queues that may have more. */
+  claimed({ takes, jobsByQueue, heaviest, hasCrashSuspect, sentAt, at }: PoolClaim): string[] {
+    if (hasCrashSuspect) this.#noPrefetchUntil = at + noPrefetchMs;
+    this.#prefetch.measure(at, heaviest, at - sentAt);
+    return this.#turns.claimed(takes, jobsByQueue, at);
+  }
+
+  /** This queue may have ready jobs; without a queue, each of them may. */
+  mayHaveWork(queue?: string): void {
+    if (queue === undefined) this.#turns.hintAll();
+    else this.#turns.hint(queue);
+  }
+
+  /** Let these jobs wait for a slot. */
+  wait(jobs: readonly LeasedJob[]): void {
+    this.#waiting.add(jobs);
+  }
+
+  /** The next waiting job, if a slot is free; it takes the slot. Jobs that the lease thread released are dropped. */
+  next(): LeasedJob | undefined {
+    while (this.#running < this.options.slots) {
+      const leased = this.#waiting.shift();
+      if (leased === undefined) return undefined;
+      if (leased.leases.begin(leased.index)) {
+        this.takeSlot();
+        return leased;
+      }
+      leased.leases.forget();
+      this.#prefetch.reset();
+    }
+    return undefined;
+  }
+
+  takeSlot(): void {
+    this.#running += 1;
+    this.#unrecorded += 1;
+  }
+
+  /** A handler ended after so long, and its slot is free. */
+  freeSlot(tookMs: number): void {
+    this.#running -= 1;
+    this.#prefetch.ended(tookMs);
+  }
+
+  /** The outcome of an attempt is recorded, or another worker owns its job. */
+  recorded(): void {
+    this.#unrecorded -= 1;
+  }
+
+  /** Whether recording an outcome makes room, and not only the end of a handler. */
+  get countsUnrecorded(): boolean {
+    return this.#noPrefetchUntil > 0;
+  }
+
+  /** Take matching jobs off the waiting list, for the caller to release. Leaves out those the lease thread released. */
+  releaseWaiting(which: (job: ClaimedJob) => boolean): LeasedJob[] {
+    const taken = this.#waiting.remove(({ job }) => which(job));
+    const toRelease = taken.filter(({ leases, index }) => leases.release(index));
+    for (const { leases } of taken) leases.forget();
+    return toRelease;
+  }
+
+  /** Drop waiting jobs that the lease thread released. Their wait shows that the pool is slower than it was. */
+  forgetReleased(): void {
+    const released = this.#waiting.remove(({ leases, index }) => leases.isReleased(index));
+    if (released.length === 0) return;
+    for (const { leases } of released) leases.forget();
+    this.#prefetch.reset();
+  }
+
+  /** If this worker dies, every job here counts a crash. Next to a crash suspect, hold no more jobs than there are slots. */
+  #isPrefetchOff(at: number): boolean {
+    return at < this.#noPrefetchUntil;
+  }
+
+  #ahead(at: number): number {
+    return !this.#rules.prefetches || this.#isPrefetchOff(at) ? 0 : this.#prefetch.ahead;
+  }
+}

@@ -1,0 +1,84 @@
+import { monotonicMs } from "../runtime/monotonic.ts";
+import type { IdleCheck } from "../sql/idle-check.ts";
+import type { Upkeep } from "../upkeep/upkeep.ts";
+import type { Attempts } from "./attempts.ts";
+import type { CrashQuarantine } from "./crash-quarantine.ts";
+import type { Leases } from "./leases.ts";
+import type { ClaimLoop } from "./loop.ts";
+import type { Metering } from "./metering.ts";
+import type { Pools } from "./pools.ts";
+import type { SleepMode } from "./sleep-mode.ts";
+import type { WorkerRow } from "./worker-row.ts";
+
+/** How long a worker without room goes on to receive wakes before enqueuers are asked to send none. */
+const stopWakesAfterMs = 500;
+
+export type WakeRouterOptions = {
+  readonly pools: Pools;
+  readonly attempts: Attempts;
+  readonly loop: ClaimLoop;
+  readonly quarantine: CrashQuarantine;
+  readonly leases: Leases;
+  readonly upkeep: Upkeep;
+  readonly sleepMode: SleepMode;
+  readonly row: WorkerRow;
+  readonly metering: Metering;
+  /** Whether the worker has a sleep mode. */
+  readonly sleeps: boolean;
+};
+
+/** Passes on hints that there may be something to do: wakes, and what the idle check saw. */
+export class WakeRouter {
+  readonly #options: WakeRouterOptions;
+  #lastIdleCheckAt = 0;
+
+  constructor(options: WakeRouterOptions) {
+    this.#options = options;
+  }
+
+  /** Monotonic time of the last idle check that returned; 0 before the first. */
+  get lastIdleCheckAt(): number {
+    return this.#lastIdleCheckAt;
+  }
+
+  /** A wake: `ready:<queue>`, `due` or `cancel`. */
+  wake(hint: string): void {
+    const { pools, loop, leases, upkeep, sleepMode, row } = this.#options;
+    const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
+    // A wake for a queue of other workers must not end the sleep of this one.
+    if (queue === undefined || pools.serves(queue)) sleepMode.activity();
+    // This wake could not be followed. If there is still no room after a while, enqueuers are asked to send none.
+    if (row.wantsWakes && pools.saturated) upkeep.beatIn(stopWakesAfterMs);
+    if (queue !== undefined) loop.hint(queue);
+    else if (hint === "due") {
+      upkeep.promoteIn(0);
+      loop.hint();
+    } else if (hint === "cancel") leases.renewNow();
+  }
+
+  /** The idle check returned: claim what it saw, or consider sleep mode. */
+  async idleChecked({ ready, named, suspect, dueInMs, expiresInMs, at }: IdleCheck): Promise<void> {
+    const { pools, attempts, loop, upkeep, sleepMode, metering, sleeps } = this.#options;
+    this.#lastIdleCheckAt = monotonicMs();
+    metering.clock.heard(at);
+    const queues = named?.queues ?? [];
+    for (const queue of queues) loop.hint(queue);
+    if (ready || named?.more === true) loop.hint();
+    if (suspect) this.quarantineSeen();
+    if (ready || queues.length > 0 || suspect || pools.busy > 0 || attempts.size > 0) sleepMode.activity();
+    else if (loop.quiet && upkeep.isDone) await sleepMode.consider(dueInMs, expiresInMs);
+    else if (sleeps) upkeep.finish();
+  }
+
+  /** Some job is in crash quarantine. */
+  quarantineSeen(): void {
+    this.#options.quarantine.seen();
+    this.#options.loop.wake();
+  }
+
+  /** A job has just been quarantined. */
+  quarantined(): void {
+    this.#options.quarantine.hint();
+    this.#options.loop.wake();
+  }
+}

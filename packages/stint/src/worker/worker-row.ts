@@ -1,0 +1,76 @@
+import { Semaphore } from "../db/semaphore.ts";
+import type { Listener } from "../db/listener.ts";
+import type { Vitals } from "../sql/series.ts";
+import { beat, forgetWorker, type WorkerInfo, type WorkerState } from "../sql/workers.ts";
+import type { WorkerDeps } from "./deps.ts";
+import type { ResolvedWorkerOptions } from "./options.ts";
+import { infoOf, register } from "./registration.ts";
+
+export type WorkerRowOptions = {
+  readonly deps: Pick<WorkerDeps, "db" | "queues" | "version">;
+  readonly id: string;
+  readonly options: ResolvedWorkerOptions;
+  readonly listener: () => Pick<Listener, "listening"> | undefined;
+  /** Whether no pool has room, so that a wake could not be followed. */
+  readonly isSaturated: () => boolean;
+  readonly isDraining: () => boolean;
+  readonly isAsleep: () => boolean;
+  readonly vitals: () => Vitals;
+};
+
+/** The worker's row in the database: what it serves, that it lives, and whether enqueuers should send it wakes. */
+export class WorkerRow {
+  readonly info: WorkerInfo;
+  readonly #options: WorkerRowOptions;
+  /** One update at a time: an older state must not overwrite a newer one. */
+  readonly #updates = new Semaphore(1);
+  #wantsWakes = false;
+  #wakesMissing = false;
+
+  constructor(options: WorkerRowOptions) {
+    this.#options = options;
+    this.info = infoOf(options.id, options.deps.version, options.options);
+  }
+
+  /** Whether the row asks enqueuers for wakes. */
+  get wantsWakes(): boolean {
+    return this.#wantsWakes;
+  }
+
+  /** Whether every wake reaches this worker, so that polling is only a safety net. */
+  get receivesWakes(): boolean {
+    return this.#options.listener()?.listening === true && !this.#wakesMissing;
+  }
+
+  async register(): Promise<void> {
+    const { deps, options } = this.#options;
+    this.#wakesMissing = (await register(deps, this.info, options)).wakesMissing;
+  }
+
+  /** Write the state of the worker. False: its row is gone. */
+  async update(state: () => WorkerState = () => this.#state()): Promise<boolean> {
+    const { deps, id } = this.#options;
+    return await this.#updates.run(async () => await beat(deps.db, id, state()));
+  }
+
+  /** Ask enqueuers for wakes. True if the row did not ask before, so a wake may have been missed. */
+  async askForWakes(): Promise<boolean> {
+    if (this.#wantsWakes || this.#options.listener()?.listening !== true) return false;
+    await this.update(() => ({ hears: true }));
+    this.#wantsWakes = true;
+    return true;
+  }
+
+  async delete(): Promise<void> {
+    const { deps, id } = this.#options;
+    await forgetWorker(deps.db, id);
+  }
+
+  #state(): WorkerState {
+    const { listener, isSaturated, isDraining, isAsleep, vitals } = this.#options;
+    const draining = isDraining();
+    // A worker without room could not follow a wake. Until it has room again, enqueuers need not send any.
+    this.#wantsWakes = listener()?.listening === true && !isSaturated() && !draining;
+    return { hears: this.#wantsWakes, draining, asleep: isAsleep(), vitals: vitals() };
+  }
+}
