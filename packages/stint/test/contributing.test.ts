@@ -1,0 +1,47 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+const page = readFileSync(join(root, "CONTRIBUTING.md"), "utf8");
+
+/** The folders of the layout: each line is one, under the nearest line above it with less indentation. */
+function layout(): string[] {
+  const block = /^## Layout\n\n```\n(.*?)^```$/ms.exec(page)?.[1] ?? "";
+  const open: { indent: number; path: string }[] = [];
+  return [...block.matchAll(/^( *)(\S+\/) +\S/gm)].map(([, indent = "", name = ""]) => {
+    while ((open.at(-1)?.indent ?? -1) >= indent.length) open.pop();
+    const path = join(open.at(-1)?.path ?? "", name);
+    open.push({ indent: indent.length, path });
+    return path;
+  });
+}
+
+function foldersIn(folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(relative(root, entry.parentPath), entry.name, "/"));
+}
+
+test("every folder named in CONTRIBUTING.md exists", () => {
+  const named = layout();
+  expect(named.length).toBeGreaterThan(40);
+  expect(
+    named.filter((path) => !existsSync(join(root, path)) || !statSync(join(root, path)).isDirectory()),
+  ).toEqual([]);
+});
+
+test("CONTRIBUTING.md names every folder of the sources", () => {
+  const sources = ["packages/stint/src", "packages/dashboard/src", "packages/dashboard/ui"];
+  const named = new Set(layout());
+  expect(sources.flatMap(foldersIn).filter((path) => !named.has(path))).toEqual([]);
+});
+
+test("every file named in CONTRIBUTING.md exists", () => {
+  const named = [...page.matchAll(/`((?:packages|docs|lab|bench|examples)\/[\w./-]+)`/g)].map(
+    ([, path = ""]) => path,
+  );
+  expect(named.length).toBeGreaterThan(20);
+  expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+});
