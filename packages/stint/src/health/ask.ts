@@ -1,12 +1,12 @@
 import { get } from "node:http";
 
-/** How a running worker answered. */
+/** The response of a worker's health server. */
 export type HealthAnswer = { readonly ok: boolean; readonly text: string };
 
 const withinMs = 3_000;
 const longestAnswer = 1_000;
 
-/** Ask the health server of a running worker, as a container without curl does. Never throws: no answer is an answer. */
+/** Request a path of a worker's health server, for containers without curl. Never throws: a failed request is not ok. */
 export async function askHealth(
   path: "/livez" | "/readyz",
   host: string,

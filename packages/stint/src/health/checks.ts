@@ -2,19 +2,19 @@ import { SchemaVersionError } from "../errors.ts";
 import { settledWithin } from "../runtime/sleep.ts";
 import type { Worker } from "../worker/worker.ts";
 
-/** How it stands, or why not well. */
+/** "ok", or the reason why not. */
 export type Health = "ok" | "loops are late" | "not started" | "draining" | "database" | "schema";
 
-/** What the checks ask of a worker. */
+/** What the checks read from a worker. */
 export type Checked = Pick<Worker, "state" | "overdueMs" | "sinceLastLookMs" | "check">;
 
-/** A loop waits for a statement for 15 s at most, and does a few of them: what is late for longer will not come back. */
+/** A loop waits at most 15 s for a statement and runs a few of them. A loop that is later than this is stuck. */
 const mostOverdueMs = 120_000;
 const databaseWithinMs = 2_000;
-/** However many ask, the database is asked this often. */
+/** The database is checked at most this often, whatever the number of requests. */
 const askEveryMs = 1_000;
 
-/** The three questions that whoever runs processes asks of them. */
+/** Liveness, startup and readiness of the workers of a process. */
 export class Checks {
   readonly #workers: readonly Checked[];
   #asking: Promise<Health> | undefined;
@@ -24,19 +24,19 @@ export class Checks {
     this.#workers = workers;
   }
 
-  /** Whether its loops move. The database is not asked: during its outage a restart of every worker would help nobody. */
+  /** Whether the loops of every worker run. The database is not checked: restarting every worker during its outage would not help. */
   live(): Health {
     return this.#workers.every(({ overdueMs }) => overdueMs < mostOverdueMs) ? "ok" : "loops are late";
   }
 
-  /** Whether every worker has started and has heard from the database once. */
+  /** Whether every worker has started and has received a reply of the database. */
   started(): Health {
     const hasBegun = ({ state, sinceLastLookMs }: Checked): boolean =>
       state === "stopping" || state === "stopped" || (state === "running" && sinceLastLookMs !== undefined);
     return this.#workers.every(hasBegun) ? "ok" : "not started";
   }
 
-  /** Whether it takes jobs: started, not draining, and with a database that fits. */
+  /** Whether every worker takes jobs: started, not draining, database reachable with a fitting schema. */
   async ready(): Promise<Health> {
     const states = this.#workers.map(({ state }) => state);
     if (states.some((state) => state === "stopping" || state === "stopped")) return "draining";
@@ -49,7 +49,7 @@ export class Checks {
     return await this.#asking;
   }
 
-  /** Workers of one process have one database. */
+  /** One result for all workers: the workers of a process share one database. */
   async #database(): Promise<Health> {
     let found: Health = "database";
     const asked = Promise.all(this.#workers.map(async (worker) => await worker.check())).then(

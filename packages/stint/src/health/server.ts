@@ -11,11 +11,11 @@ import { Checks, type Health } from "./checks.ts";
 import { isLocalName, isLoopback } from "./host.ts";
 
 export type HealthOptions = {
-  /** 0 takes any that is free. */
+  /** 0: any free port. */
   port: number;
-  /** The address to listen on. Default "127.0.0.1"; "0.0.0.0" where probes come from another machine. */
+  /** The address to listen on. Default "127.0.0.1"; use "0.0.0.0" if probes come from another machine. */
   host?: string;
-  /** Names with a dot by which it may be asked on 127.0.0.1, for instance behind a proxy. Elsewhere any name will do. */
+  /** Host names with a dot that are accepted on the loopback address, for instance behind a proxy. On other addresses any name is. */
   hosts?: readonly string[];
 };
 
@@ -28,8 +28,8 @@ export type HealthServer = {
 type Answer = { readonly status: number; readonly type: string; readonly body: string };
 
 /**
- * Answer /livez, /readyz, /startupz and /metrics for the workers of this process. It tells how they are and nothing of the
- * jobs, and does not keep the process alive.
+ * Serve /livez, /readyz, /startupz and /metrics for the workers of this process. It shows nothing about jobs and does not keep the
+ * process alive.
  *
  * @throws {InvalidOptionError} An option cannot work.
  */
@@ -68,14 +68,14 @@ type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
 
 function routesOf(workers: readonly Worker[], checks: Checks): Routes {
   return new Map<string, () => Answer | Promise<Answer>>([
-    ["/livez", () => told(checks.live())],
-    ["/readyz", async () => told(await checks.ready())],
-    ["/startupz", () => told(checks.started())],
+    ["/livez", () => responseOf(checks.live())],
+    ["/readyz", async () => responseOf(await checks.ready())],
+    ["/startupz", () => responseOf(checks.started())],
     ["/metrics", () => ({ status: 200, type: metricsContentType, body: renderProcessMetrics(workers) })],
   ]);
 }
 
-function told(health: Health): Answer {
+function responseOf(health: Health): Answer {
   const ok = health === "ok";
   const body = `${JSON.stringify(ok ? { status: "ok" } : { status: "unavailable", reason: health })}\n`;
   return { status: ok ? 200 : 503, type: "application/json", body };
@@ -85,11 +85,11 @@ function plain(status: number, body: string): Answer {
   return { status, type: "text/plain; charset=utf-8", body: `${body}\n` };
 }
 
-/** Whether it may be asked by this name. */
+/** Whether the server responds to this Host header. */
 type IsCalled = (name: string | undefined) => boolean;
 
 function makeServer(routes: Routes, isCalled: IsCalled): Server {
-  // Probes are small and quick. Whoever is neither is not one.
+  // Probes are small and quick; larger or slower requests are not probes.
   const limits = {
     maxHeaderSize: 8_192,
     headersTimeout: 5_000,
@@ -104,7 +104,7 @@ function makeServer(routes: Routes, isCalled: IsCalled): Server {
         "content-length": Buffer.byteLength(body),
         "cache-control": "no-store",
         "x-content-type-options": "nosniff",
-        // What follows may be a body that nobody reads.
+        // A body may follow, which is not read.
         ...(status >= 400 && status < 500 ? { connection: "close" } : {}),
       });
       response.end(request.method === "HEAD" ? undefined : body);
@@ -119,8 +119,8 @@ function makeServer(routes: Routes, isCalled: IsCalled): Server {
 const mostConnections = 64;
 
 /**
- * When there are too many, the oldest goes. To refuse the newest would let anybody who opens so many and says nothing keep the
- * probes out, and a worker that does not answer its probes is killed.
+ * Beyond the limit, the oldest connection is closed. Refusing the newest would let idle connections keep the probes out, and a worker that
+ * does not respond to its probes is killed.
  */
 function makeRoom(server: Server): void {
   const open = new Set<Socket>();
@@ -141,16 +141,17 @@ async function answer(
   { method, url, headers }: IncomingMessage,
 ): Promise<Answer> {
   if (!isCalled(headers.host))
-    return plain(421, "It is not called so here. Ask by its address, or add the name to `hosts`.");
+    return plain(421, "Unknown host name. Use the address of this server, or add the name to `hosts`.");
   const route = routes.get((url ?? "").split("?")[0] ?? "");
-  if (route === undefined) return plain(404, "There are /livez, /readyz, /startupz and /metrics.");
-  if (method !== "GET" && method !== "HEAD") return plain(405, "Ask with GET.");
+  if (route === undefined)
+    return plain(404, "Not found. Available: /livez, /readyz, /startupz and /metrics.");
+  if (method !== "GET" && method !== "HEAD") return plain(405, "Method not allowed. Use GET.");
   if ((headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined)
-    return plain(413, "Ask without a body.");
+    return plain(413, "Send the request without a body.");
   try {
     return await route();
   } catch {
-    return plain(500, "This could not be told.");
+    return plain(500, "Internal error.");
   }
 }
 
@@ -159,7 +160,7 @@ async function listen(server: Server, port: number, host: string): Promise<void>
     server.once("error", reject);
     server.listen(port, host, () => {
       server.off("error", reject);
-      // Unheard, a connection that breaks at the wrong moment would end the process.
+      // Without a listener, an error of the server would end the process.
       server.on("error", () => undefined);
       resolve();
     });

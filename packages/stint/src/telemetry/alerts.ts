@@ -1,7 +1,7 @@
 import { increase, maxBy, on, select, sumBy } from "./promql.ts";
 import { databaseMetrics as database, processMetrics as own } from "./registry.ts";
 
-/** One rule as Prometheus reads it. */
+/** One rule of a Prometheus rule file. */
 export type AlertRule = {
   readonly alert: string;
   readonly expr: string;
@@ -24,8 +24,8 @@ const ready = maxBy(["queue", "kind"], select(database.jobs, { state: '="ready"'
 const dead = select(database.jobs, { state: '="dead"' });
 
 /**
- * Deaths of the last 15 minutes, not all that are dead: an alert that rings for as long as anything is dead is soon silenced. The
- * counter of a process that has just begun to count has no increase yet, so a kind without a dead job 15 minutes ago is asked for, too.
+ * Jobs that died within 15 minutes, not all dead jobs: an alert that fires for as long as any job is dead is soon silenced. A counter that
+ * has just started has no increase yet, so the second part finds kinds that had no dead job 15 minutes ago.
  */
 const newDeaths =
   `${sumBy(["queue", "kind"], increase(own.dead, "15m"))} > 0` +
@@ -38,8 +38,8 @@ const rules: readonly Rule[] = [
     holds: "5m",
     severity: "page",
     summary:
-      "Queue {{ $labels.queue }} is behind: its oldest ready job waits {{ $value | humanizeDuration }}",
-    next: "See whether workers serve it, whether its slots are busy, and whether its jobs have become slow: `stint top`.",
+      "Queue {{ $labels.queue }} is behind: its oldest ready job has waited {{ $value | humanizeDuration }}",
+    next: "Check whether workers serve the queue, whether its slots are busy and whether its jobs became slow: `stint top`.",
   },
   {
     name: "StintNoWorkers",
@@ -47,7 +47,7 @@ const rules: readonly Rule[] = [
     holds: "5m",
     severity: "page",
     summary: "Queue {{ $labels.queue }} has ready jobs and no worker",
-    next: "Start a worker whose pools serve this queue: `stint workers` lists those that live.",
+    next: "Start a worker whose pools serve this queue. `stint workers` lists the live workers.",
   },
   {
     name: "StintUnserved",
@@ -62,8 +62,8 @@ const rules: readonly Rule[] = [
     expr: `absent(${select(database.workers)})`,
     holds: "10m",
     severity: "page",
-    summary: "Nobody tells how the queues are",
-    next: "The dashboard serves these metrics: see whether it runs, reaches the database, and is scraped.",
+    summary: "Stint metrics are missing",
+    next: "The dashboard serves these metrics. Check that it runs, reaches the database and is scraped.",
   },
   {
     name: "StintDead",
@@ -71,32 +71,32 @@ const rules: readonly Rule[] = [
     holds: "0m",
     severity: "ticket",
     summary: "Jobs of {{ $labels.kind }} died in queue {{ $labels.queue }} in the last 15 minutes",
-    next: "Read why with `stint dead list`; replay them with a reason once the cause is fixed.",
+    next: "See the errors with `stint dead list`. Replay the jobs once the cause is fixed.",
   },
   {
-    // The same name: one silence, one route. It ends when the jobs are replayed, cancelled or pruned.
+    // The same name, so that one route and one silence cover both. It resolves when the jobs are replayed, cancelled or pruned.
     name: "StintDead",
     expr: `${maxBy(["queue"], select(database.oldestDead))} > 86400`,
     holds: "5m",
     severity: "ticket",
-    summary: "Dead jobs of queue {{ $labels.queue }} need attention for {{ $value | humanizeDuration }}",
-    next: "Replay them with a reason, or cancel those that are not needed: `stint dead list`.",
+    summary: "Queue {{ $labels.queue }} has jobs that have been dead for {{ $value | humanizeDuration }}",
+    next: "Replay the jobs, or cancel those that are no longer needed: `stint dead list`.",
   },
   {
     name: "StintLeasesExpire",
     expr: `${sumBy(["queue", "kind"], increase(own.rescued, "15m"))} > 0`,
     holds: "0m",
     severity: "ticket",
-    summary: "Leases of {{ $labels.kind }} ran out: workers died or stood still while they ran it",
-    next: "Look for processes that were killed (memory), and for handlers that crash them.",
+    summary: "Leases of {{ $labels.kind }} expired: workers died or stalled while they ran it",
+    next: "Look for processes that were killed (out of memory) and for handlers that crash them.",
   },
   {
     name: "StintLeasesLost",
     expr: `${sumBy(["queue", "kind"], increase(own.leaseLost, "15m"))} > 0`,
     holds: "0m",
     severity: "ticket",
-    summary: "Outcomes of {{ $labels.kind }} were refused: their leases were gone",
-    next: "The jobs ran again elsewhere. Raise the lease or find what keeps the process from renewing it.",
+    summary: "Outcomes of {{ $labels.kind }} were refused because their leases were lost",
+    next: "The jobs ran again on another worker. Raise the lease, or find what keeps the process from renewing it.",
   },
   {
     name: "StintManyRetries",
@@ -104,15 +104,15 @@ const rules: readonly Rule[] = [
     holds: "15m",
     severity: "ticket",
     summary: "More than half of the attempts in queue {{ $labels.queue }} end in a retry",
-    next: "See which errors: `stint jobs list --state retrying`.",
+    next: "See the errors with `stint jobs list --state retrying`.",
   },
   {
     name: "StintSlowJobs",
     expr: `${maxBy([], select(database.slow))} > 0`,
     holds: "15m",
     severity: "ticket",
-    summary: "{{ $value }} running jobs are beyond what is normal for their kind",
-    next: "The dashboard's Slow screen lists them.",
+    summary: "{{ $value }} running jobs are slow for their kind",
+    next: "The Slow screen of the dashboard lists them.",
   },
   {
     name: "StintSlotsBusy",
@@ -120,11 +120,11 @@ const rules: readonly Rule[] = [
     holds: "30m",
     severity: "ticket",
     summary: "Every slot of pool {{ $labels.pool }} has been busy for half an hour",
-    next: "If its queues fall behind, give it more slots or more processes.",
+    next: "If its queues fall behind, add slots or processes.",
   },
 ];
 
-/** Rules for Prometheus, as a rule file has them. */
+/** A rule file for Prometheus. */
 export function alertRules(): { groups: { name: string; rules: AlertRule[] }[] } {
   return {
     groups: [

@@ -1,11 +1,11 @@
 /**
- * How far this machine's clock is from the database's. Good to about a round trip, which is enough for a histogram; nothing
- * is ever decided by it.
+ * The database's time, estimated from this machine's clock. Accurate to about a round trip, which is enough for a histogram. Nothing is
+ * decided by it.
  */
 export class DatabaseClock {
   #aheadMs = 0;
 
-  /** The database has just said that this is its time. */
+  /** The database has just returned its time. */
   heard(at: string): void {
     const ms = Date.parse(at);
     if (Number.isFinite(ms)) this.#aheadMs = ms - Date.now();

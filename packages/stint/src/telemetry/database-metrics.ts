@@ -11,9 +11,8 @@ import type { Pairs, MetricSamples, Sample } from "./metric-samples.ts";
 import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts";
 
 /**
- * The metrics of the whole installation, as Prometheus reads them. Serve them in one place only: every replica that told
- * them would be added to the others, and the depth would be multiplied. Give it the same inspector each time: of more pairs of
- * queue and kind than are told apart, the counters go on with those they began with.
+ * The metrics of the whole installation in the Prometheus text format. Serve them from one process only: with several, a sum over them
+ * multiplies the depth. Pass the same inspector each time: beyond the limit of label pairs, counters then keep the pairs they started with.
  */
 export async function renderMetrics(inspector: Pick<Inspector, "health" | "stats">): Promise<string> {
   const [health, stats] = await Promise.all([inspector.health(), inspector.stats()]);
@@ -21,7 +20,7 @@ export async function renderMetrics(inspector: Pick<Inspector, "health" | "stats
   enqueuedPairs.set(inspector, pairs);
   return renderSamples(databaseSamples(health, stats), new Map([[metric.enqueued, pairs]]));
 }
-// The database tells them by name. A new name would push the last one that is told apart into `other`, which would jump.
+// Pairs arrive sorted by name. Without memory, a new name would push the last pair into `other`, and both counters would jump.
 const enqueuedPairs = new WeakMap<object, Pairs>();
 
 export function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
@@ -65,7 +64,7 @@ export function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
   ];
 }
 
-/** The largest first: what is folded into `other` is what there is least of. */
+/** The largest first, so that `other` takes the smallest. */
 function depths({ byKind }: Stats): Sample[] {
   const size = (depth: Depth): number => depthStates.reduce((total, state) => total + depth[state], 0);
   return byKind

@@ -1,5 +1,10 @@
 import { maxBy, mean, quantile, rate, select, sumBy } from "./promql.ts";
-import { databaseMetrics as database, processMetrics as own, type MetricDefinition } from "./registry.ts";
+import {
+  counterMetrics,
+  databaseMetrics as database,
+  processMetrics as own,
+  type MetricDefinition,
+} from "./registry.ts";
 
 type Target = { readonly expr: string; readonly legend: string };
 
@@ -18,12 +23,12 @@ const ofKind = { ...ofQueue, kind: '=~"$kind"' };
 const byQueue = ["queue"];
 const byKind = ["queue", "kind"];
 
-/** What the database tells of a queue. */
+/** A database metric of each queue. */
 function perQueue(metric: MetricDefinition, legend = "{{namespace}} {{queue}}"): Target {
   return { expr: maxBy(byQueue, select(metric, ofQueue)), legend };
 }
 
-/** What processes count, per second. */
+/** A process counter of each queue and kind, per second. */
 function perSecond(metric: MetricDefinition): Target {
   return { expr: sumBy(byKind, rate(metric, ofKind)), legend: "{{namespace}} {{queue}} {{kind}}" };
 }
@@ -37,7 +42,7 @@ function percentiles(metric: MetricDefinition): Target[] {
 
 const rows: readonly Row[] = [
   {
-    title: "Is anything late?",
+    title: "Backlog",
     charts: [
       {
         title: "Age of the oldest ready job",
@@ -60,7 +65,7 @@ const rows: readonly Row[] = [
         ],
       },
       {
-        title: "Dead",
+        title: "Dead jobs",
         unit: "short",
         targets: [
           {
@@ -71,7 +76,7 @@ const rows: readonly Row[] = [
       },
       { title: "Age of the oldest dead job", unit: "s", targets: [perQueue(database.oldestDead)] },
       {
-        title: "Waiting for a worker that knows them",
+        title: "Jobs that no worker serves: age",
         unit: "s",
         targets: [
           {
@@ -83,7 +88,7 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    title: "What is done",
+    title: "Throughput",
     charts: [
       {
         title: "Enqueued",
@@ -99,7 +104,7 @@ const rows: readonly Row[] = [
       { title: "Succeeded", unit: "ops", targets: [perSecond(own.succeeded)] },
       { title: "Failed attempts", unit: "ops", targets: [perSecond(own.failed), perSecond(own.timedOut)] },
       { title: "Retried", unit: "ops", targets: [perSecond(own.retried)] },
-      { title: "Died", unit: "ops", targets: [perSecond(own.dead)] },
+      { title: "Became dead", unit: "ops", targets: [perSecond(own.dead)] },
       {
         title: "Attempts per success",
         unit: "short",
@@ -114,21 +119,21 @@ const rows: readonly Row[] = [
           },
         ],
       },
-      { title: "Share of retries", unit: "percentunit", targets: [perQueue(database.retries)] },
+      { title: "Retry ratio", unit: "percentunit", targets: [perQueue(database.retries)] },
       {
-        title: "Cancelled, snoozed, handed back",
+        title: "Cancelled, snoozed, released",
         unit: "ops",
         targets: [perSecond(own.cancelled), perSecond(own.snoozed), perSecond(own.released)],
       },
     ],
   },
   {
-    title: "How long it takes",
+    title: "Latency",
     charts: [
-      { title: "Wait until claimed", unit: "s", targets: percentiles(own.wait) },
-      { title: "Run", unit: "s", targets: percentiles(own.run) },
+      { title: "Queue time", unit: "s", targets: percentiles(own.wait) },
+      { title: "Run time", unit: "s", targets: percentiles(own.run) },
       {
-        title: "Slow against their own normal",
+        title: "Slow jobs",
         unit: "short",
         targets: [{ expr: maxBy([], select(database.slow)), legend: "{{namespace}} running now" }],
       },
@@ -157,7 +162,7 @@ const rows: readonly Row[] = [
         ],
       },
       {
-        title: "Claimed, waiting for a slot",
+        title: "Claimed jobs waiting for a slot",
         unit: "short",
         targets: [{ expr: sumBy(["pool"], select(own.waiting)), legend: "{{namespace}} {{pool}}" }],
       },
@@ -171,7 +176,7 @@ const rows: readonly Row[] = [
         ],
       },
       {
-        title: "Leases that ran out, outcomes refused",
+        title: "Leases expired and lost",
         unit: "ops",
         targets: [perSecond(own.rescued), perSecond(own.leaseLost)],
       },
@@ -179,8 +184,10 @@ const rows: readonly Row[] = [
   },
 ];
 
-/** A dashboard for Grafana, to be imported as it is. */
-export function grafanaDashboard(): object {
+/** A Grafana dashboard, ready to import. */
+export function grafanaDashboard(
+  counts: readonly MetricDefinition[] = Object.values(counterMetrics),
+): object {
   return {
     title: "Stint",
     uid: "stint",
@@ -191,7 +198,7 @@ export function grafanaDashboard(): object {
     time: { from: "now-6h", to: "now" },
     templating: { list: [datasourceVariable, variable("queue", {}), variable("kind", ofQueue)] },
     annotations: { list: [deploys] },
-    panels: placed(rows),
+    panels: placed([...rows, ...rowOfOthers(counts)]),
   };
 }
 
@@ -217,7 +224,7 @@ function variable(label: string, match: Record<string, string>): object {
   };
 }
 
-/** A version that was not there five minutes before. */
+/** A version that did not run five minutes ago. */
 const versions = sumBy(["version"], select(own.build));
 const deploys = {
   name: "Deploys",
@@ -228,7 +235,16 @@ const deploys = {
   titleFormat: "stint {{version}}",
 };
 
-/** Three charts beside each other, each row under its title. */
+/** A chart for each counter that no row above shows, so that a new counter is never left out. */
+function rowOfOthers(counts: readonly MetricDefinition[]): Row[] {
+  const shown = JSON.stringify(rows);
+  const charts = counts
+    .filter(({ name }) => !shown.includes(name))
+    .map((metric): Chart => ({ title: metric.name, unit: "ops", targets: [perSecond(metric)] }));
+  return charts.length === 0 ? [] : [{ title: "Other counters", charts }];
+}
+
+/** Three charts side by side under each row title. */
 function placed(all: readonly Row[]): object[] {
   const panels: object[] = [];
   let y = 0;

@@ -1,13 +1,13 @@
 import type { Percentiles } from "../inspect/types.ts";
 
-/** Upper bounds in seconds, the same everywhere: in the process, in the database, in what Prometheus reads. The last bucket is open. */
+/** Upper bounds in seconds, the same in the process, in the database and in Prometheus. A last bucket takes larger values. */
 export const bounds: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600,
 ];
 
-/** How often what lasted how long. Adding costs a few comparisons and nothing is kept per value. */
+/** Durations by bucket. Adding one costs a few comparisons, and no value is kept. */
 export class Histogram {
-  /** One for each bound, and one for all beyond. Not cumulative. */
+  /** One for each bound and one for larger values. Not cumulative. */
   readonly counts: number[] = Array.from({ length: bounds.length + 1 }, () => 0);
   sumMs = 0;
   #longestMs = 0;
@@ -21,7 +21,7 @@ export class Histogram {
     if (ms > this.#longestMs) this.#longestMs = ms;
   }
 
-  /** The longest since this was last called. */
+  /** The longest duration since the last call. */
   takeLongest(): number {
     const ms = this.#longestMs;
     this.#longestMs = 0;
@@ -29,7 +29,7 @@ export class Histogram {
   }
 }
 
-/** Estimated within the bucket the share falls into, by how far into it; null when nothing was counted. */
+/** Interpolated within the bucket that the share falls into. Null: the histogram is empty. */
 export function percentile(counts: readonly number[], share: number): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
@@ -37,7 +37,7 @@ export function percentile(counts: readonly number[], share: number): number | n
   for (const [bucket, count] of counts.entries()) {
     if (count > 0 && left <= count) {
       const from = bucket === 0 ? 0 : (bounds[bucket - 1] ?? 0);
-      // What lies beyond the last bound is at least that.
+      // Values beyond the last bound are at least that bound.
       const to = bounds[bucket] ?? from;
       return 1_000 * (from + (to - from) * (left / count));
     }

@@ -6,7 +6,7 @@ export type KubernetesOptions = {
   readonly abortMs: number;
 };
 
-/** What a stop may take beyond `drain` and `abort`: to record, to hand back and to say goodbye. */
+/** The time a stop needs beyond `drain` and `abort`: to record outcomes, hand jobs back and unregister. */
 const stopMs = 4_000;
 
 /** A Deployment for the worker. */
@@ -20,7 +20,7 @@ export function deployment(
     kind: "Deployment",
     metadata: { name, labels },
     spec: {
-      // Said here, the number would be set back to it whenever the Deployment is applied.
+      // A number here would reset the autoscaler's choice each time the Deployment is applied.
       ...(scaled ? {} : { replicas: 2 }),
       selector: { matchLabels: labels },
       template: {
@@ -33,7 +33,7 @@ export function deployment(
           },
         },
         spec: {
-          // Killed before it has drained, a worker leaves its jobs to their leases, and each counts a crash.
+          // A worker that is killed before it drained leaves its jobs to their leases, and each counts as a crash.
           terminationGracePeriodSeconds: Math.ceil((drainMs + abortMs + stopMs) / 1_000),
           containers: [container({ name, image, port })],
         },
@@ -44,11 +44,11 @@ export function deployment(
 
 export type ScalingOptions = KubernetesOptions & {
   readonly most: number;
-  /** Tells how many workers are needed. */
+  /** Returns how many workers are needed. */
   readonly query: string;
 };
 
-/** The same, with as many workers as there is work: by KEDA, which must be installed in the cluster. */
+/** The same Deployment, scaled by KEDA to the workers that are needed. KEDA must be installed in the cluster. */
 export function scaledDeployment(options: ScalingOptions): object {
   const { name, most, query, drainMs } = options;
   const metadata = { name, labels: labelsOf(name) };
@@ -67,14 +67,14 @@ export function scaledDeployment(options: ScalingOptions): object {
         spec: {
           scaleTargetRef: { name },
           pollingInterval: 15,
-          // Never none: somebody must make scheduled jobs ready when they are due, and take back what a dead worker left.
+          // Never zero: only a worker makes scheduled jobs ready when they are due, and rescues jobs of a dead worker.
           minReplicaCount: 1,
           maxReplicaCount: most,
           advanced: {
             horizontalPodAutoscalerConfig: {
               behavior: {
                 scaleDown: {
-                  // Every worker that goes drains first, and what it had to hand back begins again elsewhere.
+                  // Each worker that stops drains first, and the jobs it hands back start again on another worker.
                   stabilizationWindowSeconds: Math.max(300, Math.ceil((2 * drainMs) / 1_000)),
                   policies: [{ type: "Percent", value: 50, periodSeconds: 60 }],
                 },
@@ -84,7 +84,7 @@ export function scaledDeployment(options: ScalingOptions): object {
           triggers: [
             {
               type: "postgresql",
-              // The query answers with the number of workers itself, so each is worth one.
+              // The query returns the number of workers, so the target per worker is 1.
               metadata: { query, targetQueryValue: "1", activationTargetQueryValue: "0" },
               authenticationRef: { name },
             },
@@ -103,7 +103,7 @@ function container({ name, image, port }: Pick<KubernetesOptions, "name" | "imag
   return {
     name: "worker",
     image,
-    // Not by way of npx, which would be what gets the signal.
+    // Not through npx, which would receive the signal instead of the worker.
     command: ["node", "node_modules/stint/bin/stint.js", "worker"],
     env: [
       { name: "DATABASE_URL", valueFrom: { secretKeyRef: { name, key: "database-url" } } },
@@ -112,7 +112,7 @@ function container({ name, image, port }: Pick<KubernetesOptions, "name" | "imag
     ],
     ports: [{ name: "health", containerPort: port }],
     startupProbe: { ...probe("/startupz"), periodSeconds: 2, failureThreshold: 60 },
-    // A handler that holds the event loop for a while is no reason to kill it: its lease is kept meanwhile.
+    // A handler that blocks the event loop for a while must not get the process killed: a thread renews its lease.
     livenessProbe: { ...probe("/livez"), periodSeconds: 10, failureThreshold: 6 },
     readinessProbe: { ...probe("/readyz"), periodSeconds: 5, failureThreshold: 2 },
     securityContext: {

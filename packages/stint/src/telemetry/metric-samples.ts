@@ -4,34 +4,34 @@ export type Labels = Readonly<Record<string, string>>;
 
 export type Sample = { readonly labels: Labels; readonly value: number };
 
-/** `counts` has one entry for each bound and one for all beyond; not cumulative. */
+/** `counts` has one entry for each bound and one for larger values; not cumulative. */
 export type HistogramSample = {
   readonly labels: Labels;
   readonly counts: readonly number[];
   readonly sum: number;
 };
 
-/** What a metric says at one moment. */
+/** The samples of a metric at one moment. */
 export type MetricSamples =
   | { readonly metric: MetricDefinition; readonly samples: readonly Sample[] }
   | { readonly metric: MetricDefinition; readonly histograms: readonly HistogramSample[] };
 
-/** Pairs of queue and kind that are told apart. Each is a time series in somebody's memory, times the states and buckets. */
+/** Pairs of queue and kind that are reported separately. Each is a time series in Prometheus, times its states or buckets. */
 export const mostPairs = 200;
 export const other = "other";
 
-/** The pairs that have been told apart, for whoever goes on with the same ones at the next reading. */
+/** The pairs reported separately so far, for a caller that keeps them from scrape to scrape. */
 export type Pairs = Set<string>;
 
 /**
- * The same reading with every label set at most once, and those beyond the limit folded into `other`.
- * @param pairs Of a counter: one that was told apart and is now in `other`, or the other way round, would seem to have begun anew.
+ * The same samples with each label set once, and pairs beyond the limit combined as `other`.
+ * @param pairs For a counter: a pair that moved into or out of `other` between two scrapes would look like a counter reset.
  */
-export function bounded(reading: MetricSamples, pairs: Pairs = new Set()): MetricSamples {
-  const { metric } = reading;
-  if ("histograms" in reading) return { metric, histograms: fold(reading.histograms, addHistograms, pairs) };
+export function bounded(given: MetricSamples, pairs: Pairs = new Set()): MetricSamples {
+  const { metric } = given;
+  if ("histograms" in given) return { metric, histograms: fold(given.histograms, addHistograms, pairs) };
   const add = metric.fold === "max" ? larger : sum;
-  return { metric, samples: fold(reading.samples, add, pairs) };
+  return { metric, samples: fold(given.samples, add, pairs) };
 }
 
 function fold<One extends { labels: Labels }>(
@@ -50,7 +50,7 @@ function fold<One extends { labels: Labels }>(
   return [...folded.values()];
 }
 
-/** Whether its queue and kind are among the first, which are told apart. */
+/** Whether its queue and kind are reported separately: the first pairs are. */
 function isWithin({ queue, kind }: Labels, pairs: Pairs): boolean {
   if (queue === undefined && kind === undefined) return true;
   const pair = `${queue}\0${kind}`;

@@ -6,24 +6,24 @@ import { renderSamples } from "./prometheus.ts";
 import type { HistogramSample, Labels, MetricSamples, Sample } from "./metric-samples.ts";
 import { counterMetrics, processMetrics as metric, type MetricDefinition } from "./registry.ts";
 
-/** One pool of a worker as it stands. */
+/** The current state of one pool of a worker. */
 export type PoolView = {
   readonly pool: string;
   readonly slots: number;
-  /** Slots in which a handler runs. */
+  /** Slots that run a handler. */
   readonly busy: number;
-  /** Claimed, and waiting for a slot. */
+  /** Claimed jobs that wait for a slot. */
   readonly waiting: number;
 };
 
-/** What is asked of a worker. */
+/** What metrics read from a worker. */
 export type Metered = {
   readonly meter: Meter;
   readonly pools: readonly PoolView[];
   readonly state: string;
 };
 
-/** Of this process only: whoever scrapes it scrapes every other process, too, and adds them up. */
+/** The metrics of this process alone. Prometheus scrapes every process and adds them up. */
 export function renderProcessMetrics(workers: readonly Metered[]): string {
   return renderSamples(processSamples(workers));
 }

@@ -8,32 +8,32 @@ import {
   type MetricSamples,
 } from "./metric-samples.ts";
 
-/** The text format, version 0.0.4, which everything that scrapes can read. */
+/** The text format 0.0.4, which every scraper reads. */
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 /**
- * Write readings as Prometheus reads them. A metric that has nothing to say is left out.
- * @param kept The pairs of queue and kind that a metric tells apart for good.
+ * Samples in the Prometheus text format. A metric without samples is left out.
+ * @param kept The pairs of queue and kind that a metric keeps reporting separately.
  */
 export function renderSamples(
-  readings: readonly MetricSamples[],
+  all: readonly MetricSamples[],
   kept: ReadonlyMap<MetricDefinition, Pairs> = new Map(),
 ): string {
-  return readings.map((reading) => renderOne(bounded(reading, kept.get(reading.metric)))).join("");
+  return all.map((samples) => renderOne(bounded(samples, kept.get(samples.metric)))).join("");
 }
 
-function renderOne(reading: MetricSamples): string {
-  const { metric } = reading;
+function renderOne(given: MetricSamples): string {
+  const { metric } = given;
   const lines =
-    "histograms" in reading
-      ? reading.histograms.flatMap((sample) => histogramLines(metric, sample))
-      : reading.samples.map(({ labels, value }) => line(metric.name, labels, value));
+    "histograms" in given
+      ? given.histograms.flatMap((sample) => histogramLines(metric, sample))
+      : given.samples.map(({ labels, value }) => line(metric.name, labels, value));
   if (lines.length === 0) return "";
   const help = metric.help.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`);
   return [`# HELP ${metric.name} ${help}`, `# TYPE ${metric.name} ${metric.type}`, ...lines, ""].join("\n");
 }
 
-/** The same for every histogram of durations, so they are written once. */
+/** The same for every histogram of durations, so they are formatted once. */
 const durationEdges = [...bounds, Infinity].map(number);
 
 function histogramLines(

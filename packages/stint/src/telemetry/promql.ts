@@ -2,7 +2,7 @@ import type { MetricDefinition } from "./registry.ts";
 
 type Match = Readonly<Record<string, string>>;
 
-/** A metric as an expression names it. Matchers are written as they stand, as in { state: '="dead"' }. */
+/** A metric with label matchers, which are written with their operator: { state: '="dead"' }. */
 export function select(metric: MetricDefinition, match: Match = {}): string {
   return `${metric.name}${braces(metric, match)}`;
 }
@@ -16,17 +16,17 @@ export function increase(metric: MetricDefinition, over: string): string {
   return `increase(${select(metric)}[${over}])`;
 }
 
-/** Of what processes count, each its own: added up. */
+/** For process metrics: each process counts its own, so they are added up. */
 export function sumBy(labels: readonly string[], expression: string): string {
   return aggregate("sum", labels, expression);
 }
 
-/** Of what the database tells of all: should two places be scraped that tell it, it must not count twice. */
+/** For database metrics: each source reports the whole installation, so two sources must not be added up. */
 export function maxBy(labels: readonly string[], expression: string): string {
   return aggregate("max", labels, expression);
 }
 
-/** The value below which this share of a histogram lies. */
+/** The value below which this share of a histogram's values lie. */
 export function quantile(
   share: number,
   histogram: MetricDefinition,
@@ -37,17 +37,17 @@ export function quantile(
   return `histogram_quantile(${share}, ${sumBy([...by, "le"], buckets)})`;
 }
 
-/** The mean of what a histogram counted. */
+/** The mean of a histogram's values. */
 export function mean(histogram: MetricDefinition, by: readonly string[], match: Match): string {
   const added = (series: "sum" | "count"): string =>
     sumBy(by, `rate(${histogram.name}_${series}${braces(histogram, match)}[$__rate_interval])`);
   return `${added("sum")} / ${added("count")}`;
 }
 
-/** What Prometheus adds to every series it scrapes. Without them, two installations would be added up, or hide one another. */
+/** Labels that Prometheus adds to every series. Without them, two installations would be added up or hide each other. */
 export const targetLabels = ["job", "namespace"] as const;
 
-/** Labels that series of two metrics have in common, to match them by. */
+/** The labels by which series of two metrics are matched. */
 export function on(labels: readonly string[]): string {
   return `on (${[...targetLabels, ...labels].join(", ")})`;
 }
@@ -58,7 +58,7 @@ function aggregate(operator: string, labels: readonly string[], expression: stri
 
 function braces(metric: MetricDefinition, match: Match): string {
   const matchers = Object.entries(match).map(([label, value]) => {
-    // A matcher on a label that is not there matches nothing, and an alert on it never rings.
+    // A matcher on a missing label matches nothing, so its alert would never fire.
     if (!metric.labels.includes(label)) throw new Error(`metric ${metric.name} has no label ${label}`);
     return `${label}${value}`;
   });

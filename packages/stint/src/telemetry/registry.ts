@@ -1,41 +1,42 @@
 import { counterNames, counters, type Counter, type CounterDefinition } from "../model/counters.ts";
 import { attemptBounds } from "./attempts.ts";
 
-/** A metric that can be read somewhere. Dashboards and alerts are made from the same list, so their names cannot drift. */
+/** A metric that Stint reports. The Grafana dashboard, the alerts and the guide are made from this list, so names cannot drift. */
 export type MetricDefinition = {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly unit: "jobs" | "attempts" | "seconds" | "slots" | "workers" | "ratio" | "info";
   readonly labels: readonly string[];
-  /** Who can tell it: each process of itself, or the database, once for all. */
+  /** Which source reports it: each process about itself, or the database about the whole installation. */
   readonly source: "process" | "database";
-  /** What the label values beyond the limit come to, together, as `other`. Default "sum". */
+  /** How label values beyond the limit are combined as `other`. Default "sum". */
   readonly fold?: "sum" | "max";
-  /** Of a histogram, the upper bounds of its buckets. Default: those of durations. */
+  /** The upper bounds of a histogram's buckets. Default: the bounds of durations. */
   readonly bounds?: readonly number[];
 };
 
 const registered = new Map<string, MetricDefinition>();
 
-/** Every metric there is. Whoever adds a capability registers what can be told of it beside its code. */
+/** All registered metrics. A new capability registers its metrics beside its code. */
 export function metrics(): readonly MetricDefinition[] {
   return [...registered.values()];
 }
 
-/** Add a metric. Names are for good: a dashboard somewhere reads them. */
+/** Add a metric. Its name must never change: dashboards elsewhere read it. */
 export function registerMetric(definition: MetricDefinition): MetricDefinition {
   const { name, type, help, unit, labels } = definition;
   const wrong = (why: string): Error => new Error(`metric ${name}: ${why}`);
   if (!/^stint_[a-z]+(?:_[a-z]+)*$/.test(name))
-    throw wrong("its name must be stint_ and words of small letters");
-  if (registered.has(name)) throw wrong("is registered already");
-  if ((type === "counter") !== name.endsWith("_total")) throw wrong("counters, and only they, end in _total");
-  if (unit === "seconds" && !name.endsWith("_seconds")) throw wrong("seconds are to stand in its name");
-  if (help === "" || !help.endsWith(".")) throw wrong("its help must be a sentence");
-  // A tenant for each customer would make a time series for each: nobody's memory is that large.
+    throw wrong("the name must be stint_ followed by lower-case words");
+  if (registered.has(name)) throw wrong("it is already registered");
+  if ((type === "counter") !== name.endsWith("_total"))
+    throw wrong("the names of counters, and of no other metric, end in _total");
+  if (unit === "seconds" && !name.endsWith("_seconds")) throw wrong("the name must end in _seconds");
+  if (help === "" || !help.endsWith(".")) throw wrong("the help must be a sentence");
+  // A tenant label would make a time series for each customer, which no Prometheus has the memory for.
   if (labels.some((label) => !/^[a-z]+$/.test(label) || label === "tenant" || label === "le"))
-    throw wrong(`has a label that is not allowed: ${labels.join(", ")}`);
+    throw wrong(`a label is not allowed: ${labels.join(", ")}`);
   registered.set(name, definition);
   return definition;
 }
@@ -88,8 +89,8 @@ export const processMetrics = {
     source: "process",
     bounds: attemptBounds,
   }),
-  wait: histogram("stint_job_wait_seconds", "From when a job could have run to its claim."),
-  run: histogram("stint_job_run_seconds", "From the start of a handler to its end."),
+  wait: histogram("stint_job_wait_seconds", "Time from when a job could run to its claim."),
+  run: histogram("stint_job_run_seconds", "Time from the start of a handler to its end."),
   slots: processGauge({
     name: "stint_worker_slots",
     unit: "slots",
@@ -99,103 +100,103 @@ export const processMetrics = {
   waiting: processGauge({
     name: "stint_worker_waiting",
     unit: "jobs",
-    help: "Jobs claimed by this process that wait for a slot.",
+    help: "Jobs claimed by this process that are waiting for a slot.",
     labels: ["pool"],
   }),
   draining: processGauge({
     name: "stint_worker_draining",
     unit: "workers",
-    help: "Workers of this process that take nothing new because they are stopping.",
+    help: "Workers of this process that are draining.",
     labels: [],
   }),
   build: processGauge({
     name: "stint_build_info",
     unit: "info",
-    help: "Always 1; the version that runs is in its labels.",
+    help: "Always 1; the labels hold the running versions.",
     labels: ["version", "node"],
     fold: "max",
   }),
 } as const;
 
-/** What the database tells, once for the whole installation. */
+/** What the database reports about the whole installation. */
 export const databaseMetrics = {
   enqueued: registerMetric({
     name: "stint_jobs_enqueued_total",
     type: "counter",
     unit: "jobs",
-    help: "Jobs that came, whoever enqueued or replayed them; begins at zero again where a name was long unused among more than a thousand.",
+    help: "Jobs enqueued or replayed by any client; a queue and kind that was long unused may restart at zero once there are over a thousand.",
     labels: byKind,
     source: "database",
   }),
   jobs: databaseGauge({
     name: "stint_jobs",
     unit: "jobs",
-    help: "Jobs by state; of those that have ended, only the dead.",
+    help: "Jobs by state; of ended jobs, only dead ones.",
     labels: [...byKind, "state"],
   }),
   oldestReady: databaseGauge({
     name: "stint_oldest_ready_age_seconds",
     unit: "seconds",
-    help: "How long the oldest ready job has been waiting past its time; 0 when none waits.",
+    help: "How long the oldest ready job has been waiting; 0 when no job is ready.",
     labels: byQueue,
     fold: "max",
   }),
   target: databaseGauge({
     name: "stint_oldest_ready_target_seconds",
     unit: "seconds",
-    help: "The age that the oldest ready job should stay below.",
+    help: "The target for the age of the oldest ready job.",
     labels: byQueue,
     fold: "max",
   }),
   oldestDead: databaseGauge({
     name: "stint_oldest_dead_age_seconds",
     unit: "seconds",
-    help: "How long ago the oldest dead job died; 0 when none is dead.",
+    help: "How long the oldest dead job has been dead; 0 when no job is dead.",
     labels: byQueue,
     fold: "max",
   }),
   queueDrain: databaseGauge({
     name: "stint_queue_drain_seconds",
     unit: "seconds",
-    help: "How long the ready jobs will take at the rate of the last minute; absent when none end.",
+    help: "Time to finish all ready jobs at the rate of the last minute; absent while no job ends.",
     labels: byQueue,
     fold: "max",
   }),
   retries: databaseGauge({
     name: "stint_retry_ratio",
     unit: "ratio",
-    help: "Retries per ended attempt over the last 10 minutes, 0 to 1; absent when none ended.",
+    help: "Retries per ended attempt over the last 10 minutes, 0 to 1; absent when no attempt ended.",
     labels: byQueue,
     fold: "max",
   }),
   queueSlots: databaseGauge({
     name: "stint_queue_slots",
     unit: "slots",
-    help: "Slots of all workers that serve the queue, by state (busy, free). A slot shared by queues counts for each.",
+    help: "Slots of all workers that serve the queue, by state (busy, free); a slot shared by several queues counts for each.",
     labels: [...byQueue, "state"],
   }),
   queueWorkers: databaseGauge({
     name: "stint_queue_workers",
     unit: "workers",
-    help: "Workers that serve the queue. One that serves several counts for each.",
+    help: "Workers that serve the queue; a worker that serves several counts for each.",
     labels: byQueue,
   }),
   workers: databaseGauge({
     name: "stint_workers",
     unit: "workers",
-    help: "Workers that live.",
+    help: "Live workers.",
     labels: [],
   }),
   slow: databaseGauge({
     name: "stint_slow_jobs",
     unit: "jobs",
-    help: "Running jobs beyond what is normal for their kind.",
+    help: "Running jobs that are slow for their kind.",
     labels: [],
   }),
   unserved: databaseGauge({
     name: "stint_unserved_age_seconds",
     unit: "seconds",
-    help: "How long jobs have been waiting that no worker serves.",
+    help: "How long the oldest ready job that no worker serves has been waiting.",
     labels: byKind,
     fold: "max",
   }),

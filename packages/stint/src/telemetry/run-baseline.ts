@@ -2,7 +2,7 @@ import { enoughEnded } from "../model/slow.ts";
 import type { Runs } from "../sql/series.ts";
 import { percentile } from "./histogram.ts";
 
-/** The 95th percentile of each kind's runs; kinds of which too few have ended are left out. */
+/** The 95th percentile of each kind's run times. Kinds with too few ended attempts are left out. */
 export function runBaselines(runs: Runs): ReadonlyMap<string, number> {
   const usual = new Map<string, number>();
   for (const [kind, counts] of runs) {

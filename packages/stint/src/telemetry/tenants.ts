@@ -1,9 +1,9 @@
 export type TenantCount = { ended: number; runMs: number };
 
-/** So many are counted at once. Beyond that, the half with fewest ends is forgotten. */
+/** How many tenants are counted at once. At the limit, the half with fewest ended attempts is dropped. */
 const most = 512;
 
-/** Whose attempts ended most often since somebody last asked. Bounded, so rare tenants may be missed; the busiest are not. */
+/** The tenants with most ended attempts since the last `take`. Memory is bounded: rare tenants may be missed, the busiest are not. */
 export class Tenants {
   #counts = new Map<string, TenantCount>();
 
@@ -18,7 +18,7 @@ export class Tenants {
     this.#counts.set(tenant, { ended: 1, runMs });
   }
 
-  /** The busiest, which are then counted anew. */
+  /** The busiest tenants. All counts start again at zero. */
   take(limit: number): [tenant: string, count: TenantCount][] {
     const busiest = this.#busiest(limit);
     this.#counts = new Map();

@@ -100,6 +100,19 @@ describe("every metric in every expression is registered with those labels", () 
     expect(metrics().filter(({ name }) => !shown.includes(name))).toEqual([]);
   });
 
+  test("a counter that no panel names gets a panel of its own", () => {
+    const sneezed = {
+      name: "stint_jobs_sneezed_total",
+      type: "counter",
+      unit: "jobs",
+      help: "Sneezes.",
+    } as const;
+    const added = { ...sneezed, labels: ["queue", "kind"], source: "process" } as const;
+    const titles = textsIn(grafanaDashboard([added]), ["title"]);
+    expect(titles.slice(-2)).toEqual(["Other counters", "stint_jobs_sneezed_total"]);
+    expect(textsIn(grafanaDashboard(), ["title"])).not.toContain("Other counters");
+  });
+
   test("labels in legends and messages are those that the expression leaves", () => {
     for (const { expr, annotations } of alertRules().groups[0]!.rules) {
       const named = [...annotations.summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);

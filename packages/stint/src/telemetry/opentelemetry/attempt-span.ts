@@ -22,15 +22,15 @@ import type { SpanAttributes } from "./span-attributes.ts";
 import { names } from "./semconv.ts";
 import { contextWith, isSampled, read, written, type Creation } from "./trace-context.ts";
 
-/** For so long, after the sampler left out a job whose enqueue was not sampled, its like are left out without asking. */
+/** After the sampler drops a job with an unsampled enqueue, similar jobs are dropped for this long without asking it. */
 const silentMs = 1_000;
 
-export type AttemptHome = { readonly tracer: Tracer | undefined; readonly instruments: Instruments };
+export type AttemptSpanDeps = { readonly tracer: Tracer | undefined; readonly instruments: Instruments };
 
-/** One attempt: its span, if the sampler wants one, and its duration. Thousands a second are made, most of them sampled out. */
+/** The span of one attempt, if it is sampled, and its duration. Thousands are made each second, most of them unsampled. */
 export class AttemptSpan implements AttemptTrace {
   readonly traceId: string | undefined;
-  /** What others point to; undefined where nothing is recorded. */
+  /** The context that other spans link to; undefined if the span is not recorded. */
   readonly recorded: SpanContext | undefined;
   readonly #job: ClaimedJob;
   readonly #spanAttributes: SpanAttributes;
@@ -41,7 +41,7 @@ export class AttemptSpan implements AttemptTrace {
   #over = false;
 
   constructor(
-    home: AttemptHome,
+    deps: AttemptSpanDeps,
     shared: SpanAttributes,
     job: ClaimedJob,
     creation: Creation | undefined,
@@ -49,9 +49,9 @@ export class AttemptSpan implements AttemptTrace {
   ) {
     this.#job = job;
     this.#spanAttributes = shared;
-    this.#instruments = home.instruments;
-    const { tracer } = home;
-    // A job that runs at once is part of the trace it was enqueued in; one that runs later, or again, points to it.
+    this.#instruments = deps.instruments;
+    const { tracer } = deps;
+    // A job that runs at once belongs to the trace of its enqueue. A delayed or replayed job links to it.
     const parent = creation !== undefined && job.run === 1 && !isForLater(job) ? creation : undefined;
     if (tracer === undefined || isLeftOut(parent, shared, this.#startedAt)) {
       this.#inside = parent?.context ?? ROOT_CONTEXT;
@@ -63,7 +63,7 @@ export class AttemptSpan implements AttemptTrace {
     const span = tracer.startSpan(shared.name, options, parent?.context ?? ROOT_CONTEXT);
     const spanContext = span.spanContext();
     this.#inside = contextWith(span);
-    // Not `isSpanContextValid`, which searches both ids: an SDK makes valid ones, and without an SDK there is none.
+    // Cheaper than `isSpanContextValid`, which matches both ids: an SDK makes valid ids, and without an SDK there is no id.
     this.traceId = spanContext.traceId === INVALID_TRACEID ? undefined : spanContext.traceId;
     if (span.isRecording()) {
       span.setAttributes(shared.others);
@@ -99,12 +99,12 @@ export class AttemptSpan implements AttemptTrace {
   }
 }
 
-/** Only of a job that carries a trace. */
+/** Call it only for a job that carries a trace. */
 function isForLater({ meta }: ClaimedJob): boolean {
   return (meta["trace"] as { link?: unknown }).link === true;
 }
 
-/** What its enqueue did not sample is sampled by few: the sampler is asked now and then whether it is one of them. */
+/** Most samplers drop a job with an unsampled enqueue. The sampler is asked once a second in case it does not. */
 function isLeftOut(parent: Creation | undefined, { silentUntil }: SpanAttributes, now: number): boolean {
   return parent?.sampled === false && now < silentUntil;
 }
@@ -134,7 +134,7 @@ function attributesOf({ fence, key, attempt, run }: ClaimedJob, worker: string):
   return attributes;
 }
 
-/** Say what went wrong. */
+/** Record the error on a span. */
 export function markFailed(
   span: Span,
   error: { class: string; message: string; stack?: string | undefined },

@@ -2,17 +2,17 @@ import type { Attributes, MeterProvider } from "@opentelemetry/api";
 import { version } from "../../version.ts";
 import { durationBounds, names } from "./semconv.ts";
 
-/** Where counts and durations go, by the conventions' names. Attributes are shared objects, and must not be changed. */
+/** The instruments of the messaging conventions. Attributes are shared objects and must not be changed. */
 export type Instruments = {
   sent(count: number, attributes: Readonly<Attributes>): void;
   consumed(count: number, attributes: Readonly<Attributes>): void;
-  /** An enqueue, a claim or a settle took so long. */
+  /** The duration of an enqueue, a claim or a settle. */
   operated(ms: number, attributes: Readonly<Attributes>): void;
-  /** A handler took so long. */
+  /** The duration of a handler. */
   processed(ms: number, attributes: Readonly<Attributes>): void;
 };
 
-/** Into the instruments of a meter: two microseconds and more for each value, which is what the SDK takes to find its series. */
+/** Instruments of a meter. The SDK takes about three microseconds for each value, to find its series. */
 export function instrumentsOf(provider: MeterProvider): Instruments {
   const meter = provider.getMeter("stint", version);
   const counted = { unit: "{message}" };
@@ -31,7 +31,7 @@ export function instrumentsOf(provider: MeterProvider): Instruments {
 
 const nothing = (): void => undefined;
 
-/** For whoever wants traces alone. */
+/** For `metrics: false`. */
 export const noInstruments: Instruments = {
   sent: nothing,
   consumed: nothing,

@@ -1,10 +1,10 @@
 /**
- * The names of OpenTelemetry's conventions for messaging, version 1.44. They are still in development, so they are written
- * here, once, and not taken from a package in which they may move.
+ * The names of OpenTelemetry's semantic conventions for messaging, version 1.44. They are not stable, so they are written here once
+ * instead of imported from a package that may change them.
  */
 export const names = {
   system: "messaging.system.name",
-  /** What it was called before; sent beside the other until the conventions are stable. */
+  /** The former name, sent as well until the conventions are stable. */
   formerSystem: "messaging.system",
   operationName: "messaging.operation.name",
   operationType: "messaging.operation.type",
@@ -30,16 +30,16 @@ export const names = {
   state: "stint.job.state",
 } as const;
 
-/** The conventions' buckets, and beyond ten seconds those of jobs. */
+/** The buckets of the conventions up to ten seconds, then buckets for jobs. */
 export const durationBounds = [
   0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120, 300, 600, 1_800,
   3_600,
 ];
 
-/** How an instrumentation is told to be silent, without importing the SDK: a context key is a symbol of this name. */
+/** The context key that turns instrumentations off, without importing the SDK: a symbol of this name. */
 export const suppressTracing = "OpenTelemetry SDK Context Key SUPPRESS_TRACING";
 
-/** Which system this is, by the names that were asked for in OTEL_SEMCONV_STABILITY_OPT_IN. */
+/** The messaging system, under the names selected by OTEL_SEMCONV_STABILITY_OPT_IN. */
 export function systemAttributes(
   optIn = process.env["OTEL_SEMCONV_STABILITY_OPT_IN"] ?? "",
 ): Record<string, string> {

@@ -1,24 +1,24 @@
 import type { Attributes, SpanKind, SpanOptions } from "@opentelemetry/api";
 import { names } from "./semconv.ts";
 
-/** Told apart at most, of each. Beyond, what is named by whoever throws or enqueues would fill the memory. */
+/** Bounds on memory: error classes and queue names come from applications and can be any number. */
 const mostErrors = 100;
 const mostEntries = 1_000;
-/** The conventions' word for an error that is not told apart. */
+/** The conventions' value for errors beyond the bound. */
 const otherError = "_OTHER";
 
-/** What all operations of one sort on one queue, and one kind, have in common. Its attributes are made once and shared. */
+/** The attributes that all operations of one type on one queue and kind share. They are made once. */
 export class SpanAttributes {
   readonly queue: string | undefined;
   readonly kind: string | undefined;
   readonly name: string;
   readonly attributes: Readonly<Attributes>;
-  /** To begin a span with: what a sampler may decide by. */
+  /** To start a span with: the attributes that a sampler may decide by. */
   readonly options: Readonly<SpanOptions>;
-  /** The others, for a span that is recorded: a sampler that says no has cost a copy of each attribute it was given. */
+  /** The other attributes, set only on recorded spans: starting a span copies each attribute even if the sampler drops it. */
   readonly others: Readonly<Attributes>;
   readonly #failed = new Map<string, Readonly<Attributes>>();
-  /** Until when a job whose enqueue was not sampled need not be asked about. */
+  /** Until this time, jobs with an unsampled enqueue are dropped without asking the sampler. */
   silentUntil = 0;
 
   constructor(operation: Operation, queue: string | undefined, kind: string | undefined) {
@@ -35,7 +35,7 @@ export class SpanAttributes {
     this.attributes = Object.freeze({ ...this.others, ...deciding });
   }
 
-  /** The same for those that went wrong in this way. */
+  /** The same attributes with the class of an error. */
   failed(errorClass: string): Readonly<Attributes> {
     const known = this.#failed.get(errorClass);
     if (known !== undefined) return known;
@@ -49,13 +49,13 @@ export class SpanAttributes {
 export type Operation = {
   readonly name: string;
   readonly type: string;
-  /** Of its spans. */
+  /** The kind of its spans. */
   readonly kind: SpanKind;
-  /** What everything of one client has in common. */
+  /** Attributes of every operation of one client. */
   readonly common: Readonly<Attributes>;
 };
 
-/** The span attributes of one operation. */
+/** The span attributes of one operation, by queue and kind. */
 export class SpanAttributesCache {
   readonly #operation: Operation;
   #byQueue = new Map<string | undefined, Map<string | undefined, SpanAttributes>>();
@@ -67,7 +67,7 @@ export class SpanAttributesCache {
   }
 
   of(queue: string | undefined, kind?: string): SpanAttributes {
-    // Nearly always the same as before.
+    // Nearly always the same as last time.
     if (this.#last !== undefined && this.#last.queue === queue && this.#last.kind === kind) return this.#last;
     return (this.#last = this.#byQueue.get(queue)?.get(kind) ?? this.#make(queue, kind));
   }
@@ -86,7 +86,7 @@ export class SpanAttributesCache {
   }
 }
 
-/** The queue, where all of them are for the same one. */
+/** The queue of the jobs; undefined if they are in several. */
 export function queueOf(jobs: readonly { readonly queue: string }[]): string | undefined {
   const first = jobs[0]?.queue;
   return jobs.every(({ queue }) => queue === first) ? first : undefined;

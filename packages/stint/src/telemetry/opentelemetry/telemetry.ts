@@ -21,7 +21,7 @@ import { names, suppressTracing, systemAttributes } from "./semconv.ts";
 import { Carried, written } from "./trace-context.ts";
 
 export type OpenTelemetryOptions = {
-  /** Default: the one that was registered globally. */
+  /** Default: the provider that is registered globally. */
   tracerProvider?: TracerProvider;
   meterProvider?: MeterProvider;
   /** Default true. */
@@ -30,7 +30,7 @@ export type OpenTelemetryOptions = {
   metrics?: boolean;
 };
 
-/** More than the SDK keeps of one span. */
+/** The SDK keeps no more links of one span. */
 const mostLinks = 128;
 const silent = createContextKey(suppressTracing);
 
@@ -51,11 +51,11 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   return make({ tracer, instruments }, undefined);
 }
 
-type Home = ConstructorParameters<typeof AttemptSpan>[0];
+type Deps = ConstructorParameters<typeof AttemptSpan>[0];
 type Server = Parameters<NonNullable<Telemetry["at"]>>[0];
 
-function make(home: Home, server: Server | undefined): Telemetry {
-  const { tracer, instruments } = home;
+function make(deps: Deps, server: Server | undefined): Telemetry {
+  const { tracer, instruments } = deps;
   const common = { ...systemAttributes(), ...serverAttributes(server) };
   const enqueues = new SpanAttributesCache({
     name: "enqueue",
@@ -77,7 +77,7 @@ function make(home: Home, server: Server | undefined): Telemetry {
     async enqueue(jobs, send) {
       const shared = enqueues.of(queueOf(jobs));
       const startedAt = performance.now();
-      // Its context is what the jobs carry, which makes it the producer, of one job as of many.
+      // The jobs carry the context of this span, so it is their producer, whether it sends one job or many.
       const span = tracer?.startSpan(shared.name, shared.options);
       if (span?.isRecording() === true) span.setAttributes({ ...shared.others, ...enqueuedAttributes(jobs) });
       let { attributes } = shared;
@@ -111,14 +111,14 @@ function make(home: Home, server: Server | undefined): Telemetry {
     },
 
     attempt(job, worker) {
-      return new AttemptSpan(home, processes.of(job.queue, job.kind), job, carried.of(job.meta), worker);
+      return new AttemptSpan(deps, processes.of(job.queue, job.kind), job, carried.of(job.meta), worker);
     },
 
     settled(attempts, tookMs, worker) {
       const shared = settles.of(queueOf(attempts.map(({ job }) => job)));
       instruments.operated(tookMs, shared.attributes);
       const links = recordedOf(attempts);
-      // Of attempts that nobody sees, nobody wants to see how they were settled.
+      // A settle without a recorded attempt has nothing to link to.
       if (tracer === undefined || links.length === 0) return;
       const options = { ...shared.options, links, startTime: Date.now() - tookMs };
       const span = tracer.startSpan(shared.name, options, ROOT_CONTEXT);
@@ -129,11 +129,11 @@ function make(home: Home, server: Server | undefined): Telemetry {
 
     quietly: (work) => context.with(ROOT_CONTEXT.setValue(silent, true), work),
 
-    at: (where) => make(home, where),
+    at: (where) => make(deps, where),
   };
 }
 
-/** Where the jobs of a claim were enqueued, each context once, as far as that was recorded. */
+/** Links to the recorded enqueues of a claim's jobs, each once. */
 function creationsOf(jobs: readonly ClaimedJob[], carried: Carried): Link[] {
   const links = new Map<string, Link>();
   for (const { meta } of jobs) {

@@ -13,10 +13,10 @@ import {
 } from "@opentelemetry/api";
 import { isTraceparent, type TraceContext } from "../../model/telemetry.ts";
 
-/** What the API keeps the span of a context under: a context key is a symbol of this name. */
+/** The key under which the API keeps the span of a context: a symbol of this name. */
 const spanKey = createContextKey("OpenTelemetry Context Key SPAN");
 
-/** A context with a span and nothing else. The API's own copies a map and makes three functions, for every attempt. */
+/** A context that holds only a span. The API's own context copies a map and makes three functions for every attempt. */
 class SpanOnly implements Context {
   readonly #span: Span;
 
@@ -38,14 +38,14 @@ class SpanOnly implements Context {
 }
 
 const sample = trace.wrapSpanContext({ traceId: "", spanId: "", traceFlags: 0 });
-/** An API that keeps it elsewhere gets the context it makes itself. */
+/** An API version that uses another key gets its own context. */
 const isKnown = trace.getSpan(new SpanOnly(sample)) === sample;
 
 export function contextWith(span: Span): Context {
   return isKnown ? new SpanOnly(span) : trace.setSpan(ROOT_CONTEXT, span);
 }
 
-/** As W3C Trace Context writes it; nothing where there is no trace. */
+/** In the W3C Trace Context format; undefined if there is no trace. */
 export function written(span: SpanContext): TraceContext | undefined {
   if (!isSpanContextValid(span)) return undefined;
   const flags = isSampled(span) ? "01" : "00";
@@ -60,7 +60,7 @@ export function isSampled({ traceFlags }: SpanContext): boolean {
   return (traceFlags & TraceFlags.SAMPLED) !== 0;
 }
 
-/** The trace a job was enqueued in, as the API wants it. */
+/** The span that enqueued a job, in the API's form. */
 export class Creation {
   readonly span: SpanContext;
   readonly sampled: boolean;
@@ -71,13 +71,13 @@ export class Creation {
     this.sampled = isSampled(span);
   }
 
-  /** For what is a child of it. */
+  /** The parent context for its children. */
   get context(): Context {
     return (this.#context ??= contextWith(trace.wrapSpanContext(this.span)));
   }
 }
 
-/** What a job carries. The jobs of one `enqueueMany` come together and carry the same, so the last one is kept. */
+/** Reads the trace that a job carries. Jobs of one `enqueueMany` carry the same and come together, so the last is cached. */
 export class Carried {
   #text = "";
   #state: unknown;
@@ -85,7 +85,7 @@ export class Carried {
 
   of(meta: Readonly<Record<string, unknown>>): Creation | undefined {
     const carried = meta["trace"] as { traceparent?: unknown; tracestate?: unknown } | null | undefined;
-    // Most jobs of an installation that has just been given telemetry carry none.
+    // Jobs that were enqueued without telemetry carry no trace.
     if (carried === undefined || carried === null) return undefined;
     const { traceparent, tracestate } = carried;
     if (traceparent === this.#text && tracestate === this.#state) return this.#last;
@@ -98,7 +98,7 @@ export class Carried {
   }
 }
 
-/** Of a text that is known to be a `traceparent`. By the places of its parts: a job that is sampled out pays little more than this. */
+/** Parse a valid `traceparent` by position: for an unsampled job, this is most of the cost. */
 export function read(traceparent: string, tracestate?: string): SpanContext | undefined {
   const traceId = traceparent.slice(3, 35);
   const spanId = traceparent.slice(36, 52);
