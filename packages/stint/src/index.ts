@@ -1,12 +1,5 @@
-export {
-  createStint,
-  entry,
-  type Enqueued,
-  type Enqueues,
-  type InOptions,
-  type ManyEntry,
-  type Stint,
-} from "./stint.ts";
+export { createStint, type Stint } from "./stint.ts";
+export { entry, type Enqueued, type Enqueues, type InOptions, type ManyEntry } from "./client/entries.ts";
 export {
   defineJob,
   typed,

@@ -1,0 +1,150 @@
+import { TransactionRequiredError } from "../errors.ts";
+import type { JobDefinition } from "../define.ts";
+import type { PgDb } from "../db/pg.ts";
+import { UserTransaction, type TransactionLike } from "../db/transactions/user-transaction.ts";
+import { refuseUnknownKeys, requireBoolean } from "../model/options.ts";
+import { isThenable } from "../model/standard-schema.ts";
+import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
+import { checkSchemaVersion } from "../sql/schema-version.ts";
+import {
+  atEntry,
+  requireEntries,
+  toAllEnqueued,
+  toEnqueued,
+  type Enqueued,
+  type Enqueues,
+  type InOptions,
+  type ManyEntry,
+} from "./entries.ts";
+import { Enqueuer } from "./enqueue.ts";
+import { enqueueIn, refusedQuietly, type Traced } from "./enqueue-in.ts";
+import { Kinds } from "./kinds.ts";
+import type { ResolvedStintOptions } from "./options.ts";
+import { prepareRow, type EnqueueOptions } from "./prepare.ts";
+import { traced } from "./traced.ts";
+import type { Waker } from "./waker.ts";
+
+/** The enqueueing half of a client: checks payloads, and sends rows outside or inside a transaction. */
+export class EnqueueClient {
+  readonly kinds: Kinds;
+  readonly #options: ResolvedStintOptions;
+  readonly #db: PgDb;
+  readonly #enqueuer: Enqueuer;
+  #checked: Promise<void> | undefined;
+
+  /** @param lockWaitDb Connections for enqueues that wait for another session's lock. */
+  constructor(options: ResolvedStintOptions, db: PgDb, lockWaitDb: PgDb, waker: Waker) {
+    const wakes = options.wake !== "none";
+    this.kinds = new Kinds(options.jobs);
+    this.#options = options;
+    this.#db = db;
+    this.#enqueuer = new Enqueuer({
+      db,
+      lockWaitDb,
+      ready: () => this.#checkSchema(),
+      wakes: () => wakes && waker.ridesAlong(),
+      onEnqueued: (rows, answers, woke) => waker.enqueued(rows, answers, wakes && !woke),
+    });
+  }
+
+  /** Enqueue in the caller's transaction. */
+  in(tx: TransactionLike, options: InOptions = {}): Enqueues {
+    refuseUnknownKeys("stint.in", options, ["wake"]);
+    const { schema, logger } = this.#options;
+    const wake = options.wake === undefined ? undefined : requireBoolean("stint.in.wake", options.wake);
+    const notify = this.#options.wake === "none" ? false : wake;
+    const inside = new UserTransaction(tx, schema);
+    const send = async (rows: EncodedRow[] | Promise<EncodedRow[]>): Promise<Enqueued[]> => {
+      const traced: Traced = (all, sent) => this.#traced(all, sent);
+      const answers = await enqueueIn(inside, rows, { notify, schema, traced });
+      return toAllEnqueued(await rows, answers);
+    };
+    const onRefused = (error: Error): void =>
+      logger.error({ err: error }, "an enqueue was refused because its transaction was over");
+    return {
+      // Nothing is awaited before the statement is sent: a ROLLBACK of a caller that does not await it must come after it.
+      enqueue: (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
+        const one = async (): Promise<Enqueued> => {
+          const row = this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, false);
+          const [enqueued] = await send(isThenable(row) ? row.then((ready) => [ready]) : [row]);
+          return enqueued as Enqueued;
+        };
+        return refusedQuietly(one(), onRefused);
+      },
+      enqueueMany: (entries) => {
+        const all = async (): Promise<Enqueued[]> => await send(this.#prepareAll(entries, false));
+        return refusedQuietly(all(), onRefused);
+      },
+    };
+  }
+
+  /** Add one job, committed when this resolves. */
+  async one(job: JobDefinition | string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued> {
+    const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, true);
+    const { telemetry } = this.#options;
+    if (telemetry === undefined) return toEnqueued(row, await this.#enqueuer.one(row));
+    const send = ([one = row]: readonly EncodedRow[]): Promise<EnqueuedRow> => this.#enqueuer.one(one);
+    return toEnqueued(row, await traced(telemetry, [row], send));
+  }
+
+  /** Add all of these jobs, or none. */
+  async many(entries: readonly ManyEntry[]): Promise<Enqueued[]> {
+    const rows = await this.#prepareAll(entries, true);
+    if (rows.length === 0) return [];
+    return toAllEnqueued(rows, await this.#traced(rows, (all) => this.#enqueuer.send(all)));
+  }
+
+  /** Add each of these jobs by itself. An Error takes the place of one that failed. */
+  async each(entries: readonly ManyEntry[]): Promise<(Enqueued | Error)[]> {
+    const prepared = await Promise.allSettled(
+      requireEntries(entries).map(async (entry) => await this.#prepare(entry, true)),
+    );
+    const good = prepared.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    const answers = good.length === 0 ? [] : await this.#traced(good, (all) => this.#enqueuer.sendApart(all));
+    let next = 0;
+    return prepared.map((one, index) => {
+      if (one.status === "rejected") return atEntry(one.reason, index) as Error;
+      const answer = answers[next++];
+      return answer instanceof Error ? answer : toEnqueued(one.value, answer);
+    });
+  }
+
+  /** Synchronous where the kind's schema is. */
+  #prepare(entry: ManyEntry, outside: boolean): EncodedRow | Promise<EncodedRow> {
+    const definition = this.kinds.find(entry.job);
+    if (outside && definition.requiresTransaction) throw new TransactionRequiredError(definition.kind);
+    return prepareRow(definition, entry.payload, entry.options ?? {}, this.#options.maxPayloadBytes);
+  }
+
+  #prepareAll(entries: readonly ManyEntry[], outside: boolean): EncodedRow[] | Promise<EncodedRow[]> {
+    const rows = requireEntries(entries).map((entry, index) => {
+      const refuse = (error: unknown): never => {
+        throw atEntry(error, index);
+      };
+      try {
+        const row = this.#prepare(entry, outside);
+        return isThenable(row) ? row.catch(refuse) : row;
+      } catch (error) {
+        // As a rejection, like those of asynchronous schemas: several may fail, and none may go unhandled.
+        return Promise.reject<EncodedRow>(atEntry(error, index));
+      }
+    });
+    if (!rows.some((row) => isThenable(row))) return rows as EncodedRow[];
+    return Promise.all(rows.map(async (row) => await row));
+  }
+
+  /** Send rows, within a trace if there is telemetry. */
+  #traced<T>(rows: readonly EncodedRow[], send: (rows: readonly EncodedRow[]) => Promise<T>): Promise<T> {
+    const { telemetry } = this.#options;
+    return telemetry === undefined ? send(rows) : traced(telemetry, rows, send);
+  }
+
+  /** Once per client, before its first own write. A failed check is repeated by the next write. */
+  async #checkSchema(): Promise<void> {
+    this.#checked ??= checkSchemaVersion(this.#db, this.#options.schema).catch((error: unknown) => {
+      this.#checked = undefined;
+      throw error;
+    });
+    await this.#checked;
+  }
+}
