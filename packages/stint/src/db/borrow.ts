@@ -1,8 +1,8 @@
 import type { Pool, PoolClient } from "pg";
 
 /**
- * A connection of the application's own pool. It may be busy for long, or wait without end for itself: a caller that holds the last
- * connection and enqueues without its transaction.
+ * Borrow a connection from the application's pool. The pool may be busy for long. It may even deadlock: a caller that holds the last
+ * connection and enqueues outside its transaction waits for itself. The deadline ends both.
  */
 export async function borrow(pool: Pool, deadlineMs: number): Promise<PoolClient> {
   const connecting = pool.connect();
@@ -14,7 +14,7 @@ export async function borrow(pool: Pool, deadlineMs: number): Promise<PoolClient
       reject(new Error(`the pool had no free connection within ${deadlineMs} ms`));
     }, deadlineMs);
   });
-  // One that comes too late goes back unused.
+  // A connection that arrives after the deadline is returned unused.
   connecting.then((client) => late && client.release()).catch(() => undefined);
   try {
     return guarded(await Promise.race([connecting, deadline]));
@@ -23,7 +23,7 @@ export async function borrow(pool: Pool, deadlineMs: number): Promise<PoolClient
   }
 }
 
-/** While it is borrowed nothing else listens, and a lost connection without a listener would end the process. */
+/** A borrowed client has no other error listener, and a lost connection without a listener ends the process. */
 function guarded(client: PoolClient): PoolClient {
   const ignore = (): void => undefined;
   const release = client.release.bind(client);

@@ -5,7 +5,7 @@ import { firstStatement, type Settings } from "./session-settings.ts";
 
 const readIsoTime = types.getTypeParser(types.builtins.TIMESTAMPTZ);
 
-/** A pooler may share a session whose style of times another client has set: better no time than another day. */
+/** A pooler may share a session whose DateStyle another client has set. An error is better than a wrong date. */
 export function readTime(text: string): unknown {
   if (!isIso.test(text))
     throw new InvalidOptionError(
@@ -17,9 +17,9 @@ export function readTime(text: string): unknown {
 }
 const isIso = /^(?:\d{4,}-|-?infinity)/;
 
-/** A client that reads times exactly, and knows whether its sessions are shared. */
+/** A client that reads times exactly and knows whether its session is shared. */
 export class ReadingClient extends Client {
-  /** A pooler stands between: each transaction may run in another session, which other clients use, too. */
+  /** Behind a pooler: each transaction may run in another session, which other clients also use. */
   pooled = false;
 
   constructor(config?: ClientConfig) {
@@ -27,7 +27,7 @@ export class ReadingClient extends Client {
     this.setTypeParser(types.builtins.TIMESTAMPTZ, readTime);
   }
 
-  /** Process id of its session, if the session is its own. */
+  /** Process id of the session, if it is not shared. */
   get backend(): number | undefined {
     return this.pooled ? undefined : (this.#loggedIn ?? undefined);
   }
@@ -36,7 +36,7 @@ export class ReadingClient extends Client {
     return (this as unknown as { processID: number | null }).processID;
   }
 
-  /** Set these settings for the whole session if it is ours alone. `assumePooled`: it never is. */
+  /** Apply the settings to the whole session, unless it is shared. `assumePooled`: treat it as shared. */
   async firstStatement(settings: Settings = {}, assumePooled = false): Promise<void> {
     const loggedIn = assumePooled ? null : this.#loggedIn;
     const { rows } = await this.query<{ pid: number }>(firstStatement(settings, loggedIn));
@@ -45,13 +45,13 @@ export class ReadingClient extends Client {
 }
 
 /**
- * A connection of its own, outside any pool.
+ * Open a single connection outside any pool.
  *
- * @throws {DatabaseUnavailableError} There is none.
+ * @throws {DatabaseUnavailableError} It cannot connect.
  */
 export async function openClient(config: ClientConfig): Promise<ReadingClient> {
   const client = new ReadingClient(config);
-  // The failing query rejects by itself; without a listener the same loss would end the process.
+  // The failing query rejects anyway; without an error listener the lost connection would end the process.
   client.on("error", () => undefined);
   try {
     await client.connect();

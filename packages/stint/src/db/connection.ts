@@ -6,8 +6,8 @@ import { clip } from "../runtime/text.ts";
 import { codeOf, connectAdvice } from "./sqlstate.ts";
 
 /**
- * Where the database is, and how to get in: a connection string, or its parts. Ours rather than the driver's, so that
- * the driver's types are not part of what we publish.
+ * How to connect: a connection string, or its parts. Declared here, so that the published types do not depend on the
+ * driver's.
  */
 export type Connection = string | ConnectionParts;
 
@@ -16,7 +16,7 @@ export type ConnectionParts = {
   host?: string;
   port?: number;
   user?: string;
-  /** Asked for at every connect if it is a function, for passwords that change. */
+  /** A function is called at every connect, for passwords that change. */
   password?: string | (() => string | Promise<string>);
   database?: string;
   /** `true`, or options of Node's `tls.connect`. */
@@ -26,8 +26,7 @@ export type ConnectionParts = {
 };
 
 /**
- * A `Pool` of `pg` that is the application's own, by its shape. Stint borrows its connections for single statements and never
- * closes it.
+ * The shape of the application's own `Pool` of `pg`. Stint borrows its connections for single statements and never closes it.
  */
 export interface PoolLike {
   connect(): Promise<{ query(text: string): unknown; release(destroy?: boolean): void }>;
@@ -53,8 +52,8 @@ export const connectionKeys = [
 ] as const satisfies (keyof ConnectionParts)[];
 
 /**
- * A connection string for messages, without its password. Not at all where the password cannot be told from the rest: a character that
- * should be escaped makes the string fall apart elsewhere than it was meant to.
+ * A connection string for messages, without its password. The whole string is hidden if the password cannot be located: an unescaped
+ * character makes the string parse differently than intended.
  */
 export function shownConnection(text: string): string {
   const hidden = "(not shown: it may hold a password)";
@@ -63,25 +62,25 @@ export function shownConnection(text: string): string {
   const host = authority.slice(authority.lastIndexOf("@") + 1);
   const isPlain = /^(?:\[[\da-f:.]+\]|[\w.%,-]*)(?::\d*)?(?:,[\w.%:,-]*)?$/i.test(host);
   if (!isPlain || rest.includes("@") || /\s/.test(text)) return hidden;
-  // Without a scheme nothing says what is what.
+  // Without a scheme the parts cannot be told apart.
   if (!/^[a-z]+:\/\//i.test(text) && !/^[\w./-]*$/.test(text)) return hidden;
   return maskUrl(text);
 }
 
-/** The driver's configuration for it. */
+/** The connection as configuration of the driver. */
 export function toClientConfig(connection: Connection): ConnectionParts {
   return typeof connection === "string" ? { connectionString: connection } : connection;
 }
 
 /**
- * Check what somebody gave as the place of the database.
+ * Check a `database` option.
  *
  * @throws {InvalidOptionError} It is neither a connection string nor its parts.
  */
 export function requireConnection(option: string, given: unknown): Connection {
   if (typeof given === "string" && /^(?:postgres(?:ql)?:\/\/|socket:|\/(?!\/)[^@]*$)/i.test(given))
     return requireOneHost(option, given, hostsOf(given));
-  // Of a class (a pool, a URL) it would be taken for parts of which none is set, and connect to whatever the defaults say.
+  // An instance of a class (a pool, a URL) would count as parts of which none is set, and connect to the driver's defaults.
   if (isPlainObject(given)) {
     refuseUnknownKeys(option, given, connectionKeys);
     const { connectionString, host } = given as ConnectionParts;
@@ -95,7 +94,7 @@ export function requireConnection(option: string, given: unknown): Connection {
   );
 }
 
-/** Why there is no connection, without the password, and what to do about it. */
+/** The reason why connecting failed, without the password, and the fix. */
 export function couldNotConnect(error: unknown): DatabaseUnavailableError {
   const detail = error instanceof Error ? maskUrl(error.message) || String(codeOf(error)) : String(error);
   return new DatabaseUnavailableError(`could not connect (${detail})`, {
@@ -104,7 +103,7 @@ export function couldNotConnect(error: unknown): DatabaseUnavailableError {
   });
 }
 
-/** The driver knows no lists of hosts, and takes one for a name that no server has. */
+/** The driver does not support lists of hosts and would look up the list as one host name. */
 function requireOneHost<T>(option: string, connection: T, hosts: string): T {
   if (!hosts.includes(",")) return connection;
   throw new InvalidOptionError(

@@ -2,18 +2,18 @@ import type { EventEmitter } from "node:events";
 import { read } from "../model/safe-read.ts";
 import { isFault } from "./sqlstate.ts";
 
-/** What the driver's types leave out: the connection under a client, with an event for each message of the protocol. */
+/** Missing in the driver's types: the connection of a client, with an event for each message of the protocol. */
 export type Wired = { readonly connection: EventEmitter };
 
 /**
- * Watches a connection while a handler has it. The handler may run statements through any library, wrap their errors or hide
- * them, so faults are noted where the server reports them: in the protocol.
+ * Watches a connection while a handler uses it. The handler may run statements through any library, and wrap or swallow their
+ * errors, so faults are detected in the protocol, where the server reports them.
  */
 export class LentConnection {
   readonly #client: Wired;
-  /** Why the connection is gone. */
+  /** The reason why the connection was lost. */
   #lost: unknown;
-  /** The fault that aborted the transaction, while it is aborted. */
+  /** The fault that aborted the transaction, until it is rolled back. */
   #aborted: unknown;
   readonly #codes = new Set<string>();
 
@@ -26,7 +26,7 @@ export class LentConnection {
     connection.on("end", this.#onLost);
   }
 
-  /** No longer lent. */
+  /** Stop watching. */
   release(): void {
     const { connection } = this.#client;
     connection.off("errorMessage", this.#onError);
@@ -35,11 +35,11 @@ export class LentConnection {
     connection.off("end", this.#onLost);
   }
 
-  /** The fault of the database that a transaction failed for, if that is why. `thrown` may be the same error, wrapped. */
+  /** The database fault that made the transaction fail, if there was one. `thrown` may wrap it. */
   faultBehind(thrown: unknown): unknown {
     if (this.#lost !== undefined) return this.#lost;
     if (this.#aborted !== undefined) return this.#aborted;
-    // A query builder may have gone back to a savepoint before it threw the fault.
+    // A query builder may have rolled back to a savepoint before it rethrew the fault.
     for (let error = thrown, depth = 0; error !== undefined && depth < 8; depth++) {
       if (this.#codes.has(String(read(error, "code")))) return error;
       error = read(error, "cause");

@@ -10,23 +10,23 @@ export type ListenerOptions = {
   channel: string;
   applicationName: string;
   onHint: (hint: string) => void;
-  /** Listening has begun, or begun again: whatever was said meanwhile was missed. */
+  /** Called when listening starts or restarts. Notifications sent before were missed. */
   onListening: () => void;
-  /** Listen through a pooler, too. One in transaction mode loses the subscription, which ends the listening. */
+  /** Listen behind a pooler, too. In transaction mode the pooler drops the subscription, which ends the listening. */
   throughPooler?: boolean;
-  /** A pooler stands between: listening has ended for good. */
+  /** Called when a pooler is detected: listening has ended permanently. */
   onPooler?: (message: string) => void;
   onTrouble: (message: string) => void;
 };
 
 const checkEveryMs = 30_000;
-/** How long a quiet listener that lost its connection stays without one. */
+/** How long a quiet listener waits before it reconnects. */
 const quietMs = 900_000;
 const checkDeadlineMs = 5_000;
 
 /**
- * Hears wakes on a connection that does nothing else. A half-open socket looks exactly like silence, so the connection proves
- * itself every few seconds and is replaced when it cannot.
+ * Receives wakes on a dedicated connection. A half-open socket looks exactly like an idle one, so the connection is checked
+ * every few seconds and replaced when the check fails.
  */
 export class Listener {
   readonly #options: ListenerOptions;
@@ -48,14 +48,14 @@ export class Listener {
     this.#running ??= this.#run();
   }
 
-  /** Send nothing: no proof of life, and no new connection for a long time if this one is lost. */
+  /** Send nothing: no connection checks, and no reconnect for a long time if the connection is lost. */
   quiet(): void {
     this.#quiet = true;
-    // A fresh one: what was said when nobody slept must not end this sleep.
+    // A new one: a wake kept from before must not end this sleep.
     this.#loud = new Wakeable();
   }
 
-  /** Prove itself again, from now on. */
+  /** Resume the connection checks. */
   loud(): void {
     this.#quiet = false;
     this.#loud.wake();
@@ -69,13 +69,13 @@ export class Listener {
   async #run(): Promise<void> {
     const retryDelay = new RetryDelay();
     while (!this.#stopping.signal.aborted) {
-      // One for each connection: the end of the last one must not be taken for the end of this one.
+      // One per connection: the end of the previous connection must not count as the end of this one.
       const broken = new Wakeable();
       const client = this.#newClient(broken);
       try {
         await client.connect();
         await client.firstStatement();
-        // In a session that others share, the subscription would be theirs.
+        // In a shared session other clients would own the subscription.
         if (client.pooled && this.#options.throughPooler !== true)
           return this.#options.onPooler?.('pass wake: "notify" if it keeps one session for each client');
         await client.query(`listen ${escapeIdentifier(this.#options.channel)}`);
@@ -108,13 +108,13 @@ export class Listener {
       keepAliveInitialDelayMillis: 10_000,
     });
     client.on("notification", (message) => onHint(message.payload ?? ""));
-    // Without a listener the loss of this connection would end the host process.
+    // Without an error listener the loss of this connection would end the host process.
     client.on("error", () => broken.wake());
     client.on("end", () => broken.wake());
     return client;
   }
 
-  /** Returns when told to stop; rejects when the connection no longer proves itself. */
+  /** Returns after `stop`; rejects when a connection check fails. */
   async #watch(client: ReadingClient, broken: Wakeable, onProof: () => void): Promise<void> {
     const { signal } = this.#stopping;
     if (client.pooled) await requireSubscription(client);
@@ -123,7 +123,7 @@ export class Listener {
       if (signal.aborted) return;
       if (this.#quiet) continue;
       await requireSubscription(client);
-      // Not sooner: a server that accepts and drops connections would be asked ten times a second.
+      // Not earlier: a server that accepts and drops connections would see ten connects a second.
       onProof();
     }
   }
@@ -131,14 +131,14 @@ export class Listener {
 
 class SubscriptionLost extends Error {}
 
-/** A pooler, or an UNLISTEN, may have taken the subscription away and left the connection. */
+/** A pooler or an UNLISTEN may have removed the subscription while the connection stays open. */
 async function requireSubscription(client: ReadingClient): Promise<void> {
   const { rowCount } = await client.query("select from pg_listening_channels()");
   if (rowCount === 0) throw new SubscriptionLost("the subscription was lost");
 }
 
 async function end(client: ReadingClient): Promise<void> {
-  // A half-open connection never answers a goodbye.
+  // A half-open connection never acknowledges its end.
   await settledWithin(
     500,
     client.end().catch(() => undefined),

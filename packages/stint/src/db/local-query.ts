@@ -1,7 +1,7 @@
 import { Query, type ClientBase, type QueryConfig, type QueryResult } from "pg";
 import type { Row } from "./db.ts";
 
-/** The driver's end of the wire, as far as a query writes to it. */
+/** The methods of the driver's connection that a query calls. */
 type Wire = {
   parse(message: { text: string }): void;
   bind(message: object): void;
@@ -9,7 +9,7 @@ type Wire = {
   sync(): void;
 };
 
-/** What the driver calls on a query of its own. Its published types leave these methods out. */
+/** The methods that the driver calls on a query. Its published types omit them. */
 type DriverQuery = {
   readonly portal: string;
   callback: (error: Error | null | undefined, result: QueryResult<Row>) => void;
@@ -21,12 +21,12 @@ type DriverQuery = {
 
 const BaseQuery = Query as unknown as new (config: QueryConfig) => DriverQuery;
 
-/** Begin and the settings come before the statement. */
+/** The results of `begin` and of the settings come before the statement's. */
 const completedBefore = 2;
 
 /**
- * One statement in a transaction with settings of its own, in a single round trip: begin, settings, statement and commit go out
- * together, and the server skips the rest after an error. Nothing of it stays in the session, which others may share.
+ * One statement in its own transaction with its own settings, in a single round trip: begin, settings, statement and commit are
+ * sent together, and the server skips the rest after an error. Nothing stays in the session, which other clients may share.
  */
 class LocalQuery extends BaseQuery {
   readonly #settings: string;
@@ -64,7 +64,7 @@ class LocalQuery extends BaseQuery {
     this.#completed += 1;
   }
 
-  /** Whether the statement itself is being answered, and not what surrounds it. */
+  /** Whether the current messages belong to the statement, not to begin, settings or commit. */
   #isStatement(): boolean {
     return this.#completed === completedBefore;
   }
@@ -76,7 +76,7 @@ function send(wire: Wire, text: string): void {
   wire.execute({ portal: "" });
 }
 
-/** Native clients have no such wire. */
+/** Native clients (pg-native) have no protocol connection. */
 function hasWire(client: ClientBase): boolean {
   return typeof (client as { connection?: { parse?: unknown } }).connection?.parse === "function";
 }
@@ -94,7 +94,7 @@ async function runStepwise(
 }
 
 /**
- * Run one statement with settings that hold for it alone. After an error the transaction is still open: roll it back before the
+ * Run one statement with settings for this statement only. After an error the transaction is still open: roll it back before the
  * client is used again.
  */
 export async function runLocally(

@@ -40,9 +40,9 @@ export function readMigrations(): Migration[] {
 
 /**
  * Bring a schema to this release, one step per transaction. Safe to run twice, from several places at once, and again
- * after a crash in the middle: each step and its version row commit together. Answers the steps that were missing.
+ * after a crash in the middle: each step and its version row commit together. Returns the steps that were applied.
  *
- * @throws {InvalidOptionError} There is no connection, or an option cannot work.
+ * @throws {InvalidOptionError} The connection is missing, or an option is not valid.
  */
 export async function migrate(options: MigrateOptions): Promise<Migration[]> {
   refuseUnknownKeys("migrate", options, ["connection", "schema", "onStep"]);
@@ -63,7 +63,7 @@ export async function migrate(options: MigrateOptions): Promise<Migration[]> {
   });
 }
 
-/** Which steps are applied, and when. */
+/** The applied steps, with their times. */
 export async function migrationStatus(options: Omit<MigrateOptions, "onStep">): Promise<MigrationStatus[]> {
   refuseUnknownKeys("migrationStatus", options, ["connection", "schema"]);
   const { connection, schema } = checkTarget("migrationStatus", options);
@@ -76,7 +76,7 @@ export async function migrationStatus(options: Omit<MigrateOptions, "onStep">): 
   });
 }
 
-/** The SQL of every step after `since`, for people who apply it with their own tool. */
+/** The SQL of every step after `since`, to be applied with another tool. */
 export async function migrationSql(schema: string, since = 0): Promise<string> {
   const steps = readMigrations().filter((step) => step.version > since);
   const parts = steps.map((step) => `begin;\n\n${stepSql(schema, step)}\n\ncommit;\n`);
@@ -93,7 +93,7 @@ function checkTarget(
   };
 }
 
-/** Never guessed: without one `pg` would connect to whatever this machine's defaults say, and change that. */
+/** Required: without a connection `pg` would use this machine's defaults and migrate that database. */
 const bookkeeping = `create schema if not exists stint;
 
 create table if not exists stint.migration (
@@ -110,7 +110,7 @@ async function prepareSchema(client: Client, schema: string): Promise<void> {
     await begin(client);
     try {
       await lockMigrations(client, schema);
-      // Asked first: a role that may not create schemas may still migrate one that exists.
+      // Checked first: a role without the right to create schemas may migrate an existing one.
       const there = await client.query("select from pg_namespace where nspname = $1", [schema]);
       const text = there.rowCount === 0 ? bookkeeping : bookkeeping.replace(/^create schema.*$/m, "");
       await client.query(forSchema(text, schema));
@@ -127,7 +127,7 @@ async function applyStep(client: Client, schema: string, step: Migration): Promi
     await begin(client);
     try {
       await lockMigrations(client, schema);
-      // Looked up under the lock: another process may have applied it while this one waited.
+      // Read under the lock: another process may have applied the step during the wait.
       const { rowCount } = await client.query(
         forSchema("select from stint.migration where version = $1", schema),
         [step.version],
@@ -150,21 +150,21 @@ values (${step.version}, '${step.name}', ${step.oldestCode}, '${checksum}');`;
 }
 
 async function begin(client: Client): Promise<void> {
-  // Whatever the role's default is: what another process did while this one waited for the lock must be seen.
+  // Explicit, because the role's default may differ: this transaction must see what another process committed during the wait for the lock.
   await client.query("begin isolation level read committed");
 }
 
 async function lockMigrations(client: Client, schema: string): Promise<void> {
-  // A step that waited longer for a busy table would make everybody else wait behind it.
+  // A step that waits for a table lock blocks every other session behind it, so the wait is short.
   await client.query("set local lock_timeout = '3s'");
-  // Counting a large table, or an index on it, takes what it takes.
+  // No limit: counting a large table, or building an index on it, may take long.
   await client.query("set local statement_timeout = 0");
   await client.query("select pg_advisory_xact_lock(hashtextextended('stint migrate ' || $1, 0))", [schema]);
 }
 
 async function appliedSteps(client: Client, schema: string): Promise<Map<number, Date>> {
   try {
-    // As a whole number: the role's style of times and digits must not matter, and nothing may be set behind a pooler.
+    // As an integer, independent of the role's date and number styles: behind a pooler no setting may be changed.
     const { rows } = await client.query<{ version: number; at: string }>(
       forSchema(
         "select version, (extract(epoch from applied_at) * 1000)::bigint::text as at from stint.migration",
@@ -178,12 +178,12 @@ async function appliedSteps(client: Client, schema: string): Promise<Map<number,
   }
 }
 
-/** A connection that is gone has rolled back by itself; failing to say so must not hide why. */
+/** A lost connection rolls back by itself; the error of this rollback must not hide the first one. */
 async function rollback(client: Client): Promise<void> {
   await client.query("rollback").catch(() => undefined);
 }
 
-/** Try again while a lock is taken: by another migration, or by a long statement on our tables. */
+/** Retry while a lock is held by another migration, or by a long statement on Stint's tables. */
 async function patiently<T>(work: () => Promise<T>): Promise<T> {
   const retryDelay = new RetryDelay();
   for (let tries = 1; ; tries++) {

@@ -25,28 +25,28 @@ import { Semaphore } from "./semaphore.ts";
 
 export type PgDbOptions = {
   connection: Connection;
-  /** Used in place of connections of our own. Its sessions are the application's, as those of a pooler are others'. */
+  /** Used instead of own connections. Its sessions belong to the application, so they are treated like those of a pooler. */
   pool?: PoolLike | undefined;
   schema: string;
   /** Connections for the library's own statements. Never lent to handlers. */
   connections: number;
-  /** Connections for handlers' transactions, opened only when asked for. */
+  /** Connections for handlers' transactions, opened on first use. */
   transactions: number;
   applicationName: string;
-  /** Named prepared statements. Default: on, but behind a pooler. False: as if there were a pooler. */
+  /** Named prepared statements. Default: on, except behind a pooler. False: treat every connection as pooled. */
   prepare?: boolean | undefined;
   deadlineMs: number;
-  /** How long the server may work on one statement, for questions that must never hold it up. */
+  /** `statement_timeout`, for queries that must never load the server for long. */
   statementTimeoutMs?: number;
   connectDeadlineMs: number;
-  /** Shared by those who use the same server. */
+  /** Shared by all clients of the same server. */
   clock?: ServerClock;
   onError: (error: Error) => void;
-  /** A connection goes through a pooler; or one that looked direct lost its named statements, so it must. */
+  /** Called when a connection goes through a pooler: detected at login, or because named statements were lost. */
   onPooler?: (how: "detected" | "statements lost") => void;
 };
 
-/** `Db` on node-postgres. The only pools the library has. */
+/** `Db` on node-postgres. All pools of the library are here. */
 export class PgDb implements Db {
   readonly schema: string;
   readonly clock: ServerClock;
@@ -55,7 +55,7 @@ export class PgDb implements Db {
   readonly #ownSettings: Settings;
   readonly #transactionSlots: Semaphore;
   #transactions: Pool | undefined;
-  /** Set once named statements were lost: on every connection from then on. */
+  /** Set once named statements were lost; applies to every connection from then on. */
   #assumePooled: boolean;
   readonly #texts = new Map<Statement, string>();
 
@@ -100,8 +100,8 @@ export class PgDb implements Db {
           : async () => await this.#lend(client, work, onFault);
       return await runOn(client, transact);
     };
-    // In line for a connection, not in the pool: there the wait would count against the time to connect, and handlers
-    // that hold theirs for long would fail the others.
+    // Wait here and not in the pool: there the wait would count against the connect timeout, and handlers with long
+    // transactions would fail the others.
     return await this.#transactionSlots.run(lend);
   }
 
@@ -112,7 +112,7 @@ export class PgDb implements Db {
     } catch (error) {
       const fault =
         lent.faultBehind(error) ?? (isUnavailable(error) || spoilt.has(client) ? error : undefined);
-      // A handler may have put another error in its place.
+      // The handler may have replaced the error.
       if (dbErrorCategory(fault) === "connection") spoilt.add(client);
       if (fault !== undefined) onFault(fault, true);
       throw error;
@@ -122,7 +122,7 @@ export class PgDb implements Db {
     }
   }
 
-  /** What a handler has set must not reach the next one. Not behind a pooler: its sessions are not ours to reset. */
+  /** Settings of one handler must not reach the next. Not behind a pooler: its sessions belong to other clients, too. */
   async #resetSession(client: PoolClient): Promise<void> {
     if (spoilt.has(client) || this.#isPooled(client)) return;
     try {
@@ -136,13 +136,13 @@ export class PgDb implements Db {
     let over = false;
     let failed: { readonly error: unknown } | undefined;
     const send = async (text: string, values: readonly unknown[] = []): Promise<{ rows: Row[] }> => {
-      // By now the connection may serve another job's transaction.
+      // The connection may already serve another job's transaction.
       if (over) throw new InvalidOptionError("tx.query", "was called after its transaction had ended");
       return { rows: (await client.query<Row>(text, [...values])).rows };
     };
     const query = (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> => {
       const answer = send(text, values);
-      // One that is not awaited must not end the process. It has aborted the transaction, which then fails with its error.
+      // A query that is not awaited must not cause an unhandled rejection. It aborted the transaction, which fails with its error.
       answer.catch((error: unknown) => (failed ??= { error }));
       return answer;
     };
@@ -155,13 +155,13 @@ export class PgDb implements Db {
       const result = await work({ query, run, client, begunAt, backend: backendOf(client) });
       over = true;
       const { command } = await this.#control(client, "commit");
-      // Postgres answers the commit of an aborted transaction with success, and rolls it back.
+      // Postgres reports success for the commit of an aborted transaction, and rolls it back.
       if (command === "ROLLBACK")
         throw failed?.error ?? new Error("the transaction was aborted, and its commit rolled it back");
       return result;
     } catch (error) {
       over = true;
-      // A connection that is gone has rolled back by itself; saying so must not hide why.
+      // A lost connection rolls back by itself; the error of this rollback must not hide the first one.
       if (!(error instanceof ConnectionLost)) await this.#control(client, "rollback").catch(() => undefined);
       if (failed !== undefined && codeOf(error) === "25P02") throw failed.error;
       throw error;
@@ -181,7 +181,7 @@ export class PgDb implements Db {
     }
   }
 
-  /** `locally`: with settings for this statement alone, because other clients of the pooler get the session next. */
+  /** `locally`: with settings for this statement only, because the pooler gives the session to other clients next. */
   async #send(
     client: PoolClient,
     statement: Statement,
@@ -210,9 +210,9 @@ export class PgDb implements Db {
     if (text === undefined) this.#texts.set(statement, (text = forSchema(statement.text, this.schema)));
     const config: QueryConfig = { text, values: [...values] };
     if (statement.asText) config.types = asText;
-    // Clients of the application may read times as it likes.
+    // The application may have changed how its clients parse times.
     else if (this.#options.pool !== undefined) config.types = withTimes;
-    // Asked for in so many words, statements are named behind a pooler, too: there are some that carry them.
+    // `prepare: true` names statements behind a pooler, too: some poolers support them.
     const named = this.#options.prepare === true && !this.#assumePooled;
     if (named || !this.#isPooled(client)) config.name = `${this.schema}.${statement.name}`;
     return config;
@@ -222,7 +222,7 @@ export class PgDb implements Db {
     return this.#assumePooled || (client instanceof ReadingClient && client.pooled);
   }
 
-  /** A pooler that hands out the server's own keys is found out when it loses named statements. */
+  /** A pooler that passes on the server's own keys looks direct. It is detected when it loses named statements. */
   #lostStatement(error: unknown): boolean {
     if (!isLostStatement(error)) return false;
     if (!this.#assumePooled) this.#options.onPooler?.("statements lost");
@@ -230,7 +230,7 @@ export class PgDb implements Db {
     return true;
   }
 
-  /** Under the deadline too. A commit that is given up on may still happen, which is what ConnectionLost says. */
+  /** Under the deadline, too. A commit that times out may still take effect, hence ConnectionLost. */
   async #control(client: PoolClient, text: string): Promise<QueryResult<Row>> {
     return await answered(client, lastOf(client.query<Row>(text)), text, this.#options.deadlineMs);
   }
@@ -242,17 +242,17 @@ export class PgDb implements Db {
       ...toClientConfig(options.connection),
       max,
       Client: ReadingClient,
-      // Before anybody gets the connection, and once for its life. The pool waits for it, though its types do not say so.
+      // Once per connection, before its first use. The pool awaits this callback, although its types do not declare it.
       onConnect: (client: ClientBase): unknown => this.#connected(client, settings),
-      // No other parameter at the start: PgBouncer refuses those it does not know.
+      // No other startup parameter: PgBouncer refuses unknown ones.
       application_name: options.applicationName,
       connectionTimeoutMillis: options.connectDeadlineMs,
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
-      // A connection is not kept for ever: after a failover, DNS or a proxy may point elsewhere by now.
+      // Connections are replaced from time to time: after a failover, DNS or a proxy may point to another server.
       maxLifetimeSeconds: 3600,
     });
-    // Without a listener an idle connection that dies would end the host process.
+    // Without an error listener a lost idle connection would end the host process.
     pool.on("error", options.onError);
     pool.on("connect", (client) => {
       client.on("error", options.onError);
@@ -265,8 +265,8 @@ export class PgDb implements Db {
 
   async #connected(client: ClientBase, settings: Settings): Promise<void> {
     if (!(client instanceof ReadingClient)) return;
-    // The pool's own limit ends with the login. A server that freezes right after it, or a pooler that has no connection to spare,
-    // would be waited for without end. While a query is under way `end` closes the socket, and the query fails.
+    // The pool's own timeout ends with the login. Without this one, a server that freezes after the login, or a pooler without a
+    // free connection, would block forever. While a query runs, `end` closes the socket and the query fails.
     const timer = setTimeout(() => void client.end().catch(() => undefined), this.#options.connectDeadlineMs);
     try {
       await client.firstStatement(settings, this.#assumePooled);
@@ -282,10 +282,10 @@ function backendOf(client: PoolClient): number | undefined {
 }
 
 const begin = `begin; ${transactionTime}`;
-/** In one message: nothing of the handler's may run without it. */
+/** In one message: no statement of the handler may run without these settings. */
 const beginLocally = `begin; ${localSettings(handlerSettings)}; ${transactionTime}`;
 
-/** The driver answers several statements in one message with an array of results, though its types do not say so. */
+/** For several statements in one message the driver returns an array of results, although its types do not declare it. */
 async function lastOf(answer: Promise<QueryResult<Row>>): Promise<QueryResult<Row>> {
   const results: unknown = await answer;
   return Array.isArray(results) ? (results.at(-1) as QueryResult<Row>) : (results as QueryResult<Row>);
@@ -295,21 +295,21 @@ const keptAsText = new Set<number>([types.builtins.TIMESTAMPTZ, types.builtins.J
 
 const timestamptz: number = types.builtins.TIMESTAMPTZ;
 
-/** How the driver reads times, whatever the application has told it. */
+/** Parses times independently of the application's settings of the driver. */
 const withTimes: typeof types = {
   ...types,
   getTypeParser: ((oid: number, format?: "text") =>
     oid === timestamptz ? readTime : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
 };
 
-/** How the driver reads the answers of statements that want text. */
+/** Parsers for statements with `asText`. */
 export const asText: typeof types = {
   ...types,
   getTypeParser: ((oid: number, format?: "text") =>
     keptAsText.has(oid) ? String : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
 };
 
-/** Gives the client back when the work is done, or away for good when its connection can no longer be trusted. */
+/** Returns the client to the pool after the work, or destroys it if its connection is in an unknown state. */
 async function runOn<T>(client: PoolClient, work: (client: PoolClient) => Promise<T>): Promise<T> {
   try {
     return await work(client);
@@ -321,8 +321,8 @@ async function runOn<T>(client: PoolClient, work: (client: PoolClient) => Promis
   }
 }
 
-// Noted where the trouble is seen, not told from the error that comes out: the work may have put another in its place,
-// and a client that goes back to the pool with an unanswered statement would give its answer to the next caller.
+// Recorded where the failure is seen, not derived from the final error, which the work may have replaced. A client that returns to
+// the pool with an unfinished statement would deliver its result to the next caller.
 const spoilt = new WeakSet<object>();
 
 async function answered(
@@ -335,8 +335,8 @@ async function answered(
   try {
     const deadline = new Promise<never>((_, reject) => {
       const giveUp = (): void => reject(new ConnectionLost(`${name}: no answer within ${deadlineMs} ms`));
-      // An event loop that stood still sees its overdue timers first. One more turn reads an answer that has long come;
-      // throwing away the answer of a claim would leave its jobs to nobody.
+      // After a blocked event loop, overdue timers fire before sockets are read. One more turn reads a result that has already
+      // arrived. Dropping the result of a claim would leave its jobs without an owner until their leases run out.
       timer = setTimeout(() => setImmediate(giveUp), deadlineMs);
     });
     const result = await Promise.race([answer, deadline]);
@@ -355,8 +355,8 @@ async function answered(
   }
 }
 
-// Postgres answers a cancelled wait for its synchronous standby with success and a warning. A failover could
-// still lose that commit, so it counts as unknown.
+// For a cancelled wait for its synchronous standby Postgres reports success with a warning. A failover could still lose
+// that commit, so the outcome counts as unknown.
 const unreplicated = new WeakSet<object>();
 function isUnreplicatedCommit(notice: { code?: string | undefined; message?: string | undefined }): boolean {
   return notice.code === "01000" && /synchronous replication/.test(notice.message ?? "");

@@ -1,4 +1,4 @@
-/** Names and texts within SQL that is shown to people, who run it, often as superuser: whatever one holds stays within it. */
+/** Quotes names and texts in SQL that is shown to people, who may run it as superuser. No value can escape its quotes. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
@@ -7,7 +7,7 @@ export function quoteLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** A table or an index of a schema. */
+/** A qualified name of a table or an index. */
 export function quoteName(schema: string, name: string): string {
   return `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
 }

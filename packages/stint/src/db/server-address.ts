@@ -2,7 +2,7 @@ import { toClientConfig, type Connection } from "./connection.ts";
 
 export type ServerAddress = { readonly address: string; readonly port: number | undefined };
 
-/** Where the server is, for traces; nothing where only the driver's defaults know. Never a name or a password. */
+/** Host and port of the server, for traces; empty if only the driver's defaults apply. Never a user or a password. */
 export function serverAddress(connection: Connection): ServerAddress | undefined {
   const { connectionString, host, port } = toClientConfig(connection);
   if (connectionString === undefined) return host === undefined ? undefined : at(host, port);
@@ -12,7 +12,7 @@ export function serverAddress(connection: Connection): ServerAddress | undefined
   return name === "" ? undefined : at(name, url.port === "" ? undefined : Number(url.port));
 }
 
-/** A path is a socket, which has no port. */
+/** A path is a Unix socket, which has no port. */
 function at(host: string, port: number | undefined): ServerAddress {
   return { address: host, port: host.startsWith("/") ? undefined : (port ?? 5432) };
 }

@@ -2,9 +2,9 @@
 export type Settings = Readonly<Record<string, string>>;
 
 /**
- * What our own statements rely on, whatever the defaults of the role and the database are: times in one style and a zone without
- * summer, in which their texts sort as they do; numbers with all their digits; texts and arrays as they are written; each
- * statement seeing what was committed before it.
+ * Settings that Stint's statements need, independent of the defaults of the role and the database: times in one style and a zone
+ * without daylight saving, so that their texts sort by time; numbers with all digits; standard text and array syntax; and read
+ * committed isolation.
  */
 export const ownSettings: Settings = {
   datestyle: "ISO",
@@ -16,20 +16,20 @@ export const ownSettings: Settings = {
 };
 
 /**
- * Time limits of the role are meant for the statements of applications. A renewal or settle that the server cancels costs the lease,
- * and the job counts a crash. Our own statements have deadlines instead: the client stops waiting, and the server refuses late ones.
+ * Time limits of the role are meant for the application's statements. A cancelled renewal or settle would cost the lease, and the job
+ * would count a crash. Stint's statements have deadlines instead: the client stops waiting, and the server refuses late statements.
  */
 export const noTimeLimits: Settings = { statement_timeout: "0", lock_timeout: "0", transaction_timeout: "0" };
 
 /**
- * In transactions of handlers the defaults are their owner's wish, but for two: the driver reads times in ISO style only, and writes
- * arrays whose NULL means null. The statement that settles the job runs in there, too.
+ * In handlers' transactions the role's defaults apply, with two exceptions: the driver reads times in ISO style only, and writes arrays
+ * whose NULL means null. The statement that settles the job also runs there.
  */
 export const handlerSettings: Settings = { datestyle: "ISO", array_nulls: "on" };
 
 /**
- * The first statement on a connection. It changes the session only if that session is the one which logged in: a pooler hands out
- * keys of its own, so behind a pooler the ids differ. There the session is shared, and a setting would reach other clients.
+ * The first statement on a connection. It changes the session only if the session is not pooled. A pooler gives its clients keys of its
+ * own, so the process ids differ there. A pooled session is shared, and a setting would reach other clients.
  */
 export function firstStatement(settings: Settings, loggedIn: number | null): string {
   const ownSession = `pg_catalog.pg_backend_pid() = ${loggedIn ?? 0}`;
@@ -42,7 +42,7 @@ export function localSettings(settings: Settings): string {
   return `/* stint:local-settings */ select ${calls(settings, true).join(", ")}`;
 }
 
-/** Older servers do not have these. */
+/** Older servers lack these settings. */
 const sinceVersion17 = new Set(["transaction_timeout"]);
 
 function calls(settings: Settings, local: boolean): string[] {
@@ -55,8 +55,8 @@ function calls(settings: Settings, local: boolean): string[] {
 }
 
 /**
- * Everything that `discard all` resets, but for the prepared statements of the protocol, which are ours and those of query builders: the
- * driver believes that they are still there.
+ * Everything that `discard all` resets, except prepared statements of the protocol, which belong to Stint and to query builders: the
+ * driver assumes that they still exist.
  */
 export const resetSession = `/* stint:reset */
 close all;
@@ -78,5 +78,5 @@ begin
 end
 $reset$`;
 
-/** The start of the transaction in microseconds, which a handler cannot change but by ending it. */
+/** The start of the transaction in microseconds. A handler can change it only by ending the transaction. */
 export const transactionTime = `select (extract(epoch from pg_catalog.transaction_timestamp()) * 1000000)::bigint::text as at`;

@@ -7,17 +7,17 @@ import { forSchema, type Statement } from "./statement.ts";
 
 export type SessionOptions = { connection: Connection; schema: string; applicationName: string };
 
-/** How long the server may work on one question, and wait for one lock. */
+/** Time limits of one query: for its execution, for one lock, for connecting, and for the response. */
 const limits = { statementMs: 5_000, lockMs: 500, connectMs: 5_000, answerMs: 30_000 };
 
 /**
- * One connection, for whoever must know which one it is. Each statement runs read-only, within a time limit and in a
- * transaction of its own, because a pooler may put the next one on another connection.
+ * A single connection, for callers that depend on which one it is. Each statement runs read-only, within a time limit and in its
+ * own transaction, because a pooler may run the next one on another connection.
  */
 export class Session implements Run {
   readonly schema: string;
   readonly #client: ReadingClient;
-  /** How many times each channel was heard. */
+  /** The callbacks of each channel. */
   readonly #heard = new Map<string, () => void>();
 
   private constructor(client: ReadingClient, schema: string) {
@@ -26,7 +26,7 @@ export class Session implements Run {
     client.on("notification", ({ channel }) => this.#heard.get(channel)?.());
   }
 
-  /** @throws {DatabaseUnavailableError} There is no connection. */
+  /** @throws {DatabaseUnavailableError} It cannot connect. */
   static async open({ connection, schema, applicationName }: SessionOptions): Promise<Session> {
     const client = await openClient({
       ...toClientConfig(connection),
@@ -37,7 +37,7 @@ export class Session implements Run {
     return new Session(client, schema);
   }
 
-  /** Whether a pooler stands between. */
+  /** Whether the connection goes through a pooler. */
   get pooled(): boolean {
     return this.#client.pooled;
   }
@@ -46,7 +46,7 @@ export class Session implements Run {
     return await this.#rolledBack("begin read only", limits.statementMs, () => this.plain(statement, values));
   }
 
-  /** What the statement answers after the script ran, of which nothing stays. */
+  /** Run the script, return the rows of the statement, and roll everything back. */
   async afterScript(script: string, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     return await this.#rolledBack("begin", limits.statementMs * 4, async () => {
       await this.#client.query(script);
@@ -54,14 +54,14 @@ export class Session implements Run {
     });
   }
 
-  /** Outside any transaction but its own. `name`: prepared under it, and only run the next time. */
+  /** Run the statement without an explicit transaction. `name`: prepare it under this name, and reuse it the next time. */
   async plain(statement: Statement, values: readonly unknown[], name?: string): Promise<Row[]> {
     const text = forSchema(statement.text, this.schema);
     const config = { text, values: [...values], ...(name === undefined ? {} : { name }) };
     return (await this.#client.query<Row>(config)).rows;
   }
 
-  /** Keep a connection of the server busy while something else is tried. */
+  /** Keep a server connection busy while another action runs. */
   async holding<T>(work: () => Promise<T>): Promise<T> {
     return await this.#rolledBack("begin read only", limits.statementMs, work);
   }
@@ -76,7 +76,7 @@ export class Session implements Run {
   }
 
   async #rolledBack<T>(begin: string, statementMs: number, work: () => Promise<T>): Promise<T> {
-    // In one message: nothing may run without its limits. The path makes definitions read the same for everybody.
+    // In one message: no statement may run without the limits. The search path makes definitions independent of the role.
     await this.#client.query(
       `${begin}; set local statement_timeout = ${statementMs}; set local lock_timeout = ${limits.lockMs}; ` +
         `set local search_path = pg_catalog, pg_temp; ${localSettings(ownSettings)}`,
@@ -84,7 +84,7 @@ export class Session implements Run {
     try {
       return await work();
     } finally {
-      // A connection that is gone has rolled back by itself; failing to say so must not hide why.
+      // A lost connection rolls back by itself; the error of this rollback must not hide the first one.
       await this.#client.query("rollback").catch(() => undefined);
     }
   }

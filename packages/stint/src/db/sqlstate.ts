@@ -11,7 +11,7 @@ export type DbErrorCategory =
   | "other";
 
 const connectionCodes = new Set([
-  "25006", // read-only: a demoted primary. The socket is healthy and useless.
+  "25006", // read-only: a demoted primary. The connection works, but no write does.
   "57P01",
   "57P02",
   "57P03",
@@ -30,7 +30,7 @@ const connectionCodes = new Set([
 const contentionCodes = new Set(["40001", "40P01", "55P03"]);
 const schemaCodes = new Set(["42P01", "42883", "3F000", "42703", "42704"]);
 
-// `pg` raises these without a code when the socket ends under a query.
+// `pg` raises these errors without a code when the socket ends during a query.
 const connectionMessages =
   /connection terminated|not queryable|client was closed|connection timeout|server closed/i;
 
@@ -45,15 +45,15 @@ export function dbErrorCategory(error: unknown): DbErrorCategory {
   return "other";
 }
 
-/** A named statement is not in the session that was to run it, or one of that name is there already. It did not run. */
+/** The session does not have the named statement, or already has one of that name. The statement did not run. */
 export function isLostStatement(error: unknown): boolean {
   const code = codeOf(error);
   return code === "26000" || code === "42P05";
 }
 
 /**
- * Whether the server reports a fault of its own, or of the moment, rather than one of the statement: the same work may well succeed
- * later. Lost races and lock timeouts are among them, a full disk, a lack of memory or connections, and a demoted primary.
+ * Whether the error is a fault of the server, not of the statement, so that the same work may succeed later: lost races, lock
+ * timeouts, a full disk, a lack of memory or connections, a demoted primary.
  */
 export function isFault(code: string | undefined): code is string {
   if (code === undefined) return false;
@@ -74,13 +74,13 @@ const connectAdviceByCode: ReadonlyMap<string | undefined, string> = new Map([
   ["ERR_INVALID_URL", checkUrl],
 ]);
 
-/** What to do about a connection that was refused for a reason that does not pass by itself. */
+/** The fix for a connection that was refused for a permanent reason. */
 export function connectAdvice(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   // A stray % in the connection string.
   if (error instanceof URIError) return checkUrl;
   if (/unsupported startup parameter/.test(error.message))
     return "A pooler refuses this setting at login. Leave out `options`, or list it in PgBouncer's ignore_startup_parameters.";
-  // Ours stands around the driver's, which has the code.
+  // Stint's error wraps the driver's, which has the code.
   return connectAdviceByCode.get(codeOf(error)) ?? connectAdvice(error.cause);
 }

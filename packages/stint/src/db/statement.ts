@@ -1,11 +1,11 @@
 /**
- * One query of `sql/`: its name (also its prepared-statement name, so `pg_stat_activity` and logs speak our
- * words) and its text, written against the schema `stint`.
+ * A statement of `sql/`: its text, written against the schema `stint`, and its name. The name is also that of the
+ * prepared statement, and is visible in `pg_stat_activity` and logs.
  */
 export type Statement = {
   readonly name: string;
   readonly text: string;
-  /** Times and JSON come as text: with all their digits, with their length, and unread until somebody wants them. */
+  /** Return times and JSON as text: with all digits, with their length, and unparsed until needed. */
   readonly asText: boolean;
 };
 
@@ -14,9 +14,9 @@ export function statement(name: string, text: string, { asText = false } = {}): 
 }
 
 /**
- * The text for one installation. SQL is written against `stint.` so that it reads, and runs in psql, as it
- * stands; another schema replaces that qualifier and nothing else. Schema names are checked to be plain
- * identifiers before they come here, and are quoted all the same (`user` is a plain identifier, too).
+ * The text for one installation. SQL is written against `stint.`, so that it runs in psql unchanged; another schema
+ * replaces that qualifier and nothing else. Callers check that schema names are plain identifiers. They are quoted all
+ * the same: `user` is a plain identifier and a keyword.
  */
 export function forSchema(text: string, schema: string): string {
   return text

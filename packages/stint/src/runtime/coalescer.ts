@@ -1,15 +1,15 @@
 export type CoalescerOptions<Item, Result> = {
-  /** Answer for each item, in order. An Error in a place fails only the caller of that item. */
+  /** Returns one result per item, in order. An Error in a position fails only the caller of that item. */
   send(items: Item[]): Promise<(Result | Error)[]>;
   maxBatch: number;
-  /** How heavy an item is, and what one send may weigh together. An item that is heavier goes alone. */
+  /** The weight of an item, and the largest total weight of one send. A heavier item is sent alone. */
   weigh?: (item: Item) => number;
   maxWeight?: number;
-  /** How many sends may be out at once. 1 when left out. */
+  /** How many sends may be in flight at once. Default 1. */
   inFlight?: number;
-  /** How long to gather after a send of so many items that took so long, in milliseconds. Not at all when left out. */
+  /** How many milliseconds to wait for more items after a send, by its number of items and its duration. Default 0. */
   rest?: (tookMs: number, size: number) => number;
-  /** A callback of `add` threw. Only its own item is concerned. */
+  /** Called when a callback of `add` throws. Only the item of that callback is affected. */
   onCallbackError?: (error: unknown) => void;
 };
 
@@ -20,12 +20,12 @@ type Waiting<Item, Result> = {
 };
 
 /**
- * Turns many small requests into few large ones without ever waiting for company.
+ * Combines many small requests into few large ones without delaying any.
  *
- * An item submitted while nothing is out goes out at once, with whatever else was submitted in the same
- * turn. Items submitted while a send is out gather, and go out together the moment it returns. So one
- * caller pays no delay, and a thousand callers share a round trip. Where nobody waits for the answer, a rest
- * after each small send lets more of them gather.
+ * An idle coalescer sends an item at once, together with the other items submitted in the same turn.
+ * Items submitted during a send wait and are sent together when it returns. So a single caller pays no
+ * delay, and a thousand callers share a round trip. Where no caller waits for the result, a pause after
+ * each small send lets more items collect.
  */
 export class Coalescer<Item, Result> {
   readonly #send: (items: Item[]) => Promise<(Result | Error)[]>;
@@ -51,12 +51,12 @@ export class Coalescer<Item, Result> {
     this.#onCallbackError = options.onCallbackError ?? (() => undefined);
   }
 
-  /** Resolves with the answer for this item. */
+  /** Resolves with the result of this item. */
   submit(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => this.add(item, resolve, reject));
   }
 
-  /** The same, for those who have many and can do without a promise for each. The callbacks are given the item. */
+  /** The same with callbacks, for callers with many items that avoid one promise per item. The callbacks get the item. */
   add(
     item: Item,
     resolve: (result: Result, item: Item) => void,
@@ -66,17 +66,17 @@ export class Coalescer<Item, Result> {
     if (this.#scheduled || this.#out >= this.#maxOut) return;
     if (this.#resting !== undefined && this.#queue.length < this.#maxBatch) return;
     this.#scheduled = true;
-    // Not at once: a loop that submits a hundred items would send the first of them alone.
+    // Deferred by a microtask: a loop that submits a hundred items would otherwise send the first one alone.
     queueMicrotask(() => {
       this.#scheduled = false;
       this.#flush();
     });
   }
 
-  /** Resolves when nothing is queued and nothing is out. */
+  /** Resolves when no item is queued or in flight. */
   idle(): Promise<void> {
     if (this.#queue.length === 0 && this.#out === 0) return Promise.resolve();
-    // Whoever waits for the end should not wait for company.
+    // A caller that waits for the end must not wait for the pause between sends.
     this.#endRest();
     this.#flush();
     return new Promise((resolve) => this.#idleWaiters.push(resolve));
@@ -121,7 +121,7 @@ export class Coalescer<Item, Result> {
       const answers = await this.#answersOf(batch);
       for (const [index, { item, resolve, reject }] of batch.entries()) {
         const answer = answers[index];
-        // One callback that throws must not keep the others from their answers, nor make failures of them.
+        // A callback that throws must not keep the other items from their results, nor turn those into failures.
         try {
           if (answer instanceof Failed) reject(answer.error, item);
           else if (answer instanceof Error) reject(answer, item);
@@ -149,7 +149,7 @@ export class Coalescer<Item, Result> {
   }
 }
 
-/** What the whole send failed with, which need not be an Error. */
+/** The reason why the whole send failed; it may be any thrown value. */
 class Failed {
   readonly error: unknown;
 

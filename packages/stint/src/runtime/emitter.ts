@@ -1,10 +1,10 @@
 type Listener<Payload> = (payload: Payload) => unknown;
 
 /**
- * Calls listeners, and keeps their failures away from whoever emits.
+ * Calls listeners and isolates the emitter from their failures.
  *
- * Events are emitted from the loops that keep leases alive; a listener that throws, at once or later, must
- * not be able to end one. Its error goes to `onError`.
+ * The loops that renew leases emit events. A listener that throws, synchronously or later, must not end
+ * such a loop. Its error goes to `onError`.
  */
 export class Emitter<Events extends Record<string, unknown>> {
   readonly #onError: (error: unknown, name: keyof Events & string) => void;
@@ -14,9 +14,9 @@ export class Emitter<Events extends Record<string, unknown>> {
     this.#onError = onError;
   }
 
-  /** Call the listener at every such event. Returns a function that ends this. */
+  /** Call the listener at every event of this name. Returns a function that removes the listener. */
   on<Name extends keyof Events & string>(name: Name, listener: Listener<Events[Name]>): () => void {
-    // An entry of its own, so that a listener added twice can be taken away once.
+    // A separate entry per call, so that a listener added twice can be removed once.
     const entry = { call: listener as Listener<never> };
     this.#listeners.set(name, [...(this.#listeners.get(name) ?? []), entry]);
     return () => {
@@ -28,7 +28,7 @@ export class Emitter<Events extends Record<string, unknown>> {
     };
   }
 
-  /** Whether anybody listens: for events that are dear to describe. */
+  /** Whether the event has a listener. Checked before building events that are expensive to describe. */
   heard(name: keyof Events & string): boolean {
     return (this.#listeners.get(name)?.length ?? 0) > 0;
   }
@@ -37,7 +37,7 @@ export class Emitter<Events extends Record<string, unknown>> {
     for (const { call } of this.#listeners.get(name) ?? []) {
       try {
         const returned = (call as Listener<Events[Name]>)(payload);
-        // Any thenable: the promises of other libraries reject unheard just as well.
+        // Any thenable: promises of other libraries cause unhandled rejections, too.
         if (typeof (returned as { then?: unknown } | null | undefined)?.then === "function") {
           Promise.resolve(returned).catch((error: unknown) => this.#report(error, name));
         }
@@ -51,7 +51,7 @@ export class Emitter<Events extends Record<string, unknown>> {
     try {
       this.#onError(error, name);
     } catch {
-      // The last resort failed too; the emitter's loop still goes on.
+      // `onError` itself failed. The emitting loop must continue.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Where Stint writes what it does. A pino logger fits as it is. */
+/** The logger interface. A pino logger satisfies it unchanged. */
 export interface Logger {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -6,7 +6,7 @@ export interface Logger {
   error(fields: object, message: string): void;
   /** A logger that adds these fields to every line. */
   child(fields: object): Logger;
-  /** Whether lines of this level go anywhere. Left out, they are taken to. */
+  /** Whether lines of this level are written. Without this method all levels are assumed to be. */
   isLevelEnabled?(level: string): boolean;
 }
 
@@ -14,9 +14,9 @@ export const logLevels = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
 export type JsonLoggerOptions = {
-  /** Lines below this level are dropped. "info" when left out. */
+  /** Lines below this level are dropped. Default "info". */
   level?: LogLevel;
-  /** Takes one whole line with its newline. Standard error when left out. */
+  /** Receives one complete line with its newline. Default: standard error. */
   write?: (line: string) => void;
 };
 
@@ -26,7 +26,7 @@ const longestText = 16_384;
 export function jsonLogger({ level = "info", write = toStderr }: JsonLoggerOptions = {}): Logger {
   const least = logLevels.indexOf(level);
 
-  // Fields are kept as they came and read only in `formatLine`, where a getter that throws is caught.
+  // Fields are stored unread. `formatLine` reads them and catches getters that throw.
   const withFields = (bound: readonly object[]): Logger => {
     const at = (lineLevel: LogLevel) =>
       logLevels.indexOf(lineLevel) < least
@@ -35,7 +35,7 @@ export function jsonLogger({ level = "info", write = toStderr }: JsonLoggerOptio
             try {
               write(formatLine(lineLevel, message, [...bound, fields]));
             } catch {
-              // There is no one left to tell.
+              // The sink itself failed; there is nowhere left to report.
             }
           };
     return {
@@ -64,13 +64,13 @@ function formatLine(level: LogLevel, message: string, fields: readonly object[])
   const head = { time: new Date().toISOString(), level, message };
   let line: string;
   try {
-    // The head comes first to be read, and last so that no field can pass for it.
+    // The head is spread first for its position in the line, and again last so that no field can override it.
     line = JSON.stringify(Object.assign({}, head, ...fields, head), replacer);
   } catch {
-    // A cycle or a getter that throws: the message is worth more than its fields.
+    // A cycle or a getter that throws: write the message without its fields.
     line = JSON.stringify({ ...head, fieldsLost: true }, replacer);
   }
-  // JSON leaves DEL and the C1 controls as they are, and some terminals obey them; \u2028 ends a line to some.
+  // JSON does not escape DEL and the C1 controls, which some terminals interpret; \u2028 is a line break to some.
   return `${line.replaceAll(/[\u007f-\u009f\u2028\u2029]/g, escapeUnit)}\n`;
 }
 
@@ -80,7 +80,7 @@ function replacer(_key: string, value: unknown): unknown {
   return value instanceof Error ? errorFields(value, 0) : value;
 }
 
-/** Causes are followed a few steps only: a chain that leads back to itself would never end. */
+/** Follows causes for a few steps only: a cyclic chain would never end. */
 function errorFields(error: Error, depth: number): object {
   const { name, message, stack, cause } = error;
   const code: unknown = "code" in error ? error.code : undefined;
@@ -97,7 +97,7 @@ let guarded = false;
 function toStderr(line: string): void {
   if (!guarded) {
     guarded = true;
-    // When the reader of a pipe goes away, the stream emits EPIPE; unheard, it would end the process.
+    // When the reader of a pipe exits, the stream emits EPIPE; without a listener that ends the process.
     process.stderr.on("error", () => {});
   }
   process.stderr.write(line);

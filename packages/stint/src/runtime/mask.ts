@@ -1,20 +1,20 @@
 const scheme = /[a-z0-9+.-]{0,32}:\/\//i;
-// A user without a scheme before it, or with a misspelt one, at the start of a word or behind what opens a value.
+// A user without a scheme, or with a misspelt one, at the start of a word or after a character that opens a value.
 const bareUser = /(?:^|["'`([{=,<])[\w.%+~/\\-]{1,63}:(?!\/\/)/;
 
 const namedPassword =
   /(\w{0,32}(?:password|passwd|pwd)["']?\s{0,8}[=:]\s{0,8})('(?:[^'\\]|\\.){0,4096}'|"(?:[^"\\]|\\.){0,4096}"|[^\s&]+)/gi;
 
-/** The text with passwords hidden: those in URLs or before an @, and those written as `password=…`. */
+/** Masks passwords in the text: in URLs, before an @, and written as `password=…`. */
 export function maskUrl(text: string): string {
   return text
     .replaceAll(/\S+/g, maskWord)
     .replaceAll(namedPassword, (_, name: string, value: string) => name + stars(value));
 }
 
-/** Word by word, with one search for each end: a text made to be slow is still read only once. */
+/** Linear in the length of the text: a hostile text cannot make the search quadratic. */
 function maskWord(word: string): string {
-  // To the last @ of the word: a password with an unescaped @ in it must not show its tail.
+  // Up to the last @ of the word: a password with an unescaped @ must be masked completely.
   const end = word.lastIndexOf("@");
   if (end === -1) return word;
   const url = scheme.exec(word);
@@ -26,12 +26,12 @@ function maskWord(word: string): string {
         ? bare.index + bare[0].length - 1
         : word.indexOf(":");
   if (colon === -1 || colon >= end) return word;
-  // What looks like no user at all, such as a field of JSON.
+  // Not a user name, for example a JSON field.
   if (url === null && bare === null && /["']/.test(word.slice(colon, end))) return word;
   return `${word.slice(0, colon)}:***${word.slice(end)}`;
 }
 
-/** In the quotes it had: without them what follows would count as the password the next time round. */
+/** Keeps the quotes: without them, masking the text again would mask the following word, too. */
 function stars(value: string): string {
   const quote = /^(["']).*\1$/s.exec(value)?.[1] ?? "";
   return `${quote}***${quote}`;
@@ -42,7 +42,7 @@ const escapeSequence =
   // eslint-disable-next-line no-control-regex
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\u001b\]|\u009d)[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]/g;
 
-// Marks that turn the direction of writing can make a line read as something else.
+// Bidirectional control characters can reorder a line on screen.
 const directionMark = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /**

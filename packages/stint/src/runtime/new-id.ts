@@ -4,13 +4,13 @@ import { uuidv7 } from "./uuid.ts";
 const counterMax = 0xfff;
 
 /**
- * Make a source of ids of which each sorts after the one before, whatever the clock does.
+ * Make a source of ids. Each id sorts after the previous one, even if the clock is set back.
  *
  * Jobs enqueued in one millisecond keep their order through a counter in the 12 bits after the time. When
  * it overflows, or the clock is set back, the source runs on from the last millisecond it used.
  */
 export function idSource(now: () => number, fillRandom: (bytes: Uint8Array) => unknown): () => string {
-  // Random bytes for many ids at a time: asking for ten bytes at once costs more than making the id.
+  // Random bytes for many ids at a time: one call for ten bytes costs more than making the id.
   const pool = new Uint8Array(10 * 128);
   let used = pool.length;
   let lastMs = -1;

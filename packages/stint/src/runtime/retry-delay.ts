@@ -1,8 +1,8 @@
 /**
- * How long a loop waits after each failure in a row before it tries again.
+ * Delays between the retries of a loop: exponential, with jitter, capped.
  *
- * Each delay is drawn from the upper half of its range: never zero, so a database that is down is not
- * hammered, and never the same, so workers that lost it together do not come back together.
+ * Each delay is drawn from the upper half of its range. It is never zero, so a database that is down is
+ * not flooded. It is random, so workers that lost the database together do not return together.
  */
 export class RetryDelay {
   readonly #random: () => number;
@@ -22,7 +22,7 @@ export class RetryDelay {
     return Math.round(ceiling / 2 + (ceiling / 2) * this.#random());
   }
 
-  /** It worked: the next failure is a first one again. */
+  /** After a success: the next failure counts as the first one. */
   reset(): void {
     this.#failures = 0;
   }

@@ -1,8 +1,8 @@
 import { logLevels, type Logger, type LogLevel } from "./logger.ts";
 
 /**
- * The same logger, unable to do harm. Lines are logged from the loops that keep leases and record outcomes: a logger that throws,
- * for instance because it reads an error whose getters throw, must not end one.
+ * Wraps a logger so that it cannot throw. The loops that renew leases and record outcomes log lines. A logger that throws, for
+ * example on an error whose getters throw, must not end such a loop.
  */
 export function safeLogger(logger: Logger): Logger {
   const lines = Object.fromEntries(logLevels.map((level) => [level, lineOf(logger, level)])) as Pick<
@@ -35,16 +35,16 @@ function lineOf(logger: Logger, level: LogLevel): Logger[LogLevel] {
       log(logger, level, fields, message);
     } catch {
       try {
-        // The message is worth more than its fields.
+        // Log the message without its fields.
         log(logger, level, { fieldsLost: true }, message);
       } catch {
-        // Nothing is left to report to.
+        // The logger fails for plain text, too; there is nowhere left to report.
       }
     }
   };
 }
 
-/** A logger that is asynchronous against its type must not reject unheard. */
+/** A logger that returns a promise, against its type, must not cause an unhandled rejection. */
 function log(logger: Logger, level: LogLevel, fields: object, message: string): void {
   const returned: unknown = logger[level](fields, message);
   if (typeof (returned as { then?: unknown } | null | undefined)?.then === "function")

@@ -1,12 +1,12 @@
-/** The longest delay a timer takes; with anything longer it fires at once. */
+/** The longest delay of a timer. Node fires a timer with a longer delay at once. */
 export const longestTimerMs = 2 ** 31 - 1;
 
 export type SleepOptions = {
-  /** Let the process end while this sleeps. */
+  /** Do not keep the process alive for this sleep. */
   unref?: boolean;
 };
 
-/** Wait, for as long as it takes or until the signal aborts, whichever is first. Never rejects. */
+/** Wait for `ms`, of any length, or until the signal aborts. Never rejects. */
 export function sleep(ms: number, signal?: AbortSignal, { unref = false }: SleepOptions = {}): Promise<void> {
   if (signal?.aborted === true) return Promise.resolve();
   return new Promise((resolve) => {
@@ -15,7 +15,7 @@ export function sleep(ms: number, signal?: AbortSignal, { unref = false }: Sleep
 
     const end = () => {
       clearTimeout(timer);
-      // A signal that lives as long as the worker would otherwise gather one listener per sleep.
+      // A signal that lives as long as the worker would otherwise collect one listener per sleep.
       signal?.removeEventListener("abort", end);
       resolve();
     };
@@ -32,16 +32,16 @@ export function sleep(ms: number, signal?: AbortSignal, { unref = false }: Sleep
 }
 
 /**
- * A sleep that can be ended early from outside.
+ * A sleep that another part of the program can end early.
  *
- * A wake that comes while nobody waits is kept for the next wait. Without that, one that comes between
- * "there is no work" and "now I wait" would be lost, and the job it stood for would wait for the poll.
+ * A wake without a waiter is kept for the next wait. Otherwise a wake between "there is no work" and the
+ * start of the wait would be lost, and its job would wait for the next poll.
  */
 export class Wakeable {
   #kept = false;
   #waiters = new Set<AbortController>();
 
-  /** Wait for a wake, at most `maxMs`. True if a wake ended it, false for time or the signal. */
+  /** Wait for a wake, at most `maxMs`. Returns true after a wake, false after the time or an abort. */
   async wait(maxMs: number, signal?: AbortSignal): Promise<boolean> {
     if (signal?.aborted === true) return false;
     if (this.#kept) {
@@ -52,7 +52,7 @@ export class Wakeable {
     const woken = new AbortController();
     this.#waiters.add(woken);
     const stop = () => {
-      // A wake from here on is for the next wait; this one no longer takes it.
+      // Later wakes are for the next wait.
       this.#waiters.delete(woken);
       woken.abort("stopped");
     };
@@ -63,7 +63,7 @@ export class Wakeable {
     return woken.signal.reason === "woken";
   }
 
-  /** End every wait, or the next one if there is none now. */
+  /** End every current wait, or the next one if there is none. */
   wake(): void {
     if (this.#waiters.size === 0) this.#kept = true;
     for (const waiter of this.#waiters) waiter.abort("woken");
@@ -71,7 +71,7 @@ export class Wakeable {
   }
 }
 
-/** Wait for the work, but no longer than `ms` or until the signal aborts. True if the work ended first. Leaves no timer behind. */
+/** Wait until the work settles, at most `ms` or until the signal aborts. Returns true if the work settled first. Leaves no timer. */
 export async function settledWithin(
   ms: number,
   work: Promise<unknown> | undefined,
@@ -92,12 +92,12 @@ export async function settledWithin(
   }
 }
 
-/** How long to let others gather after something that took so long: twice that, 10 ms at most. */
+/** How long to collect further items after a send of this duration: twice the duration, at most 10 ms. */
 export function pauseAfter(tookMs: number): number {
   return Math.min(2 * tookMs, 10);
 }
 
-/** A rest of about this length: workers that started together must not come back together. */
+/** The delay, randomized by ±20 %, so that workers started together do not act together. */
 export function jitter(ms: number): number {
   return ms * (0.8 + 0.4 * Math.random());
 }

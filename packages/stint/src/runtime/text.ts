@@ -7,12 +7,12 @@ type WellFormed = { isWellFormed(): boolean; toWellFormed(): string };
 
 const replacement = "\uFFFD";
 
-/** Whether every surrogate in the text is half of a pair. */
+/** Whether the text has no lone surrogate. */
 export function isWellFormed(text: string): boolean {
   return (text as unknown as WellFormed).isWellFormed();
 }
 
-/** The text with U+FFFD for what Postgres refuses: NUL and lone surrogates. */
+/** Replaces what Postgres refuses, NUL and lone surrogates, by U+FFFD. */
 export function toStorable(text: string): string {
   const whole = (text as unknown as WellFormed).toWellFormed();
   return whole.includes("\0") ? whole.replaceAll("\0", replacement) : whole;
@@ -22,8 +22,8 @@ export function toStorable(text: string): string {
  * Shorten the text so that, as a JSON string, it takes at most `maxBytes` bytes of UTF-8.
  *
  * Bytes are counted as JSON writes them: a control character takes six, so a limit in characters
- * would let a hostile message grow sixfold. A pair of surrogates is never split. Only the part that
- * is kept is looked at, however long the text is.
+ * would let a hostile message grow sixfold. A surrogate pair is never split. Only the kept part is
+ * read, for a text of any length.
  */
 export function clip(text: string, maxBytes: number): string {
   let bytes = 0;

@@ -2,17 +2,17 @@ const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-/** Whether the text is a UUID of any version, written in the usual way. */
+/** Whether the text is a UUID of any version in the canonical form. */
 export function isUuid(text: unknown): text is string {
   return typeof text === "string" && uuidPattern.test(text);
 }
 
 /**
- * A UUID whose order is the order of time (version 7 of RFC 9562).
+ * A UUID of version 7 (RFC 9562): ids sort by time.
  *
  * @param nowMs Milliseconds since 1970; the first 48 bits.
- * @param randomBytes At least 10. Of the first, the upper four bits give way to the version; of the
- *   third, the upper two to the variant.
+ * @param randomBytes At least 10. The version replaces the upper four bits of the first byte, the
+ *   variant the upper two bits of the third.
  */
 export function uuidv7(nowMs: number, randomBytes: Uint8Array): string {
   if (randomBytes.length < 10)

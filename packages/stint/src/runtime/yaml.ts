@@ -1,6 +1,6 @@
 type Value = string | number | boolean | null | readonly Value[] | { readonly [key: string]: Value };
 
-/** Write plain values as YAML that people can read and edit. Strings that could be taken for something else are quoted. */
+/** Write plain values as YAML that people can read and edit. Strings that YAML could read as another type are quoted. */
 export function toYaml(value: unknown): string {
   return `${lines(value as Value).join("\n")}\n`;
 }
@@ -25,13 +25,13 @@ function nested(mark: string, item: Value): string[] {
   return [`${mark} ${first}`, ...rest.map((line) => `  ${line}`)];
 }
 
-/** Beginning with a letter and without a mark that means something: neither a number, nor a word for true, false or nothing. */
+/** Starts with a letter or slash and has no character with a meaning in YAML. */
 const plain = /^[A-Za-z/][\w./ -]*$/;
 const meaning = /^(?:true|false|yes|no|on|off|y|n|null)$/i;
 
 function scalar(value: string | number | boolean | null): string {
   if (typeof value !== "string") return String(value);
-  // A string of JSON is one of YAML.
+  // Every JSON string is a YAML string.
   return plain.test(value) && !value.endsWith(" ") && !meaning.test(value) ? value : JSON.stringify(value);
 }
 

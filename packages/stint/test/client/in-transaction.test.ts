@@ -187,7 +187,7 @@ test("an adapter that does not answer rows is told so", async () => {
   const fresh = await freshSchema();
   const tx = { query: () => Promise.resolve({ count: 1 }) };
   await expect(fresh.client().in(tx).enqueue(note, { text: "x" })).rejects.toThrow(
-    /must answer an array of rows/,
+    /must return an array of rows/,
   );
 });
 

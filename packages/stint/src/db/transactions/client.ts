@@ -1,6 +1,6 @@
 import { has } from "./shape.ts";
 
-/** A transaction of one client, as Stint uses it. Clients are told apart by their shape; none is imported. */
+/** A transaction of one client library. Clients are recognized by their shape; none is imported. */
 export type TransactionClient = {
   /** Runs a text with `$1` values. Sends it before it returns, so that a COMMIT or ROLLBACK called later comes later. */
   query(text: string, values: unknown[]): unknown;
@@ -8,11 +8,11 @@ export type TransactionClient = {
   queryAll?(queries: readonly Query[]): Promise<unknown>[];
   /** @throws {InvalidOptionError} The client knows that no transaction is open. */
   requireOpen?(): void;
-  /** Whether this error of the client says that the transaction has ended. */
+  /** Whether this error of the client means that the transaction has ended. */
   isEnded?(error: unknown): boolean;
   /** True if a query sent now is certain to run in the transaction. Default: the database has to check it. */
   isCertain?(): boolean;
-  /** The object that stands for one transaction and for no later one. */
+  /** An object that identifies this transaction and no later one. */
   readonly identity?: object;
 };
 
@@ -23,7 +23,7 @@ export function started(query: PromiseLike<unknown>): Promise<unknown> {
   return new Promise((resolve, reject) => void query.then(resolve, reject));
 }
 
-/** A client may return its rows at once. */
+/** A client may return its rows synchronously. */
 export function isQuery(value: unknown): value is PromiseLike<unknown> {
   return has(value, "then");
 }

@@ -12,8 +12,8 @@ export function drizzle(tx: unknown): TransactionClient | undefined {
     throw notTransaction("the Drizzle database", "the tx of db.transaction(async (tx) => …)");
   const client = database ?? read(read(tx, "session"), "client");
   return {
-    // Drizzle asks a query for its SQL object, and that object for text and parameters. These two methods are all it
-    // needs, and make an import of drizzle-orm unnecessary.
+    // Drizzle reads the SQL object of a query, and the text and parameters of that object. These two methods suffice, so
+    // drizzle-orm need not be imported.
     query: (text, values) =>
       (tx as Drizzle).execute({ getSQL: () => ({ toQuery: () => ({ sql: text, params: values }) }) }),
     requireOpen() {
@@ -25,10 +25,10 @@ export function drizzle(tx: unknown): TransactionClient | undefined {
   };
 }
 
-/** pg's pool gives a client a new `release` whenever it lends it. */
+/** pg's pool sets a new `release` on a client at every checkout. */
 const loans = new WeakMap<object, unknown>();
 
-/** A `tx` that was kept beyond its end must not write in the next transaction on its connection. */
+/** A `tx` used after its end must not write in the next transaction on its connection. */
 function requireSameLoan(tx: object, client: unknown): void {
   const loan = read(client, "release");
   if (!loans.has(tx)) loans.set(tx, loan);

@@ -17,7 +17,7 @@ export function isPgPool(value: unknown): boolean {
   return has(value, "connect") && typeof read(value, "totalCount") === "number";
 }
 
-/** A forgotten BEGIN would otherwise go unnoticed until a rollback that undoes nothing. */
+/** Otherwise a missing BEGIN would stay unnoticed until a rollback that undoes nothing. */
 export function requireBegun(client: unknown): void {
   if (isIdle(client) && statusOf(client) === "I")
     throw notTransaction(
@@ -26,7 +26,7 @@ export function requireBegun(client: unknown): void {
     );
 }
 
-/** Whether a query sent now runs in a transaction for certain: one is open, and no COMMIT can be on its way. */
+/** Whether a query sent now certainly runs in a transaction: one is open, and no COMMIT can be in flight. */
 export function isInTransaction(client: unknown): boolean {
   return isIdle(client) && statusOf(client) === "T";
 }
@@ -35,7 +35,7 @@ function statusOf(client: unknown): unknown {
   return (client as { getTransactionStatus: () => unknown }).getTransactionStatus();
 }
 
-/** Nothing was sent that is not answered yet. A pg whose internals look otherwise is never idle, and is checked. */
+/** No query is in flight. A pg version with other internals never counts as idle, so the database checks. */
 function isIdle(client: unknown): boolean {
   if (!has(client, "getTransactionStatus") || read(client, "readyForQuery") !== true) return false;
   const [queue, sent] = [read(client, "_queryQueue"), read(client, "_sentQueryQueue")];

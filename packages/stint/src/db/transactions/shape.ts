@@ -32,7 +32,7 @@ export function notTransaction(what: string, instead: string): InvalidOptionErro
   );
 }
 
-/** The enqueue did not run in the transaction it was asked for, and wrote nothing. */
+/** The enqueue did not run in its transaction and wrote nothing. */
 export class EndedTransactionError extends InvalidOptionError {
   override get name(): string {
     return "InvalidOptionError";

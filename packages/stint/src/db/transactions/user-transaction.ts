@@ -16,9 +16,9 @@ import { slonik } from "./slonik.ts";
 import { typeOrm } from "./typeorm.ts";
 
 /**
- * A transaction of pg, postgres.js, Drizzle, Kysely, Prisma, Knex, TypeORM, Sequelize, MikroORM or Slonik; or the two
- * lines it takes to bring any other client: something that runs a text with `$1` values. The properties that must not
- * be there are those of a client or pool, which would enqueue outside the transaction.
+ * A transaction of pg, postgres.js, Drizzle, Kysely, Prisma, Knex, TypeORM, Sequelize, MikroORM or Slonik; or a two-line
+ * adapter for any other client, which runs a text with `$1` values. The forbidden properties are those of a client or
+ * pool, which would enqueue outside the transaction.
  */
 export type TransactionLike =
   | {
@@ -43,7 +43,7 @@ type Recogniser = (
   recognise: (inner: unknown) => TransactionClient,
 ) => TransactionClient | undefined;
 
-/** From the most to the least telling shape: several clients have a `query`. */
+/** From the most to the least specific shape: several clients have a `query`. */
 const recognisers: readonly Recogniser[] = [
   prisma,
   knex,
@@ -66,7 +66,7 @@ export class UserTransaction implements Run {
   readonly #client: TransactionClient;
   readonly #schema: string;
 
-  /** @throws {InvalidOptionError} This is not a transaction, as far as its shape tells. */
+  /** @throws {InvalidOptionError} Its shape is not that of a transaction. */
   constructor(tx: unknown, schema: string) {
     this.#client = recognise(tx);
     this.#schema = schema;
@@ -77,12 +77,12 @@ export class UserTransaction implements Run {
     this.#client.requireOpen?.();
   }
 
-  /** Whether a statement sent now is certain to run in the transaction. Otherwise the statement has to check it. */
+  /** Whether a statement sent now certainly runs in the transaction. Otherwise the statement has to check it. */
   isCertain(): boolean {
     return this.#client.isCertain?.() === true;
   }
 
-  /** The object that stands for this transaction and no other. */
+  /** An object that identifies this transaction and no other. */
   get identity(): object | undefined {
     return this.#client.identity;
   }
@@ -143,6 +143,6 @@ function rowsOf(answer: unknown): Row[] {
   if (Array.isArray(rows)) return rows as Row[];
   throw new InvalidOptionError(
     "stint.in(tx)",
-    "query() must answer an array of rows, or an object with `rows`. The job is written if your transaction commits.",
+    "query() must return an array of rows, or an object with `rows`. The job is written if your transaction commits.",
   );
 }
