@@ -30,11 +30,14 @@ const completedBefore = 2;
  */
 class LocalQuery extends BaseQuery {
   readonly #settings: string;
+  /** The comment that begins our statements. In pg_stat_activity it then shows also while the statement is committed. */
+  readonly #mark: string;
   #completed = 0;
 
   constructor(config: QueryConfig, settings: string) {
     super(config);
     this.#settings = settings;
+    this.#mark = /^\/\* [\w:-]+ \*\/ /.exec(config.text)?.[0] ?? "";
   }
 
   /** Several statements and values need the extended protocol. */
@@ -51,7 +54,7 @@ class LocalQuery extends BaseQuery {
   /** Called by the driver once the statement is bound. */
   _getRows(wire: Wire): void {
     wire.execute({ portal: this.portal });
-    send(wire, "commit");
+    send(wire, `${this.#mark}commit`);
     wire.sync();
   }
 

@@ -304,22 +304,28 @@ const readClaimWindow = statement(
   select
     extract(epoch from clock_timestamp() - $1::timestamptz)::float8 * 1000 as past_ms,
     pg_snapshot_xmin(pg_current_snapshot())::text as oldest,
-    pg_snapshot_xmax(pg_current_snapshot())::text as next,
+    pg_current_xact_id()::text as own,
     coalesce((
       select bool_or(pg_terminate_backend(a.pid))
       from pg_stat_activity a
-      where a.pid = $2::integer
-        and a.usename = session_user
+      where a.usename = session_user
+        and a.datname = current_database()
         and a.state = 'active'
-        and a.query ~ '^/[*] stint:claim(-quarantined)? '
+        and a.query ~ '^/[*] stint:claim(-(quarantined|onward|pools|pools-onward))? '
+        and (strpos(a.query, 'stint.job ') > 0 or a.query like '%commit')
+        and case
+          when $2::integer is not null then a.pid = $2::integer
+          else clock_timestamp() > $1::timestamptz and a.xact_start between $1::timestamptz - interval '15 seconds' and $1::timestamptz
+        end
     ), false) as at_work`,
 );
 
 /**
- * How long ago the deadline of a claim was, the oldest transaction that is under way, and the next one that will begin. `atWork`:
- * the backend of the claim still works on it. That backend is terminated.
+ * How long ago the deadline of a claim was, the oldest transaction that was under way, and the id of this look's own transaction. Every
+ * transaction that had an id before this look has a lower one; the end of a snapshot is no such bound. `atWork`: the backend of the claim still works on it. That backend is terminated. Behind a pooler the backend is unknown: then these are all
+ * claims that began when this one may have begun and whose time is over. None of them has a worker that still waits for it.
  */
-export type ClaimWindow = { pastMs: number; oldest: bigint; next: bigint; atWork: boolean };
+export type ClaimWindow = { pastMs: number; oldest: bigint; own: bigint; atWork: boolean };
 
 export async function claimWindow(
   db: Run,
@@ -331,6 +337,6 @@ export async function claimWindow(
     atWork: row?.["at_work"] as boolean,
     pastMs: row?.["past_ms"] as number,
     oldest: BigInt(row?.["oldest"] as string),
-    next: BigInt(row?.["next"] as string),
+    own: BigInt(row?.["own"] as string),
   };
 }

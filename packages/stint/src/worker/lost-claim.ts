@@ -49,13 +49,13 @@ export class LostClaim {
     const options = { deadlineMs: this.deadlineMs };
     // Before the look: a claim that commits between the two is seen.
     const window = { until: this.#until, backend: this.#backend };
-    const { pastMs, oldest, next, atWork } = await claimWindow(this.#db, window, options);
+    const { pastMs, oldest, own, atWork } = await claimWindow(this.#db, window, options);
     const jobs = await claimedBy(this.#db, this.#input, options);
     if (jobs.length > 0 || pastMs <= 0) return jobs;
     // A claim has its transaction id before it checks its deadline. So one that is still under way is older than this; where
     // another old transaction stays open, the end of the longest lease ends the search. A backend that stands still in the middle
     // of the claim may commit after that: then its leases have ended already, and only this search prevents a crash.
-    this.#boundary ??= next;
+    this.#boundary ??= own;
     this.#over = oldest >= this.#boundary || (pastMs > Math.max(...this.#leasesMs) && !atWork);
     return jobs;
   }

@@ -6,6 +6,7 @@ import { claim, claimQuarantined } from "#stint/sql/claim.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { ClaimScope } from "#stint/worker/claim-scope.js";
 import { Claimer } from "#stint/worker/claimer.js";
+import { LostClaim } from "#stint/worker/lost-claim.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { passTime } from "../support/database-time.ts";
 import { type Fresh, freshSchema, openDb } from "../support/fresh.ts";
@@ -13,6 +14,7 @@ import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
 import { running } from "../sql/jobs.ts";
+import { session } from "../sql/sessions.ts";
 
 const work = defineJob("work", { payload: typed<object>(), maxCrashes: 1 });
 const leaseMs = 5_000;
@@ -112,6 +114,24 @@ test("a claim of a suspect fails after its deadline and takes nothing", async ()
 
   expect(await suspect(Date.now() - 3_600_000).catch(isTooLate)).toBe(true);
   expect(await suspect(Date.now() + 3_600_000)).toHaveLength(1);
+});
+
+test("a lost claim is searched for as long as its transaction is open", async () => {
+  const fresh = await freshSchema();
+  await fresh.client().enqueue(work, {});
+  const claimant = await session(fresh);
+  const input = { worker: "w", leaseId: randomUUID(), kinds: ["work"], kindLeaseMs: {}, leaseMs: 3_600_000 };
+  await claimant.begin();
+  await claim(claimant, { ...input, takes: [{ queue: "default", limit: 1 }] });
+  // Its deadline is over, and on a quiet server it is the last transaction that was begun.
+  const lost = new LostClaim(fresh.db, input, Date.now() - 1_000);
+  for (let looks = 0; looks < 3; looks++) {
+    expect(await lost.look()).toEqual([]);
+    expect(lost.over).toBe(false);
+  }
+  await claimant.commit();
+
+  expect(await lost.look()).toHaveLength(1);
 });
 
 test.each([-3_600_000, -10_000, 10_000, 3_600_000])(
