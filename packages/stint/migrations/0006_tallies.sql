@@ -3,15 +3,15 @@
 
 -- ---- Depth without counting ------------------------------------------------------------------------
 
--- Whoever changes what is counted here says so in the same transaction, in one row for each queue, kind and priority.
--- A claim says nothing: what runs is told by the index of leases. So ready = live - running - scheduled - retrying - parked.
+-- Every statement that changes these counts inserts the change in the same transaction, one row for each queue, kind and priority.
+-- A claim inserts nothing: running jobs are read from the index of leases. So ready = live - running - scheduled - retrying - parked.
 create table stint.tally_delta (
-  -- The transaction it belongs to, never that of a savepoint within. Says what has been folded, see tally_fold.
+  -- The top-level transaction, never a savepoint's. Decides whether the row has been folded, see tally_fold.
   xid       xid8 not null default pg_current_xact_id(),
   queue     text not null,
   kind      text not null,
   priority  smallint not null,
-  live      integer not null default 0,            -- every job that has not ended
+  live      integer not null default 0,            -- all jobs that have not ended
   scheduled integer not null default 0,
   retrying  integer not null default 0,
   parked    integer not null default 0,
@@ -20,12 +20,12 @@ create table stint.tally_delta (
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000, vacuum_truncate = false);
 alter table stint.tally_delta alter column xid set statistics 0;
 create index tally_delta_xid on stint.tally_delta (xid);
--- It has no key. Under a publication for all tables, a fold could not delete from it otherwise.
+-- The table has no key. Without this, folds could not delete from it under a publication for all tables.
 alter table stint.tally_delta replica identity full;
 
--- The sums of what has been folded, in rows that are added and never changed: of a row that changes, an old version stays for as
--- long as somebody's transaction is open, and everybody who looks for it walks past all of them. Each fold adds what it took,
--- under its number; now and then one brings all of them together under its own.
+-- The sums of folded deltas, in rows that are inserted and never updated: an update leaves a dead version that stays while any transaction
+-- is open, and every reader walks past all of them. Each fold inserts what it took under its own number; now and then a fold merges all
+-- rows into its own.
 create table stint.tally (
   fold      bigint not null,
   queue     text not null,
@@ -36,28 +36,28 @@ create table stint.tally (
   retrying  bigint not null,
   parked    bigint not null,
   dead      bigint not null,
-  arrived   bigint not null default 0,             -- how many came; a pair of queue and kind that is forgotten (see fold_tallies) begins at zero again
+  arrived   bigint not null default 0,             -- jobs that arrived; a pair of queue and kind that fold_tallies drops restarts at zero
   primary key (fold, queue, kind, priority)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 alter table stint.tally alter column fold set statistics 0;
 
--- The last fold: one row, and a new one for each. Folded are exactly the deltas of transactions that its snapshot saw. The others are
--- those that were open then and those that came later, and the index finds both without meeting what was deleted. So neither a fold
--- nor a reader walks the dead entries that somebody's open transaction keeps, and nothing that commits late is missed.
+-- The last fold: one row, replaced by each fold. Exactly the deltas of transactions visible in its snapshot are folded. Unfolded are those
+-- of transactions that were open then or started later, and the index on xid finds both without visiting deleted entries. So neither folds
+-- nor readers walk the dead entries that an open transaction keeps, and a delta that commits late is not missed.
 create table stint.tally_fold (
   fold      bigint primary key,
-  base      bigint not null,                       -- the sums are the rows of the folds from this one on
-  together  integer not null,                      -- how many rows that was when they were last brought together
-  added     integer not null,                      -- and how many came since
+  base      bigint not null,                       -- the sums are the rows of folds from this number on
+  together  integer not null,                      -- how many rows the last merge wrote
+  added     integer not null,                      -- how many rows were added since
   snapshot  pg_snapshot not null,
-  home      text not null,                         -- whose transactions the snapshot speaks of
+  home      text not null,                         -- the server and database that the snapshot belongs to
   at        timestamptz not null,
-  framed_at timestamptz not null,                  -- when the depth of everything was last sampled, changed or not
-  to_sample jsonb not null                         -- what the next sample must not leave out, by queue and kind
+  framed_at timestamptz not null,                  -- when all queues were last sampled, changed or not
+  to_sample jsonb not null                         -- queues and kinds that the next sample must include
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Which server, database and table this is. A dump that is restored, or a subscriber that takes over, has the numbers of another
--- server's transactions. A server that does not tell its name is told from another by the rest.
+-- Identifies this server, database and table. A restored dump, or a subscriber that takes over, holds transaction numbers of another server.
+-- A server that hides its identifier is recognized by the other two.
 create function stint.home() returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -78,8 +78,8 @@ $$;
 insert into stint.tally_fold (fold, base, together, added, snapshot, home, at, framed_at, to_sample)
 values (1, 1, 0, 0, pg_current_snapshot(), stint.home(), '-infinity', '-infinity', '[]');
 
--- What has not been folded yet.
--- `limit 1`: there is only one, and a planner that believes in a hundred sorts all deltas on disk instead of hashing them.
+-- Deltas that have not been folded.
+-- `limit 1`: there is one row, but a planner that expects a hundred would sort all deltas on disk instead of hashing them.
 create view stint.tally_unfolded as
   select d.*
   from (select snapshot from stint.tally_fold order by fold desc limit 1) f
@@ -94,7 +94,7 @@ create view stint.tally_unfolded as
     select u.* from stint.tally_delta u where u.xid = stint.by_index(open.xid)
   ) d;
 
--- How many jobs there are, exact at every moment, whether or not anybody folds.
+-- How many jobs there are. Exact at every moment, whether or not a worker folds.
 create view stint.depth as
   select
     queue, kind, priority,
@@ -106,19 +106,19 @@ create view stint.depth as
     from (select base from stint.tally_fold order by fold desc limit 1) f
     cross join lateral (select s.* from stint.tally s where s.fold >= stint.by_index(f.base)) t
     union all
-    -- Summed by themselves: while no worker folds there may be a million, and all three together would be sorted on disk.
+    -- Summed separately: without a worker there may be a million, and the union would be sorted on disk.
     select queue, kind, priority, sum(live), sum(scheduled), sum(retrying), sum(parked), sum(dead), 0
     from stint.tally_unfolded
     group by queue, kind, priority
     union all
-    -- By the index of leases, whatever the statistics say: gathered while all jobs ran, they would have it read the whole table.
+    -- Forced onto the index of leases: statistics gathered while all jobs ran would make the planner read the whole table.
     select queue, kind, priority, 0, 0, 0, 0, 0, 1
     from stint.job
     where state = 'running' and lease_until >= stint.by_index((select '-infinity'::timestamptz))
   ) tallied
   group by queue, kind, priority;
 
--- How many came, enqueued or replayed. Begins at zero again where a name was long unused among more than a thousand.
+-- How many jobs arrived, enqueued or replayed. Beyond a thousand rows, pairs that are long unused are dropped and restart at zero.
 create view stint.arrivals as
   select queue, kind, sum(arrived) as arrived
   from (
@@ -131,7 +131,7 @@ create view stint.arrivals as
   group by queue, kind
   having sum(arrived) > 0;
 
--- The depth found by counting, which reads every live and every dead job: for counting anew, and for those who compare.
+-- The depth found by counting, which reads every live and every dead job: for recounts and for checks.
 create view stint.counted as
   select
     queue, kind, priority,
@@ -149,8 +149,8 @@ create view stint.counted as
   ) jobs
   group by queue, kind, priority;
 
--- What the statement that asks sees, as far as the transactions before `p_end`; null: all of them. Its own transaction counts as
--- open: what it says to the tallies afterwards has not been folded.
+-- The snapshot of the calling statement, cut off before the transaction `p_end` (null: not cut off). Its own transaction counts as open,
+-- because the deltas it inserts afterwards are not folded.
 create function stint.folding_snapshot(p_end xid8 default null) returns pg_snapshot
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -167,17 +167,17 @@ as $$
   from (select now.seen, least(pg_snapshot_xmax(now.seen), p_end) as xmax from (select pg_current_snapshot() as seen) now) s
 $$;
 
--- Counts everything anew: after an upgrade, after rows were changed by hand. Holds nobody up: what its snapshot sees it counts,
--- and what commits later is in deltas that have not been folded.
+-- Counts all jobs again: after an upgrade, or after rows were changed by hand. Blocks no other session: it counts what its snapshot sees,
+-- and later commits are in unfolded deltas.
 create function stint.recount() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = on                            -- also when a fold calls it
+set enable_seqscan = on                            -- fold_tallies, which may call this, turns it off
 as $$
 declare
   v_fold bigint;
 begin
-  -- Waits for a fold that is under way; its sums would come after these.
+  -- Waits for a running fold, whose sums would otherwise be added to these.
   perform pg_advisory_xact_lock(hashtextextended('stint tallies', 'stint.tally'::regclass::oid::bigint));
   select coalesce(max(f.fold), 0) + 1 into v_fold from stint.tally_fold f;
   with old_sums as (
@@ -185,7 +185,7 @@ begin
   ), last as (
     delete from stint.tally_fold
   ), gone as (
-    -- All that this statement sees has been counted, whatever its number: after a restore numbers are of another server.
+    -- All visible deltas are counted, whatever their xid: after a restore, xids are those of another server.
     delete from stint.tally_delta returning queue, kind, priority, greatest(live, 0) as arrived
   ), came as (
     select queue, kind, priority, sum(arrived) as arrived
@@ -200,7 +200,7 @@ begin
     full join came a using (queue, kind, priority)
     returning 1
   )
-  -- In the statement that counts, so that it is the very snapshot. The next sample is of everything.
+  -- In the counting statement, so that it is the same snapshot. The next sample includes all queues.
   insert into stint.tally_fold (fold, base, together, added, snapshot, home, at, framed_at, to_sample)
   select v_fold, v_fold, (select count(*) from summed), 0, stint.folding_snapshot(), stint.home(), clock_timestamp(), '-infinity', '[]';
 end
@@ -208,15 +208,15 @@ $$;
 
 -- ---- Folding ---------------------------------------------------------------------------------------
 
--- Moves what has not been folded into the sums, samples the depth where it changed, and rolls up the series (0005). One at a time, and none if the
--- last one was less than `p_rest_ms` ago: of many workers each would otherwise do it. Without `p_sample` only what arrived is told. Takes
--- about `p_most` at once, the oldest first: what was said while no worker ran could outlast every time limit. Answers how many it took;
--- null: left to another, who is at it or has just done it.
+-- Moves unfolded deltas into the sums, samples the depth of changed queues, and rolls up the series (0005). One session at a time, and not
+-- within `p_rest_ms` of the last fold, because every worker calls it. Without `p_sample`, only arrivals are recorded. Takes about `p_most`
+-- deltas, oldest first: the backlog of hours without a worker could exceed every time limit. Returns how many deltas it took; null: another
+-- session is folding or has just folded.
 create function stint.fold_tallies(p_rest_ms integer default 0, p_sample boolean default true, p_most integer default 200000)
 returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off                           -- by the indexes, past old versions, also if the plan is of when there were none
+set enable_seqscan = off                           -- use the indexes, past dead versions, even if the plan was made when the tables were empty
 as $$
 declare
   v_last      stint.tally_fold;
@@ -234,26 +234,26 @@ begin
     return null;
   end if;
   select f.* into v_last from stint.tally_fold f order by f.fold desc limit 1;
-  -- Numbers of another server's transactions say nothing here. The second is for servers that do not tell their name.
+  -- The xids belong to another server. The second condition is for servers that hide their identifier.
   if v_last.home is distinct from stint.home() or pg_snapshot_xmax(v_last.snapshot) > pg_snapshot_xmax(pg_current_snapshot()) then
     perform stint.recount();
     return 0;
   end if;
   if v_last.at > clock_timestamp() - p_rest_ms * interval '1 millisecond'
-    and v_last.at <= clock_timestamp()             -- else the clock was put back
+    and v_last.at <= clock_timestamp()             -- otherwise the clock was set back
   then
     return null;
   end if;
   perform stint.roll_up_series();
 
-  -- Whole transactions, and at least one.
+  -- Whole transactions, at least one.
   select (u.xid::text::bigint + 1)::text::xid8 into v_end
   from stint.tally_delta u
   where u.xid >= stint.by_index(pg_snapshot_xmax(v_last.snapshot))
   order by u.xid
   offset p_most - 1
   limit 1;
-  -- As soon as as many were added as there are: readers find at most about twice as many as they need, and each is written about twice.
+  -- Merge once as many rows were added as there were: readers read at most twice the rows they need, and each row is written about twice.
   v_together := v_last.added > greatest(v_last.together, 100);
 
   with gone as (
@@ -292,8 +292,8 @@ begin
       ) rows
     ) rows
     group by queue, kind, priority
-    -- What is no more is kept for the sake of how many came; not among thousands, where names come and go. Kept or forgotten with
-    -- all its priorities: a sum that lost one of them would fall, and whoever reads a counter takes what is left for new.
+    -- Zero rows are kept so that arrival counters do not reset, except beyond a thousand rows, where names come and go. A pair is kept
+    -- or dropped with all its priorities: otherwise its counter would fall, and Prometheus would count the rest again.
     having (sum(live), sum(scheduled), sum(retrying), sum(parked), sum(dead)) <> (0, 0, 0, 0, 0)
       or sum(arrived) > 0 and (v_last.together < 1000 or bool_or(is_kept))
     returning 1
@@ -301,10 +301,10 @@ begin
   select
     coalesce(sum(deltas), 0), coalesce(jsonb_agg(jsonb_build_object('queue', queue, 'kind', kind, 'arrived', arrived)), '[]'),
     (select count(*) from folded),
-    stint.folding_snapshot(v_end)                  -- in the statement that takes them, so that it is the very snapshot
+    stint.folding_snapshot(v_end)                  -- in the same statement, so that it is the same snapshot
   into v_folded, v_changed, v_rows, v_snapshot
   from (select queue, kind, sum(deltas) as deltas, sum(arrived) as arrived from summed group by queue, kind) k;
-  -- Also where nothing was said: a chart carries on what it last knew, and that a job is taken, or given back, nobody says.
+  -- Also without deltas: charts carry the last sample forward, and claims and releases insert no delta.
   v_frame := p_sample and v_last.framed_at < stint.step_of(clock_timestamp(), 3600);
   if v_folded = 0 and not v_together and not v_frame and not (p_sample and (v_last.to_sample <> '[]' or exists (
     select from stint.job l where l.state = 'running' and l.lease_until >= stint.by_index('-infinity'::timestamptz)
@@ -313,16 +313,16 @@ begin
   end if;
 
   if p_sample then
-    -- The depth is right already: what was taken is in the sums.
+    -- The depth is already exact: the deltas taken above are in the sums.
     with changed as (
-      -- What a sample left out, and what ran then: that a job is taken, or given back, is not told.
+      -- With what the last fold did not sample and what ran at its sample: claims and releases insert no delta.
       select queue, kind, sum(arrived) as arrived
       from jsonb_to_recordset(v_changed || v_last.to_sample) as c (queue text, kind text, arrived bigint)
       group by queue, kind
     ), every as materialized (
       select d.queue, d.kind, d.priority, d.ready, d.running from stint.depth d where d.ready > 0 or d.running > 0
     ), depth as materialized (
-      -- Of a queue that changed, all kinds; the others are as they were. Once an hour all, so that nobody has to look further back.
+      -- All kinds of each changed queue; other queues are unchanged. Once an hour all queues, so that charts need not look further back.
       select e.*
       from every e
       where v_frame or e.queue in (select c.queue from changed c union all select r.queue from every r where r.running > 0)
@@ -368,5 +368,5 @@ $$;
 
 select stint.recount();
 
--- Functions are open to everybody unless it is said otherwise.
+-- PostgreSQL grants execute on new functions to everyone by default.
 revoke all on all functions in schema stint from public;

@@ -2,7 +2,7 @@ import type { Run } from "../db/db.ts";
 import { columns, number, readMany, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
-/** How many jobs of a kind came to a queue. */
+/** How many jobs of a kind arrived in a queue. */
 export type Arrivals = { readonly queue: string; readonly kind: string; readonly count: number };
 
 const selectArrivals = statement(
@@ -12,7 +12,7 @@ const selectArrivals = statement(
 
 const toArrivals = columns<Arrivals>({ queue: text, kind: text, count: number });
 
-/** Enqueued or replayed, as long as the tallies know of it: nothing is counted. */
+/** Jobs enqueued or replayed, read from the tallies without counting. */
 export async function arrivals(db: Run): Promise<Arrivals[]> {
   return await readMany(db, selectArrivals, [], toArrivals);
 }

@@ -29,30 +29,30 @@ function toColumns(row: SeriesRow): Record<string, unknown> {
 
 export type TenantRow = { readonly tenant: string; readonly ended: number; readonly run_ms: number };
 
-/** How a worker is. `lagMs`: how late its event loop was at worst since it last said. */
+/** The state that a worker reports. `lagMs`: the worst delay of its event loop since its last report. */
 export type Vitals = {
   readonly busy: number;
   readonly slots: number;
-  /** Claimed and waiting for a slot. */
+  /** Claimed jobs that wait for a slot. */
   readonly waiting: number;
   readonly lagMs: number;
   readonly rssBytes: number;
 };
 
-/** One more than the bounds of the histogram; the last bucket is open. */
+/** The bounds of the histogram, and one bucket for larger values. */
 const buckets = 21;
 
-/** Bucket by bucket, as plain sums: an aggregate of arrays would call a function for every row. */
+/** One plain sum for each bucket: `stint.sum_buckets` would call a function for every row. */
 const sumOf = (column: string): string =>
   `array[${Array.from({ length: buckets }, (_, n) => `coalesce(sum(${column}[${n + 1}]), 0)::float8`).join(", ")}]`;
 
 export const steps = [10, 60, 600, 3_600] as const;
-/** How many seconds a step is. */
+/** The length of a step in seconds. */
 export type Step = (typeof steps)[number];
 
 /**
- * Every point from a time on, in the widest steps up to this one that it has been rolled up to: what is later than the newest row of
- * a step is found in the narrower ones.
+ * The rows since a time, in steps of at most this length. The newest row of a step says how far it is rolled up; later rows are taken from the
+ * narrower steps.
  */
 const pointsSince = (step: Step, since: string): string => {
   const own = `
@@ -65,14 +65,14 @@ const pointsSince = (step: Step, since: string): string => {
     union all ${pointsSince(narrower, `greatest(${since}, ${rolledUp})`)}`;
 };
 
-/** How long the runs of each kind lasted within the last day. */
+/** The run times of each kind within the last day. */
 export const usualRuns = (kinds: string): string => `
     select s.kind, ${sumOf("s.run")} as run
     from (${pointsSince(3_600, "statement_timestamp() - interval '1 day'")}) s
     where s.run is not null${kinds}
     group by s.kind`;
 
-const flushSignals = statement(
+const flushSeries = statement(
   "flush",
   `
   with said as (
@@ -85,10 +85,10 @@ const flushSignals = statement(
     (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
 );
 
-/** How often runs lasted how long, by kind. */
+/** The histogram of run times of each kind. */
 export type Runs = ReadonlyMap<string, readonly number[]>;
 
-/** Say what happened and how this worker is. Answers how long runs of these kinds lasted within the last day, and the database's time. */
+/** Send counts and the state of a worker. Returns the run times of these kinds within the last day, and the database's time. */
 export async function flush(
   db: Run,
   input: {
@@ -107,7 +107,7 @@ export async function flush(
     JSON.stringify(tenants),
     kinds,
   ];
-  const [row] = await db.run(flushSignals, values);
+  const [row] = await db.run(flushSeries, values);
   return {
     usual: new Map(Object.entries((row?.["usual"] ?? {}) as Record<string, number[]>)),
     nowMs: row?.["now_ms"] as number,
@@ -116,23 +116,23 @@ export async function flush(
 
 const rollUp = statement("roll-up", `select stint.roll_up_series()`);
 
-/** Bring what is over together in wider steps. A fold does it, too. */
+/** Roll up steps that are over. Folds do it as well. */
 export async function rollUpSeries(db: Run): Promise<void> {
   await db.run(rollUp, []);
 }
 
 const selectUsual = statement("usual", usualRuns(""));
 
-/** How long the runs of every kind lasted within the last day. */
+/** The run times of every kind within the last day. */
 export async function usual(db: Run): Promise<Runs> {
   return new Map(await readMany(db, selectUsual, [], (row) => [text(row, "kind"), row["run"] as number[]]));
 }
 
-/** What happened within a step, of what was asked for. */
+/** The sums of the selected rows. */
 export type SeriesSums = SeriesCounts & {
   readonly wait: readonly number[];
   readonly run: readonly number[];
-  /** Null: no attempt began. */
+  /** Null: no attempt started. */
   readonly longestWaitMs: number | null;
 };
 
@@ -142,7 +142,7 @@ const sums = `
     ${seriesCounters.map((counter) => `coalesce(sum(s.${columnOf(counter)}), 0)::float8 as "${counter}"`).join(", ")},
     ${sumOf("s.wait")} as wait, ${sumOf("s.run")} as run, max(s.longest_wait_ms) as "longestWaitMs"`;
 
-/** A statement for each step. */
+/** One statement for each step. */
 const byStep = (name: string, text: (step: Step) => string): ReadonlyMap<Step, Statement> =>
   new Map(steps.map((step) => [step, statement(`${name}-${step}`, text(step))]));
 
@@ -158,10 +158,10 @@ const selectSteps = byStep(
   group by 1`,
 );
 
-/** What to show of the series. */
+/** Which part of the series to read. Null: all queues, all kinds. */
 export type SeriesInput = { stepSeconds: Step; backMs: number; queue: string | null; kind: string | null };
 
-/** The steps of so long a time in which something happened, in no order, and the database's time. */
+/** The steps with counts within `backMs`, unordered, and the database's time. */
 export async function seriesSteps(
   db: Run,
   { stepSeconds, backMs, queue, kind }: SeriesInput,
@@ -170,23 +170,23 @@ export async function seriesSteps(
   return rows as (SeriesStep & { now: Date })[];
 }
 
-/** How it stood in a queue at the end of a step. The age is that of the whole queue. */
+/** The depth of a queue at the end of a step. The age is that of the whole queue. */
 export type Sample = {
-  /** Null: in all queues together, and nothing else stands beside it. */
+  /** Null: all queues together; no other sample of the same time exists. */
   readonly queue: string | null;
   /** When the step ended. */
   readonly at: Date;
-  /** Null: of the kind that was asked for, nothing is known here. */
+  /** Null: the selected kind was not sampled here. */
   readonly ready: number | null;
   readonly running: number | null;
   readonly oldestReadyMs: number | null;
 };
 
-// From the start of the hour, in which everything was sampled once.
+// From the start of an hour, because all queues are sampled once in each hour.
 const sampledSince = (step: Step): string => pointsSince(step, `stint.step_of(${backTo}, 3600)`);
 
-// Every hour is whole, so of all queues it is added up here: for each queue it would be millions of rows. Not the newest one: with
-// that each queue begins, to be carried on by what is not over.
+// An hour holds a sample of every queue, so for all queues the database adds them up: one row for each queue would be millions. The newest
+// hour stays by queue, because the narrower steps after it carry each queue forward.
 const selectSamples = byStep(
   "samples",
   (step) => `
@@ -206,13 +206,13 @@ const selectSamples = byStep(
   order by 2`,
 );
 
-/** Samples of all queues, to be carried on one by one, in the memory of a process. */
+/** The most samples of all queues that a process holds in memory. */
 const mostSamples = 50_000;
 
 const fewEnough = (step: Step): string =>
   `$3 <= ${step} and not exists (select from (${sampledSince(step)}) s where s.ready is not null offset $2 limit 1)`;
 
-// The narrowest with few enough, from the one that was asked for on. An hour has as many as there are queues.
+// The narrowest step with few enough samples, starting with the requested one. Hours have one sample for each queue.
 const selectSamplesStep = statement(
   "samples-step",
   `
@@ -225,8 +225,8 @@ const selectSamplesStep = statement(
 );
 
 /**
- * What was sampled in so long a time and a little before, oldest first. Of what changed: until its next sample a queue stands as it stood.
- * In wider steps than it was asked for, where of all queues there would be too many.
+ * The samples within `backMs` and up to an hour before, oldest first. Only changed queues are sampled: a queue keeps its depth until its next
+ * sample. The steps are wider than requested if all queues together have too many samples.
  */
 export async function samples(
   db: Run,
@@ -247,24 +247,24 @@ function of(statements: ReadonlyMap<Step, Statement>, step: Step): Statement {
   return found;
 }
 
-/** What happened, without how long it took. */
+/** The counts, without histograms. */
 export type SeriesCounts = { readonly [counter in SeriesCounter]: number };
 
-/** What happened in a queue lately. Null: nothing did. */
+/** The recent counts of a queue. Null: nothing happened. */
 export type QueueLately = {
   readonly queue: string;
-  /** Those of the last half hour in which something happened: when it began (ms), arrived, ended, and ready as last sampled or null. */
+  /** The minutes of the last half hour with counts: start (ms), arrived, ended, and the last sample of ready or null. */
   readonly minutes:
     | readonly (readonly [at: number, arrived: number, ended: number, ready: number | null])[]
     | null;
   /** The last ten minutes. */
   readonly ten: SeriesSums | null;
-  /** The last six steps of ten seconds, and the one that has just begun. */
+  /** The last six steps of ten seconds and the current one. */
   readonly one: SeriesCounts | null;
 };
 
-// One row for each queue: summed up here, 500 queues are half a megabyte; as steps they were seven. A queue is sampled whole, so its last
-// sample within a minute is that of the last ten seconds that have one.
+// One row for each queue: 500 queues are half a megabyte, where their steps were seven. A sample includes all kinds of a queue, so the last
+// sample of a minute is in its last sampled ten seconds.
 const selectLately = statement(
   "lately",
   `
@@ -303,7 +303,7 @@ const selectLately = statement(
   full join one using (queue)`,
 );
 
-/** By queue: the last minute, the last ten minutes, and each of the last thirty; with the step that has just begun. */
+/** The last minute, the last ten minutes and each of the last thirty minutes of each queue, including the current step. */
 export async function lately(db: Run): Promise<QueueLately[]> {
   return (await db.run(selectLately, [])) as QueueLately[];
 }
@@ -319,7 +319,7 @@ const selectRecent = byStep(
   group by s.queue, s.kind, w.since`,
 );
 
-/** What happened to each kind in each queue since the step that began so long before the present one, and how long that is. */
+/** The sums of each queue and kind since `backMs` before the current step, and the seconds that covers. */
 export async function recent(db: Run, stepSeconds: Step, backMs: number): Promise<Recent[]> {
   return (await db.run(of(selectRecent, stepSeconds), [backMs])) as Recent[];
 }
@@ -337,7 +337,7 @@ const selectTenants = statement(
   limit 20`,
 );
 
-/** Those whose attempts ended most often in the last hour. */
+/** The tenants with most ended attempts in the last hour. */
 export async function topTenants(db: Run): Promise<TenantUsage[]> {
   return (await db.run(selectTenants, [])) as TenantUsage[];
 }

@@ -3,33 +3,33 @@ import { numberOrNull, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 /**
- * Whoever changes how many jobs there are, or how many are scheduled, retrying, parked or dead, says so in the same statement,
- * in one row for each queue, kind and priority. Columns left out are zero. A claim of ready jobs says nothing.
+ * A statement that changes how many jobs are live, scheduled, retrying, parked or dead inserts the change, one row for each queue, kind and
+ * priority. Omitted columns are zero. A claim of ready jobs inserts nothing.
  */
 export const toTallies = (columns: string): string =>
   `insert into stint.tally_delta (queue, kind, priority, ${columns})`;
 
 const foldTallies = statement("fold", `select stint.fold_tallies($1, $2, $3) as folded`);
 const most = 200_000;
-/** Where the tallies are of another server, a fold counts every job. */
+/** A fold counts every job if the tallies came from another server. */
 const deadlineMs = 60_000;
 
 /**
- * Move what has been said into the sums, unless that was done less than `restMs` ago, and sample the depth if it is wanted.
- * Answers how many rows were moved; null: left to another, who is at it or has just done it.
+ * Fold the deltas into the sums, unless the last fold was less than `restMs` ago, and sample the depth if `sample` is set. Returns how many
+ * deltas were folded; null: another session is folding or has just folded.
  */
 export async function fold(db: Run, restMs: number, sample = true): Promise<number | null> {
   const values = [restMs, sample, most];
   return await readOne(db, foldTallies, values, (row) => numberOrNull(row, "folded"), { deadlineMs });
 }
 
-/** From how much on, unfolded, it takes a moment to add up. Workers fold long before. */
+/** With more unfolded deltas, reading the depth becomes slow. Workers fold long before that. */
 const many = 20_000;
 const someOfThem = 50_000;
 
 /**
- * Whether there is so much that nobody has folded, as it may be where jobs are enqueued and no worker runs, and whoever asks may do
- * something about it.
+ * Whether many deltas are unfolded, because jobs are enqueued while no worker runs, and the caller's role may fold them. Without such folds
+ * a million deltas make each read of the depth take seconds, during the outage in which people look (decision 0015).
  */
 export const isBehind = `(
     current_setting('transaction_read_only') = 'off'
@@ -43,20 +43,20 @@ export const isBehind = `(
       limit 1
     ))`;
 
-/** Fold some of it, for the next who asks. A favour: where it cannot be done now, that is nobody's trouble. */
+/** Fold some deltas for later readers of the depth. Best effort; failures are ignored. */
 export async function foldInPassing(db: Run): Promise<void> {
-  const failedAt = inVain.get(db);
-  if (failedAt !== undefined && performance.now() - failedAt < favourRestMs) return;
-  await db.run(foldTallies, [0, false, someOfThem]).catch(() => inVain.set(db, performance.now()));
+  const failedAt = failures.get(db);
+  if (failedAt !== undefined && performance.now() - failedAt < retryAfterMs) return;
+  await db.run(foldTallies, [0, false, someOfThem]).catch(() => failures.set(db, performance.now()));
 }
-// Once that one transaction has said more than can be folded within a time limit, each who asks would wait for it. Not for good:
-// it may have been a fault that passed.
-const inVain = new WeakMap<Run, number>();
-const favourRestMs = 600_000;
+// One transaction may hold more deltas than a fold can move within its time limit, and every reader would wait for that. Retried later,
+// because the failure may also be transient.
+const failures = new WeakMap<Run, number>();
+const retryAfterMs = 600_000;
 
 const countAgain = statement("recount", `select stint.recount()`);
 
-/** Count every job, where the tallies cannot be trusted: after rows were changed by hand. Reads all live jobs and all dead ones. */
+/** Count all jobs again, after rows were changed by hand. Reads every live and every dead job. */
 export async function recount(db: Run): Promise<void> {
   await db.run(countAgain, [], { deadlineMs });
 }
