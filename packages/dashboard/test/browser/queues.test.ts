@@ -7,6 +7,7 @@ import { browserPath, visit } from "./support/browser.ts";
 import { busyNight, slowId } from "./support/busy-night.ts";
 import { installation, receipt } from "../support/installation.ts";
 import { serve } from "../support/serve.ts";
+import { go } from "./support/page.ts";
 
 describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   test("a queue has six charts, its range is in the address, and its kinds show what is normal", async () => {
@@ -104,6 +105,51 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     await page.getByRole("searchbox", { name: "Filter queues" }).fill("INF");
     await page.getByText("1 of 5").waitFor();
     expect(await names()).toEqual(["inference"]);
+    expect(problems).toEqual([]);
+  });
+
+  test("every column of a whole table sorts by click, none of a paged list", async () => {
+    const operation = {
+      id: slowId,
+      action: "replay" as const,
+      filter: { state: ["dead" as const] },
+      reason: "the provider is back",
+      actor: "ada",
+      state: "running" as const,
+      createdAt: new Date(),
+      endedAt: null,
+      matched: { count: 2, capped: false },
+      done: 1,
+      skipped: 0,
+      changed: null,
+    };
+    const operations = [operation, { ...operation, id: slowId.replace(/.$/, "f"), actor: "zoe" }];
+    const { page, problems } = await visit(await serve({ stint: fakeStint({ ...busyNight, operations }) }));
+    const heads = page.getByRole("columnheader");
+    const unsorted = async () =>
+      await heads
+        .filter({ hasNot: page.getByRole("button") })
+        .filter({ hasText: /\S/ })
+        .allInnerTexts();
+    for (const screen of ["", "queues", "queues/notification", "workers", "slow", "operations"]) {
+      await go(page, screen);
+      await page.waitForURL(`**/${screen}`);
+      await heads.first().waitFor();
+      // A button that aborts has no order.
+      expect({ screen, unsorted: await unsorted() }).toEqual({
+        screen,
+        unsorted: screen === "operations" ? ["Abort"] : [],
+      });
+    }
+    await page.getByRole("button", { name: "By", exact: true }).click();
+    await page.getByRole("button", { name: "By", exact: true }).click();
+    expect(await page.locator("tbody tr").first().innerText()).toContain("zoe");
+    for (const screen of ["jobs", "dead"]) {
+      await go(page, screen);
+      await page.waitForURL(`**/${screen}`);
+      await heads.first().waitFor();
+      expect(await heads.getByRole("button").count()).toBe(0);
+    }
     expect(problems).toEqual([]);
   });
 

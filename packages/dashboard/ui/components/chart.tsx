@@ -2,6 +2,7 @@ import { useEffect, useRef } from "react";
 import UPlot from "uplot";
 import { useDark } from "../theme.ts";
 import { topOf } from "./chart-scale.ts";
+import type { Zoom } from "./zoom.tsx";
 import "./chart.css";
 
 export type ChartLine = {
@@ -27,6 +28,10 @@ type Props = {
   readonly level?: { readonly value: number; readonly title: string } | undefined;
   /** Moments that matter, drawn from top to bottom. */
   readonly marks?: readonly ChartMark[];
+  /** The span that is shown; undefined: all of it. */
+  readonly zoom: Zoom | undefined;
+  /** A drag selected a span, or a double click reset it. */
+  readonly onZoom: (zoom: Zoom | undefined) => void;
 };
 
 /** `at`: seconds since 1970. */
@@ -35,16 +40,14 @@ const noMarks: readonly ChartMark[] = [];
 
 const height = 172;
 
-/**
- * Lines over time. Charts on one page share the cursor, so that one moment can be read across them. Dragging zooms into a span of time, in
- * all of them; a double click shows everything again.
- */
-export function Chart({ title, times, lines, format, scale, level, marks = noMarks }: Props) {
+/** Lines over time. Charts on one page share the cursor and the zoom: a drag selects a span, a double click shows everything. */
+export function Chart({ title, times, lines, format, scale, level, marks = noMarks, zoom, onZoom }: Props) {
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const dark = useDark();
-  const said = useRef({ format, level, marks });
-  said.current = { format, level, marks };
+  const said = useRef({ format, level, marks, onZoom });
+  said.current = { format, level, marks, onZoom };
+  const { from, to } = zoom ?? {};
   const shape = lines.map((line) => `${line.title} ${line.colour}`).join("|");
 
   // Made again when the lines or the theme change; new figures only replace the old ones.
@@ -71,18 +74,22 @@ export function Chart({ title, times, lines, format, scale, level, marks = noMar
   useEffect(() => {
     const drawn = plot.current;
     if (drawn === null) return;
-    const zoom = zoomOf(drawn);
-    drawn.setData(data(times, lines));
-    // New figures must not take away what a person is looking at.
-    if (zoom !== undefined) drawn.setScale("x", zoom);
-  }, [times, lines, marks]);
+    // A drag draws its selection on all charts of the page.
+    drawn.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    drawn.setData(data(times, lines), from === undefined);
+    if (from !== undefined && to !== undefined) drawn.setScale("x", { min: from, max: to });
+  }, [times, lines, marks, from, to, shape, dark, scale]);
 
   return (
     <figure className="chart card">
       <figcaption>
         <h3>{title}</h3>
       </figcaption>
-      <div role="img" aria-label={summary(title, lines, format, marks)}>
+      <div
+        role="img"
+        aria-label={summary(title, lines, format, marks)}
+        data-zoomed={zoom !== undefined || undefined}
+      >
         {/* Its legend is a table: read out cell by cell it would say less than the label. */}
         <div
           ref={holder}
@@ -121,7 +128,7 @@ function data(times: readonly number[], lines: readonly ChartLine[]): UPlot.Alig
 function options(
   element: HTMLElement,
   lines: readonly ChartLine[],
-  said: { readonly current: Pick<Props, "format" | "level" | "marks"> },
+  said: { readonly current: Pick<Props, "format" | "level" | "marks" | "onZoom"> },
   scale: Props["scale"],
 ): UPlot.Options {
   const colour = colours(element);
@@ -130,7 +137,26 @@ function options(
   return {
     width: Math.max(1, element.clientWidth),
     height,
-    cursor: { y: false, sync: { key: "stint" }, points: { size: 6 }, drag: { x: true, y: false, dist: 8 } },
+    cursor: {
+      y: false,
+      sync: { key: "stint" },
+      points: { size: 6 },
+      drag: { x: true, y: false, dist: 8, setScale: false },
+      bind: {
+        dblclick: () => () => {
+          said.current.onZoom(undefined);
+          return null;
+        },
+        // Only the chart under the pointer reports the selection, which is drawn on all of them.
+        mouseup: (plot, _target, handle) => (event) => {
+          handle(event);
+          const { left, width: wide } = plot.select;
+          if (wide >= 8)
+            said.current.onZoom({ from: plot.posToVal(left, "x"), to: plot.posToVal(left + wide, "x") });
+          return null;
+        },
+      },
+    },
     legend: { live: true, markers: { dash: (_plot, index) => dashWord(lines[index - 1]) } },
     padding: [8, 28, 0, 0],
     scales: {
@@ -256,17 +282,6 @@ function drawMark(plot: UPlot, mark: ChartMark, colour: string): void {
   ctx.textBaseline = "top";
   ctx.fillText(mark.title, x + (turned ? -3 : 3) * scale, top + scale);
   ctx.restore();
-}
-
-/** The span of time a person chose; undefined while all of it is shown. */
-function zoomOf(plot: UPlot): { min: number; max: number } | undefined {
-  const times = plot.data[0];
-  const { min, max } = plot.scales["x"] ?? {};
-  const first = times[0];
-  const last = times.at(-1);
-  if (min === undefined || max === undefined || min === null || max === null) return undefined;
-  if (first === undefined || last === undefined || (min <= first && max >= last)) return undefined;
-  return { min, max };
 }
 
 /** The theme's colours as a canvas understands them: a custom property alone would come back as it was written. */

@@ -5,6 +5,7 @@ import { useShortcuts } from "../shortcuts.ts";
 import { Button } from "./button.tsx";
 import { destination, type To } from "./link.tsx";
 import { contains, sorted } from "./rows-order.ts";
+import { ariaSort, SortButton, type Order } from "./sort-header.tsx";
 import "./rows.css";
 
 export type Column<Item> = {
@@ -56,7 +57,7 @@ export function Rows<Item>({
   const [order, setOrder] = useState<Order>();
   const all = useMemo(() => {
     const kept = given?.filter((item) => contains(filter?.text(item), wanted));
-    const column = columns.find(({ title }) => title === order?.title);
+    const column = columns.find(({ title }) => title === order?.column);
     return kept === undefined || order === undefined || column?.sort === undefined
       ? kept
       : sorted(kept, column.sort, order.down);
@@ -116,19 +117,18 @@ export function Rows<Item>({
                 scope="col"
                 className={number === true ? "num" : ""}
                 data-leaves={leaves}
-                aria-sort={order?.title === title ? (order.down ? "descending" : "ascending") : undefined}
+                aria-sort={ariaSort(order, title)}
               >
                 {sort === undefined ? (
                   title
                 ) : (
-                  <button
-                    type="button"
-                    className="rows-sort"
-                    onClick={() => setOrder(nextOrder(order, title, number === true))}
-                  >
-                    {title}
-                    <span aria-hidden="true">{order?.title !== title ? "" : order.down ? " ↓" : " ↑"}</span>
-                  </button>
+                  <SortButton
+                    title={title}
+                    column={title}
+                    numeric={number === true}
+                    order={order}
+                    setOrder={setOrder}
+                  />
                 )}
               </th>
             ))}
@@ -186,14 +186,6 @@ export function Rows<Item>({
       )}
     </div>
   );
-}
-
-type Order = { readonly title: string; readonly down: boolean };
-
-/** A first click sorts: numbers from the largest, names from A. A second turns it round, a third ends it. */
-function nextOrder(now: Order | undefined, title: string, number: boolean): Order | undefined {
-  if (now?.title !== title) return { title, down: number };
-  return now.down === number ? { title, down: !number } : undefined;
 }
 
 const rowId = (label: string, id: string) => `${label}-${id}`.replaceAll(/\s/g, "-");

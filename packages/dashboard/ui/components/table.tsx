@@ -5,7 +5,9 @@ import {
   useTable,
   type RowSelectionState,
 } from "@tanstack/react-table";
-import { useMemo, useRef, type MouseEvent, type ReactNode } from "react";
+import { useMemo, useRef, useState, type MouseEvent, type ReactNode } from "react";
+import { sorted } from "./rows-order.ts";
+import { ariaSort, SortButton, type Order } from "./sort-header.tsx";
 import { useTableShortcuts } from "./table-shortcuts.ts";
 import "./table.css";
 
@@ -21,6 +23,8 @@ export type Column<Row> = {
   readonly grow?: boolean;
   /** Where room is short. */
   readonly leaves?: "first" | "next";
+  /** Only for a list that is shown whole: the order of one page of many would mislead. Null stands last. */
+  readonly sort?: (row: Row) => number | string | null;
 };
 
 export type Selection = {
@@ -56,7 +60,11 @@ export function Table<Row extends object>({
   empty: ReactNode;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const data = useMemo(() => [...(rows ?? [])], [rows]);
+  const [order, setOrder] = useState<Order>();
+  const data = useMemo(() => {
+    const by = columns.find(({ id }) => id === order?.column)?.sort;
+    return order === undefined || by === undefined ? [...(rows ?? [])] : sorted(rows ?? [], by, order.down);
+  }, [rows, columns, order]);
   const defined = useMemo(() => {
     const helper = createColumnHelper<typeof features, Row>();
     return helper.columns(
@@ -127,8 +135,19 @@ export function Table<Row extends object>({
                   data-align={byId.get(header.column.id)?.align}
                   data-grow={byId.get(header.column.id)?.grow}
                   data-leaves={byId.get(header.column.id)?.leaves}
+                  aria-sort={ariaSort(order, header.column.id)}
                 >
-                  <table.FlexRender header={header} />
+                  {byId.get(header.column.id)?.sort === undefined ? (
+                    <table.FlexRender header={header} />
+                  ) : (
+                    <SortButton
+                      title={byId.get(header.column.id)?.header ?? ""}
+                      column={header.column.id}
+                      numeric={byId.get(header.column.id)?.align === "end"}
+                      order={order}
+                      setOrder={setOrder}
+                    />
+                  )}
                 </th>
               ))}
             </tr>

@@ -1,5 +1,6 @@
 import { EmptyState } from "../../components/empty-state.tsx";
 import { GoTo } from "../../components/link.tsx";
+import { zoomSearch } from "../../components/zoom.tsx";
 import { Failed, Page } from "../../components/page.tsx";
 import { useHealth } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
@@ -14,6 +15,7 @@ export const screen: Screen = {
   title: "Health",
   icon: "M1.5 8.5h3l2-5.5 3 10.5 2.2-5h2.8",
   key: "h",
+  search: zoomSearch,
   component: Health,
 };
 

@@ -1,6 +1,7 @@
 import { useMemo } from "react";
 import { Chart, type ChartMark } from "../../components/chart.tsx";
 import { Section } from "../../components/page.tsx";
+import { useZoom, ZoomNote } from "../../components/zoom.tsx";
 import { duration, durationSteps, rate, roundDuration } from "../../format.ts";
 import { useSeries, useWorkers } from "../../queries.ts";
 import { finishedSteps } from "../../finished.ts";
@@ -14,6 +15,7 @@ const ofDurations = { steps: durationSteps, format: roundDuration };
 export function LandingCharts() {
   const { data: series } = useSeries({ range: "1h" });
   const { data: workers } = useWorkers();
+  const [zoom, setZoom] = useZoom();
   const shown = useMemo(() => trimEmpty(series).series, [series]);
   const drawn = useMemo(() => {
     if (shown === undefined) return undefined;
@@ -40,13 +42,18 @@ export function LandingCharts() {
   if (drawn === undefined) return null;
   const { times } = drawn;
   return (
-    <Section title="Last hour" aside="Drag to zoom, double-click to reset">
+    <Section
+      title="Last hour"
+      aside={<ZoomNote zoom={zoom} setZoom={setZoom} whole="Drag to zoom, double-click to reset" />}
+    >
       <div className="landing-charts">
         <Chart
           title="Throughput"
           times={times}
           format={rate}
           marks={marks}
+          zoom={zoom}
+          onZoom={setZoom}
           lines={[
             { title: "Arrived", colour: "--series-6", dash: [2, 3], values: drawn.arrived },
             { title: "Succeeded", colour: "--series-2", filled: true, values: drawn.succeeded },
@@ -57,6 +64,8 @@ export function LandingCharts() {
           times={times}
           format={rate}
           marks={marks}
+          zoom={zoom}
+          onZoom={setZoom}
           lines={[
             { title: "Failed", colour: "--series-4", dash: [6, 3], values: drawn.failed },
             { title: "Dead", colour: "--series-3", values: drawn.dead },
@@ -68,6 +77,8 @@ export function LandingCharts() {
           format={duration}
           scale={ofDurations}
           marks={marks}
+          zoom={zoom}
+          onZoom={setZoom}
           lines={[{ title: "p95", colour: "--series-1", filled: true, values: drawn.wait }]}
         />
       </div>

@@ -21,14 +21,21 @@ const columns: readonly Column<Row>[] = [
   {
     id: "action",
     header: "Action",
+    sort: ({ action }) => actions[action].verb,
     cell: ({ action }) => <strong>{actions[action].verb}</strong>,
     card: "title",
   },
-  { id: "state", header: "State", cell: ({ state }) => state, card: "corner" },
-  { id: "progress", header: "Progress", cell: (operation) => <Progress operation={operation} /> },
+  { id: "state", header: "State", sort: ({ state }) => state, cell: ({ state }) => state, card: "corner" },
+  {
+    id: "progress",
+    header: "Progress",
+    sort: ({ done, skipped }) => done + skipped,
+    cell: (operation) => <Progress operation={operation} />,
+  },
   {
     id: "filter",
     header: "Filter, reason",
+    sort: ({ reason }) => reason,
     cell: ({ filter, reason }) => (
       <>
         <FilterWords filter={filter} />
@@ -39,8 +46,19 @@ const columns: readonly Column<Row>[] = [
     ),
     grow: true,
   },
-  { id: "actor", header: "By", cell: ({ actor }) => <PlainText>{actor}</PlainText> },
-  { id: "at", header: "Started", cell: ({ createdAt }) => <Age at={createdAt} />, align: "end" },
+  {
+    id: "actor",
+    header: "By",
+    sort: ({ actor }) => actor,
+    cell: ({ actor }) => <PlainText>{actor}</PlainText>,
+  },
+  {
+    id: "at",
+    header: "Started",
+    sort: ({ createdAt }) => Date.parse(createdAt),
+    cell: ({ createdAt }) => <Age at={createdAt} />,
+    align: "end",
+  },
   { id: "abort", header: "Abort", cell: (operation) => <Abort operation={operation} />, align: "end" },
 ];
 

@@ -2,6 +2,7 @@ import type { Series, SeriesPoint } from "stint/inspect";
 import { useMemo } from "react";
 import type { Wire } from "../../api.ts";
 import { Chart, type ChartLine } from "../../components/chart.tsx";
+import type { Zoom } from "../../components/zoom.tsx";
 import { duration, durationSteps, rate, roundDuration, short } from "../../format.ts";
 import { finishedSteps } from "../../finished.ts";
 import { bridged, smoothed } from "./smooth.ts";
@@ -15,9 +16,13 @@ const lateSeconds = 15;
 export function QueueCharts({
   series,
   targetMs,
+  zoom,
+  onZoom,
 }: {
   readonly series: Wire<Series> | undefined;
   readonly targetMs: number | undefined;
+  readonly zoom: Zoom | undefined;
+  readonly onZoom: (zoom: Zoom | undefined) => void;
 }) {
   const { times, charts } = useMemo(() => drawn(series), [series]);
   return (
@@ -29,6 +34,8 @@ export function QueueCharts({
           times={times}
           lines={lines}
           format={format}
+          zoom={zoom}
+          onZoom={onZoom}
           {...(format === duration ? { scale: ofDurations } : format === short ? { scale: ofCounts } : {})}
           level={
             target && targetMs !== undefined

@@ -5,6 +5,7 @@ import { GoTo } from "../../components/link.tsx";
 import { Failed, Page, Section } from "../../components/page.tsx";
 import { RangeSwitch } from "../../components/range-switch.tsx";
 import { StandingMark } from "../../components/standing-mark.tsx";
+import { useZoom, ZoomNote, zoomSearch } from "../../components/zoom.tsx";
 import { useHealth, useKinds, useSeries } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
 import { standingWords } from "../../standing.ts";
@@ -17,13 +18,14 @@ import "./queue.css";
 
 /** Said again here: the library's own list would bring the library into the browser. */
 const ranges = ["1h", "6h", "24h", "7d", "30d"] as const satisfies readonly SeriesRange[];
-const search = { range: oneOf<SeriesRange>(ranges, "1h") };
+const search = { range: oneOf<SeriesRange>(ranges, "1h"), ...zoomSearch };
 
 export const screen: Screen = { path: "/queues/$queue", title: "Queue", search, component: Queue };
 
 function Queue() {
   const queue = usePathPart("queue");
   const [{ range }, set] = useUrl(search);
+  const [zoom, setZoom] = useZoom();
   const series = useSeries({ queue, range });
   const shown = useMemo(() => trimEmpty(series.data), [series.data]);
   const kinds = useKinds();
@@ -55,14 +57,20 @@ function Queue() {
           </span>
         )
       }
-      actions={<RangeSwitch ranges={ranges} value={range} set={(next) => set({ range: next })} />}
+      actions={
+        <RangeSwitch
+          ranges={ranges}
+          value={range}
+          set={(next) => set({ range: next, from: undefined, to: undefined })}
+        />
+      }
     >
       <Now now={now} />
-      <Section title="Over time" aside={shown.says}>
+      <Section title="Over time" aside={<ZoomNote zoom={zoom} setZoom={setZoom} whole={shown.says} />}>
         {series.error !== null && series.data === undefined ? (
           <Failed error={series.error} again={() => void series.refetch()} />
         ) : (
-          <QueueCharts series={shown.series} targetMs={now?.targetMs} />
+          <QueueCharts series={shown.series} targetMs={now?.targetMs} zoom={zoom} onZoom={setZoom} />
         )}
       </Section>
       <Section title="Kinds" aside="What is normal, over the last day">
