@@ -1,5 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
+/** Wait until `read` has returned the same for so long: what was under way is over. */
+export async function untilSteady<T>(read: () => T, forMs: number): Promise<void> {
+  let last = read();
+  let since = performance.now();
+  await until(
+    () => {
+      const now = read();
+      if (now !== last) [last, since] = [now, performance.now()];
+      return performance.now() - since >= forMs;
+    },
+    { message: `nothing changes for ${forMs} ms` },
+  );
+}
+
 /** Wait until `condition` gives something truthy, and return that. */
 export async function until<T>(
   condition: () => T | Promise<T>,

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { defineJob, handle, steps, typed, type HandlerContext, type Job, type Tx } from "#stint/index.js";
 import { commitOfHandler, startCutProxy, type CutProxy } from "../support/cut-proxy.ts";
+import { passTime } from "../support/database-time.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
@@ -129,7 +129,7 @@ test("an outage that outlasts the timeout of its attempt spends no attempt", asy
   const { id } = await direct.enqueue(short, {});
   await timedOut.opened;
   // The time a handler has to stop, which is over when this timer fires.
-  await sleep(100);
+  await passTime(fresh, 100);
   proxy.up();
 
   await direct.waitFor(id, { timeout: "60s" });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { defineJob, handle, InvalidOptionError, typed } from "#stint/index.js";
+import { passTime } from "../support/database-time.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { gate } from "../support/gate.ts";
@@ -141,7 +142,7 @@ test("a handler that needs the whole of stop's abort to end keeps its job until 
   const stopped = worker.stop({ drain: 0, abort: "20s" });
   await told.opened;
   expect(await stint.get(id)).toMatchObject({ state: "running" });
-  await fresh.sql("select pg_sleep(0.1)");
+  await passTime(fresh, 100);
   expect(await stint.get(id)).toMatchObject({ state: "running" });
   end.open();
 

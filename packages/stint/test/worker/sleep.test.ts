@@ -1,10 +1,10 @@
-import { setTimeout as wait } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { defineJob, handle, typed, type Stint, type WorkerOptions } from "#stint/index.js";
 import { startCutProxy, type CutProxy } from "../support/cut-proxy.ts";
 import { adminClient } from "../support/database.ts";
+import { passTime } from "../support/database-time.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { until } from "../support/until.ts";
+import { until, untilSteady } from "../support/until.ts";
 import { startWorker, type Watched } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>() });
@@ -41,7 +41,7 @@ async function startSleeper(fresh: Fresh, options: Partial<WorkerOptions> = {}):
     await until(async () => (await fresh.sql(underWay, [fresh.schema])).length === 0, {
       message: "nothing is under way",
     });
-    await wait(100);
+    await untilSteady(() => sent(proxy), 100);
   };
   return { ...watched, stint, proxy, ran, asleep };
 }
@@ -75,7 +75,7 @@ test("a worker that sleeps sends nothing at all", async () => {
   const { proxy, asleep } = await startSleeper(fresh);
   await asleep();
   const before = sent(proxy);
-  await wait(2_000);
+  await passTime(fresh, 2_000);
 
   expect(sent(proxy) - before).toBe(0);
 });
@@ -111,7 +111,7 @@ test("it wakes when it is told to, and takes what it was not told of", async () 
   await asleep();
   await fresh.sql("update stint.worker set hears = false");
   const { id } = await fresh.client().enqueue(work, {});
-  await wait(300);
+  await passTime(fresh, 300);
   expect(ran).toEqual([]);
   worker.wake();
   await until(() => ran.includes(id), { message: "the job runs" });
@@ -178,17 +178,21 @@ test("it does not fall asleep before it has taken back what a dead worker left",
 test("it does not fall asleep while a job runs, and stops from its sleep at once", async () => {
   const fresh = await freshSchema();
   const { stint, worker, asleep } = await startSleeper(fresh, {
-    handlers: [handle(work, async () => await wait(1_000))],
+    handlers: [handle(work, async () => await passTime(fresh, 1_000))],
   });
   const { id } = await stint.enqueue(work, {});
   await until(() => worker.running === 1, { message: "the job runs" });
+  const sleeps = new Set<boolean>();
   await until(
     async () => {
-      expect((await stint.workers())[0]!.asleep).toBe(false);
-      return worker.running === 0;
+      const [own] = await stint.workers();
+      if (worker.running === 0) return true;
+      sleeps.add(own!.asleep);
+      return false;
     },
     { message: "the job has run" },
   );
+  expect([...sleeps]).toEqual([false]);
   expect(await stint.waitFor(id, { timeout: "60s" })).toBeNull();
   await asleep();
 
