@@ -6,14 +6,19 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { testFolder } from "./support/folder.ts";
+import { slice } from "./support/lab.ts";
 
 const run = promisify(execFile);
 const folder = fileURLToPath(new URL("../", import.meta.url));
 
+/** Paths of what would be published, asked once. */
+const packed = run("npm", ["pack", "--dry-run", "--json"], { cwd: folder }).then(({ stdout }) => {
+  const [answer] = JSON.parse(stdout.slice(stdout.indexOf("[\n"))) as { files: { path: string }[] }[];
+  return answer!.files.map((file) => file.path);
+});
+
 test("the package has what it needs to run and to be read, and nothing else", async () => {
-  const { stdout } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: folder });
-  const [packed] = JSON.parse(stdout.slice(stdout.indexOf("[\n"))) as { files: { path: string }[] }[];
-  const paths = packed!.files.map((file) => file.path);
+  const paths = await packed;
 
   expect(paths).toEqual(
     expect.arrayContaining([
@@ -40,9 +45,7 @@ test("the package has what it needs to run and to be read, and nothing else", as
 });
 
 test("every link of a packed page leads to something that is packed", async () => {
-  const { stdout } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: folder });
-  const [packed] = JSON.parse(stdout.slice(stdout.indexOf("[\n"))) as { files: { path: string }[] }[];
-  const paths = new Set(packed!.files.map((file) => file.path));
+  const paths = new Set(await packed);
   const pages = [...paths].filter((path) => path.endsWith(".md"));
   const broken = pages.flatMap((page) =>
     [...readFileSync(`${folder}${page}`, "utf8").matchAll(/\]\(([^)\s]+)[^)]*\)/g)]
@@ -68,34 +71,39 @@ test("the package can be required by CommonJS", async () => {
   expect(stdout).toBe("function function\n");
 });
 
-test.each([
+const modules = [
   ["node20", ""],
   ["nodenext", ""],
   ["commonjs", "bundler"],
-])("a CommonJS project with module %s compiles", async (module, moduleResolution) => {
-  const project = await testFolder();
-  await symlink(join(folder, "../../node_modules"), join(project, "node_modules"));
-  await writeFile(join(project, "package.json"), `{ "type": "commonjs" }`);
-  await writeFile(
-    join(project, "index.ts"),
-    `import { createStint } from "stint";\nexport default createStint;\n`,
-  );
-  const compilerOptions = {
-    module,
-    ...(moduleResolution === "" ? {} : { moduleResolution }),
-    noEmit: true,
-    strict: true,
-    types: ["node"],
-  };
-  await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["."] }));
+] as const;
 
-  const tsc = join(folder, "../../node_modules/.bin/tsc");
-  const errors = await run(tsc, ["--project", project, "--pretty", "false"]).then(
-    () => "",
-    (error: { stdout: string }) => error.stdout,
-  );
-  expect(errors).toBe("");
-});
+test.each(slice(modules, ([module]) => module === "nodenext"))(
+  "a CommonJS project with module %s compiles",
+  async (module, moduleResolution) => {
+    const project = await testFolder();
+    await symlink(join(folder, "../../node_modules"), join(project, "node_modules"));
+    await writeFile(join(project, "package.json"), `{ "type": "commonjs" }`);
+    await writeFile(
+      join(project, "index.ts"),
+      `import { createStint } from "stint";\nexport default createStint;\n`,
+    );
+    const compilerOptions = {
+      module,
+      ...(moduleResolution === "" ? {} : { moduleResolution }),
+      noEmit: true,
+      strict: true,
+      types: ["node"],
+    };
+    await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["."] }));
+
+    const tsc = join(folder, "../../node_modules/.bin/tsc");
+    const errors = await run(tsc, ["--project", project, "--pretty", "false"]).then(
+      () => "",
+      (error: { stdout: string }) => error.stdout,
+    );
+    expect(errors).toBe("");
+  },
+);
 
 test("importing the library loads nothing of the command line", async () => {
   const hooks = `export async function resolve(name, context, next) {

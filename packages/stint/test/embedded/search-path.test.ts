@@ -5,6 +5,14 @@ import { migrate } from "#stint/db/migrate.js";
 import { examine } from "#stint/doctor/doctor.js";
 import { adminClient } from "../support/database.ts";
 import { testFolder } from "../support/folder.ts";
+import { copyCluster } from "../support/own-server.ts";
+
+/** The data of a server that `startEmbedded` has made and stopped. */
+async function madeBefore(): Promise<string> {
+  const dataDir = join(await testFolder(), "server");
+  await copyCluster(dataDir);
+  return dataDir;
+}
 
 async function start(dataDir: string): Promise<Embedded> {
   const server = await startEmbedded({ dataDir, settings: { fsync: "off" } });
@@ -51,7 +59,7 @@ test("tables of an application go into public, and Stint's stay in its schema", 
 });
 
 test("also on data of an older release, whose tables are still found", async () => {
-  const dataDir = join(await testFolder(), "server");
+  const dataDir = await madeBefore();
   const older = await startEmbedded({ dataDir, settings: { fsync: "off" } });
   await migrate({ connection: older.url });
   await on(older.url, "alter database stint reset search_path");
@@ -70,7 +78,7 @@ test("also on data of an older release, whose tables are still found", async () 
 });
 
 test("a search_path of your own stays as it is", async () => {
-  const dataDir = join(await testFolder(), "server");
+  const dataDir = await madeBefore();
   const first = await startEmbedded({ dataDir, settings: { fsync: "off" } });
   await on(first.url, "create schema app", "alter role stint set search_path = app");
   await first.stop("fast");

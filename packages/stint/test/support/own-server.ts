@@ -71,7 +71,7 @@ export async function ownServer(settings: Record<string, string> = {}): Promise<
 }
 
 /** A new cluster, as a copy of the run's first one: to make each from scratch takes ten times as long. */
-async function copyCluster(dataDir: string): Promise<void> {
+export async function copyCluster(dataDir: string): Promise<void> {
   const first = inject("cluster");
   if (
     !(await access(first).then(

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** Wait until `read` has returned the same for so long: what was under way is over. */
-export async function untilSteady<T>(read: () => T, forMs: number): Promise<void> {
+export async function untilSteady(read: () => unknown, forMs: number): Promise<void> {
   let last = read();
   let since = performance.now();
   await until(
