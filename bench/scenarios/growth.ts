@@ -78,7 +78,7 @@ async function grow(bench: Bench, keeper: Actor, { count, state }: Growth): Prom
   if (state !== "parked") return await keeper.call("fill", { count, state });
   const sql = await bench.connect();
   await sql.query(
-    `insert into stint.job (id, kind, queue, state, reason, run_at, created_at, payload)
+    `insert into stint.job (id, kind, queue, state, park_reason, run_at, created_at, payload)
      select stint.new_id(), 'noop', 'default', 'parked', 'review', now(), now(), ${payloadSql} from generate_series(1, $1) n`,
     [count],
   );

@@ -52,7 +52,9 @@ create table stint.job (
   tags             text[],
   dedupe_key       text,
   dedupe_until     text check (dedupe_until in ('started', 'finished')),
-  reason           text,
+  park_reason      text,                           -- set while it is parked, and while a quarantined job runs alone
+  park_until       timestamptz,                    -- a parked job becomes ready at this time, which is also its run_at
+  reason           text,                           -- in words, of people and of handlers
   meta             jsonb,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
@@ -89,14 +91,14 @@ alter table stint.job
   alter column queue set statistics 0,
   alter column run_at set statistics 0,
   alter column lease_until set statistics 0,
-  alter column reason set statistics 0;
+  alter column park_reason set statistics 0;
 
 -- In exactly the order of the claim, holding only what may run now: a claim never sorts and never
 -- walks what cannot run.
 create index job_ready on stint.job (queue, priority, run_at, id) where state = 'ready';
-create index job_due on stint.job (run_at) where state in ('scheduled', 'retrying');
+create index job_due on stint.job (run_at) where state in ('scheduled', 'retrying') or park_until is not null;
 create index job_lease on stint.job (lease_until) where state = 'running';
-create index job_parked on stint.job (reason, run_at) where state = 'parked';
+create index job_parked on stint.job (park_reason, run_at) where state = 'parked';
 create index job_key on stint.job (key) where key is not null;
 -- Decides uniqueness. Nothing else does.
 create unique index job_dedupe on stint.job (kind, dedupe_key) where dedupe_key is not null;
@@ -222,14 +224,14 @@ create view stint.jobs as
   select
     id, kind, queue, state, priority, run_at, created_at, null::timestamptz as finished_at,
     attempts, crashes, interruptions, faults, epoch, run, lease_id, lease_until, worker, claimed_at, cancel_requested,
-    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload,
+    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, park_reason, park_until, reason, meta, payload,
     null::jsonb as result, log
   from stint.job
   union all
   select
     id, kind, queue, state, priority, run_at, created_at, finished_at,
     attempts, crashes, interruptions, faults, epoch, run, lease_id, null, worker, claimed_at, false,
-    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload,
+    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, null, null, reason, meta, payload,
     result, log
   from stint.history;
 

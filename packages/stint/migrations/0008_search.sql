@@ -9,7 +9,7 @@ create function stint.newest_between(p_before uuid, p_from uuid, p_live boolean,
 returns table (
   id uuid, kind text, queue text, state stint.job_state, priority smallint, run_at timestamptz, created_at timestamptz,
   finished_at timestamptz, attempts integer, max_attempts integer, crashes integer, run integer, worker text,
-  claimed_at timestamptz, key text, tenant text, tags text[], reason text, log jsonb
+  claimed_at timestamptz, key text, tenant text, tags text[], park_reason text, reason text, log jsonb
 )
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -22,7 +22,7 @@ as $$
   (
     select
       id, kind, queue, state, priority, run_at, created_at, null::timestamptz as finished_at, attempts, max_attempts, crashes,
-      run, worker, claimed_at, key, tenant, tags, reason, log
+      run, worker, claimed_at, key, tenant, tags, park_reason, reason, log
     from stint.job
     where p_live and id < p_before and id >= p_from
     order by id desc
@@ -33,7 +33,7 @@ as $$
   (
     select
       id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, max_attempts, crashes,
-      run, worker, claimed_at, key, tenant, tags, reason, log
+      run, worker, claimed_at, key, tenant, tags, null, reason, log
     from stint.history
     where p_done and state in ('succeeded', 'cancelled') and id < p_before and id >= p_from
     order by id desc
@@ -43,7 +43,7 @@ as $$
   (
     select
       id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, max_attempts, crashes,
-      run, worker, claimed_at, key, tenant, tags, reason, log
+      run, worker, claimed_at, key, tenant, tags, null, reason, log
     from stint.history
     where p_dead and state = 'dead' and id < p_before and id >= p_from
     order by id desc

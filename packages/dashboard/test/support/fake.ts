@@ -41,6 +41,8 @@ export function fakeJob(job: Partial<Job> = {}): Job {
     tenant: null,
     tags: [],
     meta: {},
+    parkReason: null,
+    parkUntil: null,
     reason: null,
     payload: { secret: "of the payload" },
     result: null,

@@ -24,9 +24,10 @@ export function rowDetail(job: JobRow): string {
       return [`due ${age(job.runAt)}`, errorOf(job)].filter((part) => part !== "").join("; ");
     case "running":
       return `on ${job.worker ?? "?"}, began ${age(job.claimedAt)}`;
+    case "parked":
+      return [job.parkReason ?? "", job.reason ?? ""].filter((part) => part !== "").join("; ");
     case "dead":
     case "cancelled":
-    case "parked":
       return whyOf(job);
     case "ready":
     case "succeeded":

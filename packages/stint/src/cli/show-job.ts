@@ -15,6 +15,8 @@ export function showJob(out: Output, job: Job, audit: readonly AuditEntry[]): vo
     ["Kind", job.kind],
     ["Queue", job.queue],
     ["State", stateText(job.state)],
+    ["Park reason", job.parkReason],
+    ["Parked until", moment(job.parkUntil)],
     ["Reason", job.reason],
     ["Key", job.key],
     ["Tenant", job.tenant],

@@ -50,6 +50,7 @@ const endings: Record<Attempt["outcome"], string> = {
   crashed: "Rescued: the worker died or fell silent while it ran",
   released: "Handed back by its worker, unspent",
   snoozed: "Snoozed",
+  parked: "Parked",
   cancelled: "Attempt ended: the job was cancelled",
 };
 
@@ -78,7 +79,7 @@ function auditStep({ at, actor, action, reason }: AuditEntry): TimelineStep[] {
 
 /** What it does now, or how it ended. */
 function nowSteps(job: Job, leaseId: string | null): TimelineStep[] {
-  const { state, runAt, claimedAt, finishedAt, epoch, worker, reason } = job;
+  const { state, runAt, claimedAt, finishedAt, epoch, worker, reason, parkReason } = job;
   switch (state) {
     case "scheduled":
       return [step(runAt, "due", "Due")];
@@ -87,7 +88,7 @@ function nowSteps(job: Job, leaseId: string | null): TimelineStep[] {
     case "ready":
       return [step(runAt, "waiting", "Ready, waits to be claimed", { detail: waitText(job) })];
     case "parked":
-      return [step(runAt, "waiting", `Parked: ${reason ?? "no reason was given"}`)];
+      return [step(runAt, "waiting", `Parked: ${parkReason ?? "no reason was given"}`)];
     case "running":
       return [
         step(claimedAt ?? runAt, "claimed", `Claimed by ${worker ?? "a worker"}, runs`, {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { aJob } from "../../test/support/a-job.ts";
 import type { Attempt, Job } from "../model/job.ts";
+import { parkReasons, parkRules } from "../model/park-reasons.ts";
 import type { NearWorker } from "../sql/explain-job.ts";
 import type { Facts } from "./findings.ts";
 import { explain } from "./why.ts";
@@ -239,29 +240,41 @@ test("a running job beyond what is normal for its kind is slow, and one near its
 });
 
 test("a quarantined job waits for an idle worker", () => {
-  const given = facts({ state: "parked", reason: "quarantine", crashes: 2 }, { maxCrashes: 3, suspects: 2 });
+  const given = facts(
+    { state: "parked", parkReason: "quarantine", crashes: 2 },
+    { maxCrashes: 3, suspects: 2 },
+  );
   expect(words(given)).toEqual([
     "It is in quarantine: its worker died twice while running it (at most 3 are allowed).",
-    "! It runs next when a worker is idle, alone on it, so that another crash harms no neighbour.",
+    "! It runs next when a worker is idle, alone on it, so that another crash harms no other job.",
     "! 2 jobs are in quarantine before it.",
     "If the worker dies again, the job is dead.",
   ]);
-  expect(words(facts({ state: "parked", reason: "quarantine", crashes: 1 }, { workers: [] }))).toContain(
+  expect(words(facts({ state: "parked", parkReason: "quarantine", crashes: 1 }, { workers: [] }))).toContain(
     "! No worker that lives serves queue mail and kind send.",
   );
 });
 
-test.each(["blocked", "breaker", "budget", "limit", "version", "review", "a reason of its own"])(
-  "a job parked for %s tells what it waits for",
-  (reason) => {
-    const given = facts({ state: "parked", reason });
-    expect(words(given)[0]).toBe(`It is parked: ${reason}.`);
-    expect(words(given)[1]).toMatch(
-      reason === "a reason of its own" ? /^! It is held back until/ : /^! (It|The|No) /,
-    );
-    expect(advice(given)).toContain("run-now");
+test.each(parkReasons.filter((reason) => reason !== "quarantine"))(
+  "a job parked for %s says what lifts it",
+  (parkReason) => {
+    const given = facts({ state: "parked", parkReason, reason: "the amount looks wrong" });
+    expect(words(given)).toEqual([
+      `It is parked: ${parkReason}.`,
+      "the amount looks wrong",
+      `! ${parkRules[parkReason].why}`,
+    ]);
+    // Advice to lift a reason that `runNow` cannot lift would be refused.
+    expect(advice(given).includes("run-now")).toBe(parkRules[parkReason].runNow);
   },
 );
+
+test("a job parked until a time says when", () => {
+  const parkUntil = new Date(at.getTime() + 3_600_000);
+  expect(words(facts({ state: "parked", parkReason: "review", parkUntil }))[0]).toMatch(
+    /^It is parked: review until .+\.$/,
+  );
+});
 
 test("a dead job tells why, its last error, and how to send it round again", () => {
   const given = facts({
@@ -323,8 +336,8 @@ test("every advised command works on the schema of the job", () => {
     facts({ state: "retrying", runAt: from(-minute) }, { schema }),
     facts({}, { schema, workers: [] }),
     facts({}, { schema, workers: [idle] }),
-    facts({ state: "parked", reason: "review" }, { schema }),
-    facts({ state: "parked", reason: "quarantine" }, { schema }),
+    facts({ state: "parked", parkReason: "review" }, { schema }),
+    facts({ state: "parked", parkReason: "quarantine" }, { schema }),
     facts({ state: "dead", finishedAt: at }, { schema }),
     facts({ state: "cancelled", finishedAt: at }, { schema }),
   ];

@@ -2,8 +2,8 @@ import { command } from "../model/command.ts";
 import { formatMs } from "../model/duration.ts";
 import type { Job } from "../model/job.ts";
 import { isUnresponsive } from "../model/liveness.ts";
+import { parkRules, type ParkRule } from "../model/park-reasons.ts";
 import { isBeyondNormal, isNearTimeout } from "../model/slow.ts";
-import type { ParkReason } from "../model/state.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
 import { whyReady } from "./why-ready.ts";
@@ -141,26 +141,18 @@ function slowFindings({ usualMs, timeoutMs, job }: Facts, runningMs: number): Fi
   return findings;
 }
 
-const parked: Record<Exclude<ParkReason, "quarantine">, string> = {
-  blocked: "It waits for other work.",
-  breaker: "The breaker of what it depends on is open.",
-  budget: "The budget for retries is spent for now.",
-  limit: "It waits for a place within a limit.",
-  version: "No worker that runs now can read its payload.",
-  review: "It waits for a person to look at it.",
-};
-
-function whyParked({ schema, job, maxCrashes, around }: Facts): Explanation {
-  const { reason, id, crashes, queue, kind } = job;
-  if (reason !== "quarantine") {
-    const known = parked[reason as keyof typeof parked] as string | undefined;
+function whyParked({ schema, job, maxCrashes, around, at }: Facts): Explanation {
+  const { parkReason, parkUntil, reason, id, crashes, queue, kind } = job;
+  if (parkReason !== "quarantine") {
+    const rule = parkReason === null ? undefined : (parkRules[parkReason] as ParkRule | undefined);
+    const until = parkUntil === null ? "" : ` until ${when(parkUntil, at)}`;
     return {
-      summary: `It is parked${because(reason)}.`,
+      summary: `It is parked${because(parkReason)}${until}.`,
       findings: [
-        blocks(
-          known ?? "It is held back until somebody lets it go.",
-          `To run it at once: \`${runNow(schema, id)}\`.`,
-        ),
+        ...(reason === null ? [] : [notes(reason)]),
+        rule?.runNow === false
+          ? blocks(rule.why)
+          : blocks(rule?.why ?? "It is held back.", `To run it at once: \`${runNow(schema, id)}\`.`),
       ],
     };
   }
@@ -171,7 +163,7 @@ function whyParked({ schema, job, maxCrashes, around }: Facts): Explanation {
   return {
     summary: `It is in quarantine: its worker died ${times(crashes)} while running it${may}.`,
     findings: [
-      blocks("It runs next when a worker is idle, alone on it, so that another crash harms no neighbour."),
+      blocks(parkRules.quarantine.why),
       ...(able.length === 0
         ? [blocks(`No worker that lives serves queue ${queue} and kind ${kind}.`, "Start one.")]
         : []),

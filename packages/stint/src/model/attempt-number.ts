@@ -9,6 +9,7 @@ const spent: Record<AttemptOutcome, boolean> = {
   crashed: false,
   released: false,
   snoozed: false,
+  parked: false,
 };
 
 /**

@@ -1,4 +1,5 @@
 import type { Failure } from "./failure.ts";
+import type { ParkReason } from "./park-reasons.ts";
 import type { JobState } from "./state.ts";
 
 /** The right to write about one attempt. Hand it to systems downstream that can refuse a stale caller. */
@@ -16,6 +17,7 @@ export type AttemptOutcome =
   | "crashed"
   | "released"
   | "snoozed"
+  | "parked"
   | "cancelled";
 
 /** One ended attempt, as the history keeps it. */
@@ -54,7 +56,11 @@ export type Job<Payload = unknown, Result = unknown> = {
   readonly tenant: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, unknown>>;
-  /** Why it is parked, dead or cancelled. */
+  /** Why it is held back; null if it is not. A quarantined job keeps it while it runs. */
+  readonly parkReason: ParkReason | null;
+  /** When a parked job becomes ready by itself; null if it does not. */
+  readonly parkUntil: Date | null;
+  /** Why it is parked, dead or cancelled, in words. */
   readonly reason: string | null;
   readonly payload: Payload;
   readonly result: Result | null;

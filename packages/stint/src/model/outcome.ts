@@ -2,6 +2,8 @@ import { InvalidOptionError } from "../errors.ts";
 import { clip } from "../runtime/text.ts";
 import { describe } from "./describe.ts";
 import { toMs, type Duration } from "./duration.ts";
+import { refuseUnknownKeys, requireOneOf } from "./options.ts";
+import { handlerReasons, type HandlerParkReason } from "./park-reasons.ts";
 import { read } from "./safe-read.ts";
 
 // A registered symbol: no JSON can carry it, yet handlers bundled with their own copy of Stint share it.
@@ -13,8 +15,18 @@ export type Snooze = { readonly [brand]: true; readonly type: "snooze"; readonly
 /** End the job for good, on purpose. */
 export type Cancel = { readonly [brand]: true; readonly type: "cancel"; readonly reason: string | undefined };
 
+/** Hold the job back until a person or a time lifts it, without spending an attempt. */
+export type Park = {
+  readonly [brand]: true;
+  readonly type: "park";
+  readonly reason: HandlerParkReason;
+  /** A time, or milliseconds from now. */
+  readonly until: Date | number | undefined;
+  readonly note: string | undefined;
+};
+
 /** What a handler may return instead of a result. */
-export type Outcome = Snooze | Cancel;
+export type Outcome = Snooze | Cancel | Park;
 
 /** What `complete(…)` resolves with: the job has succeeded already. A handler may return it in place of its result. */
 export type Completed = { readonly [brand]: true; readonly type: "completed" };
@@ -40,13 +52,54 @@ export function cancel(reason?: string): Cancel {
   if (reason !== undefined && typeof reason !== "string") {
     throw new InvalidOptionError("cancel.reason", `must be a string, got ${describe(reason)}`);
   }
-  const text =
-    reason === undefined
-      ? ""
-      : clip(reason, 512)
-          .replaceAll(/\p{Cc}+/gu, " ")
-          .trim();
-  return Object.freeze<Cancel>({ [brand]: true, type: "cancel", reason: text === "" ? undefined : text });
+  return Object.freeze<Cancel>({ [brand]: true, type: "cancel", reason: toLine(reason) });
+}
+
+/** One short line for people; undefined if nothing is left of it. */
+function toLine(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const line = clip(text, 512)
+    .replaceAll(/\p{Cc}+/gu, " ")
+    .trim();
+  return line === "" ? undefined : line;
+}
+
+export type ParkOptions = {
+  /** When the job becomes ready by itself: a time, or a duration from now. Left out: when `runNow` lifts it. */
+  readonly until?: Date | Duration;
+  /** Why, for the person who looks at it. Cut to 512 bytes. */
+  readonly note?: string;
+};
+
+/**
+ * Return this from a handler to hold the job back without spending an attempt. `park("review")` is for a person to look at: the job runs
+ * again when `runNow` lifts it, or at `until`.
+ *
+ * @throws {InvalidOptionError} The reason is none that a handler may give, or an option is wrong.
+ */
+export function park(reason: HandlerParkReason, options: ParkOptions = {}): Park {
+  const checked = requireOneOf("park.reason", reason, handlerReasons);
+  refuseUnknownKeys("park", options, ["until", "note"]);
+  const { until, note } = options;
+  if (note !== undefined && typeof note !== "string")
+    throw new InvalidOptionError("park.note", `must be a string, got ${describe(note)}`);
+  return Object.freeze<Park>({
+    [brand]: true,
+    type: "park",
+    reason: checked,
+    until: until === undefined ? undefined : toUntil(until),
+    note: toLine(note),
+  });
+}
+
+const lastTime = Date.UTC(9999, 11, 31);
+
+function toUntil(until: Date | Duration): Date | number {
+  if (!(until instanceof Date)) return toMs(until, "park.until");
+  const ms = until.getTime();
+  if (!(ms >= 0 && ms <= lastTime))
+    throw new InvalidOptionError("park.until", `must be a time from 1970 to 9999, got ${describe(until)}`);
+  return new Date(ms);
 }
 
 /** Whether a handler returned an outcome rather than a result. Never throws. */
@@ -63,11 +116,20 @@ export function isOutcome(value: unknown): value is Outcome | Completed {
  * The outcome a handler returned, made anew. Any code can put the brand on an object of its own, and what that holds
  * would otherwise reach the database unchecked.
  *
- * @throws {InvalidOptionError} It was not made by `snooze` or `cancel`.
+ * @throws {InvalidOptionError} It was not made by `snooze`, `park` or `cancel`.
  */
 export function toOutcome(value: Outcome | Completed): Outcome {
   const type = read(value, "type");
   if (type === "snooze") return snooze(read(value, "delayMs") as Duration);
   if (type === "cancel") return cancel(read(value, "reason") as string | undefined);
-  throw new InvalidOptionError("outcome", `must be made by snooze(…) or cancel(…), got ${describe(value)}`);
+  if (type === "park") {
+    const until = read(value, "until") as Date | number | undefined;
+    const note = read(value, "note") as string | undefined;
+    return park(read(value, "reason") as HandlerParkReason, {
+      ...(until === undefined ? {} : { until }),
+      ...(note === undefined ? {} : { note }),
+    });
+  }
+  const makers = "snooze(…), park(…) or cancel(…)";
+  throw new InvalidOptionError("outcome", `must be made by ${makers}, got ${describe(value)}`);
 }

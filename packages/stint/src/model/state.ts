@@ -1,3 +1,11 @@
+import {
+  handlerReasons,
+  liftableReasons,
+  parkReasons,
+  timedReasons,
+  type ParkReason,
+} from "./park-reasons.ts";
+
 /** Every state a job can be in. `transitions` below says how it changes. */
 export const states = [
   "scheduled",
@@ -26,19 +34,6 @@ export const terminalStates = ["succeeded", "dead", "cancelled"] as const satisf
 
 export type LiveState = (typeof liveStates)[number];
 export type TerminalState = (typeof terminalStates)[number];
-
-/** Why a job is held back. */
-export const parkReasons = [
-  "blocked",
-  "breaker",
-  "budget",
-  "limit",
-  "version",
-  "review",
-  "quarantine",
-] as const;
-
-export type ParkReason = (typeof parkReasons)[number];
 
 export function isTerminal(state: JobState): state is TerminalState {
   return (terminalStates as readonly JobState[]).includes(state);
@@ -77,6 +72,14 @@ export const transitions: readonly Transition[] = [
     by: "client, SQL",
   },
   { from: ["scheduled", "retrying"], to: "ready", move: "promote", when: "due", by: anyWorker },
+  {
+    from: ["parked"],
+    to: "ready",
+    move: "promote",
+    when: "its `until` has passed",
+    by: anyWorker,
+    park: timedReasons,
+  },
   {
     from: ["ready"],
     to: "running",
@@ -153,6 +156,14 @@ export const transitions: readonly Transition[] = [
   },
   {
     from: ["running"],
+    to: "parked",
+    move: "park",
+    when: "the handler returned `park(…)`: `attempts − 1`, `interruptions + 1`",
+    by: itsWorker,
+    park: handlerReasons,
+  },
+  {
+    from: ["running"],
     to: "ready",
     move: "release",
     when: "claimed ahead and never begun: `attempts − 1`, nothing is logged",
@@ -202,7 +213,7 @@ export const transitions: readonly Transition[] = [
     move: "run-now",
     when: "`runNow`",
     by: "a person",
-    park: parkReasons,
+    park: liftableReasons,
   },
   {
     from: ["dead", "cancelled"],

@@ -204,11 +204,11 @@ const longestSuspected = (kinds: string, queues: string, waitedMs: string, patte
       select r.ctid
       from stint.job r
       where r.state = 'parked'
-        and r.reason = 'quarantine'
+        and r.park_reason = 'quarantine'
         and r.run_at <= stint.by_index(statement_timestamp() - ${waitedMs}::bigint * interval '1 millisecond')
         and (r.queue = any (${queues}::text[]) or r.queue like any (${patterns}::text[]))
         and r.kind = any (${kinds}::text[])
-      order by r.reason, r.run_at
+      order by r.park_reason, r.run_at
       limit 1
       for update skip locked`;
 
@@ -240,7 +240,7 @@ export type QuarantineInput = Omit<ClaimInput, "takes"> & {
 
 /**
  * Take one job that is suspected of killing workers, to be run alone: if the worker dies again, no
- * neighbour can be blamed for it or harmed by it. Its reason stays while it runs, so that a rescue can tell.
+ * neighbour can be blamed for it or harmed by it. Its park reason stays while it runs, so that a rescue can tell.
  */
 export async function claimQuarantined(
   db: Run,

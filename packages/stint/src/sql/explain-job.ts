@@ -116,10 +116,10 @@ const lookAround = statement(
       select count(*)
       from (
         select from stint.job p
-        where p.state = 'parked' and p.reason = stint.by_index((select 'quarantine'))
+        where p.state = 'parked' and p.park_reason = stint.by_index((select 'quarantine'))
           and p.queue = $2::text
           and p.run_at < (select j.run_at from stint.job j where j.id = $1::uuid and j.state = 'parked')
-        order by p.reason, p.run_at
+        order by p.park_reason, p.run_at
         limit 101
       ) before
     )::integer as suspects`,

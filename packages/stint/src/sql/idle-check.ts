@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { waitsForTime } from "./promote.ts";
 import { rangeValues, walkReady, type QueueRange } from "./ready-queues.ts";
 
 export type IdleCheck = {
@@ -40,7 +41,7 @@ const glanceText = ({ suspect, more = "" }: { suspect: string; more?: string }):
     (
       select extract(epoch from d.run_at - clock_timestamp()) * 1000
       from stint.job d
-      where d.state in ('scheduled', 'retrying')
+      where ${waitsForTime("d")}
         and d.run_at > $3::timestamptz - interval '5 seconds'
       order by d.run_at
       limit 1
@@ -68,7 +69,7 @@ const glanceText = ({ suspect, more = "" }: { suspect: string; more?: string }):
 const suspected = `
       from stint.job p
       where p.state = 'parked'
-        and p.reason = stint.by_index('quarantine'::text)
+        and p.park_reason = stint.by_index('quarantine'::text)
         and p.kind = any ($2::text[])`;
 
 const lookAround = statement(
@@ -77,7 +78,7 @@ const lookAround = statement(
     suspect: `exists (
       select ${suspected}
         and p.queue = any ($1::text[])
-      order by p.reason, p.run_at
+      order by p.park_reason, p.run_at
       limit 1
     ) as suspect`,
   }),
@@ -93,7 +94,7 @@ const lookAroundPools = statement(
     suspect: `array(
       select p.queue ${suspected}
         and cardinality($1::text[]) + cardinality($4::text[]) > 0
-      order by p.reason, p.run_at
+      order by p.park_reason, p.run_at
       limit ${mostNamed}
     ) as suspected`,
     more: `(

@@ -50,6 +50,8 @@ const columns = {
   tags: { enqueued, claimed, listed },
   dedupe_key: { only: "live", enqueued },
   dedupe_until: { only: "live", enqueued },
+  park_reason: { only: "live", listed },
+  park_until: { only: "live" },
   reason: { listed },
   meta: { enqueued, claimed },
   payload: { enqueued, claimed },

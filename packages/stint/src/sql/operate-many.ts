@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { mayLift, unparked } from "./park.ts";
 import { audited, tallied, toHistory, toLive } from "./transitions.ts";
 
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
@@ -102,9 +103,9 @@ const runManyNow = statement(
   "run-many-now",
   `${picked}, moved as (
     update stint.job j
-    set state = 'ready', run_at = clock_timestamp(), reason = null
+    set state = 'ready', run_at = clock_timestamp(), ${unparked}
     from picked p
-    where j.id = p.id and j.state in ('scheduled', 'retrying', 'parked')
+    where j.id = p.id and j.state in ('scheduled', 'retrying', 'parked') and ${mayLift}
     returning j.id, j.kind, j.queue, j.priority, p.state as was
   ), tallied as (
     ${tallied("moved", { was: ["scheduled", "retrying", "parked"], becomes: ["ready"] })}

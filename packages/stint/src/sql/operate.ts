@@ -2,6 +2,7 @@ import type { Run } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
+import { mayLift, unparked } from "./park.ts";
 import { audited, tallied, toHistory, toLive, type AuditInfo } from "./transitions.ts";
 
 // What a person does to one job. `operate-many.ts` does the same to many.
@@ -63,11 +64,11 @@ const runJobNow = statement(
   with waiting as materialized (
     select j.id, j.state
     from stint.job j
-    where j.id = $1 and j.state in ('scheduled', 'retrying', 'parked')
+    where j.id = $1 and j.state in ('scheduled', 'retrying', 'parked') and ${mayLift}
     for update
   ), moved as (
     update stint.job j
-    set state = 'ready', run_at = clock_timestamp(), reason = null
+    set state = 'ready', run_at = clock_timestamp(), ${unparked}
     from waiting
     where j.id = waiting.id
     returning j.id, j.queue, j.kind, j.priority, waiting.state as was

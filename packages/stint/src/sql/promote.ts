@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import { unparked } from "./park.ts";
 import { tallied } from "./transitions.ts";
 
 export type Promotion = {
@@ -12,13 +13,17 @@ export type Promotion = {
   at: string;
 };
 
+/** The rows of the index `job_due`: jobs that become ready at their `run_at`. A job that is parked until a time is one of them. */
+export const waitsForTime = (row: string): string =>
+  `(${row}.state in ('scheduled', 'retrying') or ${row}.park_until is not null)`;
+
 const promoteDue = statement(
   "promote",
   `
   with due as materialized (
     select d.ctid, d.id, d.state
     from stint.job d
-    where d.state in ('scheduled', 'retrying')
+    where ${waitsForTime("d")}
       and d.run_at > $2::timestamptz - interval '5 seconds'
       and d.run_at <= stint.by_index(statement_timestamp())
     order by d.run_at
@@ -26,15 +31,15 @@ const promoteDue = statement(
     for update skip locked
   ), moved as (
     update stint.job j
-    set state = 'ready'
+    set state = 'ready', ${unparked}
     where j.ctid = any (array(select ctid from due))
       -- As text, or the planner may walk the whole index instead of fetching rows by their place.
-      and j.state::text in ('scheduled', 'retrying')
+      and (j.state::text in ('scheduled', 'retrying') or j.park_until is not null)
     returning j.id, j.queue, j.kind, j.priority
   ), tallied as (
     -- An update returns only the new state; due has the old one.
     ${tallied("(select moved.*, due.state as was from moved join due using (id)) promoted", {
-      was: ["scheduled", "retrying"],
+      was: ["scheduled", "retrying", "parked"],
       becomes: ["ready"],
     })}
   )
@@ -44,7 +49,7 @@ const promoteDue = statement(
     (
       select extract(epoch from d.run_at - clock_timestamp()) * 1000
       from stint.job d
-      where d.state in ('scheduled', 'retrying')
+      where ${waitsForTime("d")}
         and d.run_at > stint.by_index(statement_timestamp())
       order by d.run_at
       limit 1

@@ -14,7 +14,7 @@ const releaseJobs = statement(
     for update of j skip locked
   ), back as (
     update stint.job j
-    set state = case when j.reason = 'quarantine' then 'parked' else 'ready' end::stint.job_state,
+    set state = case when j.park_reason = 'quarantine' then 'parked' else 'ready' end::stint.job_state,
         attempts = j.attempts - 1,
         ${unleased}
     from free

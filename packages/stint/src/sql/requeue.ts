@@ -3,11 +3,12 @@ import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { logWith, type Ending } from "./ending.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
-import { tallied, unleased } from "./transitions.ts";
+import { park, type Park } from "./park.ts";
+import { firstTrace, tallied, unleased } from "./transitions.ts";
 
 export type Requeue = {
   fence: Fence;
-  state: "retrying" | "scheduled" | "ready";
+  state: "retrying" | "scheduled" | "ready" | "parked";
   /** Wait before the job is due again; null keeps its place in the queue. */
   delayMs: number | null;
   /**
@@ -15,6 +16,8 @@ export type Requeue = {
    * and a `fault` (the database failed the transaction that the handler was given) return the attempt.
    */
   countsAs: "attempt" | "interruption" | "fault";
+  /** With the state `parked`: why, and until when. */
+  park?: Pick<Park, "reason" | "note" | "until">;
   ending: Ending;
   /** The `traceparent` of this attempt, for the job to carry as that of its first one. Only where it was traced. */
   first?: string;
@@ -32,7 +35,7 @@ const requeuing = (first: "" | ", first"): string => `
     update stint.job j
     set state = case
           -- A quarantined job that was released before its attempt alone ended stays quarantined.
-          when m.delay_ms is null and j.reason = 'quarantine' then 'parked'
+          when m.delay_ms is null and j.park_reason = 'quarantine' then 'parked'
           when coalesce(m.delay_ms, 0) <= 0 then 'ready'
           else m.state
         end::stint.job_state,
@@ -41,7 +44,8 @@ const requeuing = (first: "" | ", first"): string => `
         interruptions = j.interruptions + case when m.counts_as = 'interruption' then 1 else 0 end,
         faults = j.faults + case when m.counts_as = 'fault' then 1 else 0 end,
         ${unleased},
-        reason = case when m.delay_ms is null then j.reason end,${first === "" ? "" : carried}
+        park_reason = case when m.delay_ms is null then j.park_reason end,
+        reason = null,${first === "" ? "" : `\n        ${firstTrace}`}
         log = ${logWith("j", "m.ending::jsonb")}
     from mine m
     where ${fenced}
@@ -52,11 +56,6 @@ const requeuing = (first: "" | ", first"): string => `
   )
   select id, epoch, lease_id from back`;
 
-/** Beside the trace the job was enqueued in, if there is one. */
-const carried = `
-        meta = case when m.first is null then j.meta else coalesce(j.meta, '{}') || jsonb_build_object('trace',
-          coalesce(j.meta -> 'trace', '{}') || jsonb_build_object('first', m.first)) end,`;
-
 const requeueJobs = statement("requeue", requeuing(""));
 const requeueTraced = statement("requeue-traced", requeuing(", first"));
 
@@ -65,6 +64,16 @@ const requeueTraced = statement("requeue-traced", requeuing(", first"));
  * requested. Returns the fences of the jobs that went back.
  */
 export async function requeue(db: Run, jobs: readonly Requeue[]): Promise<Set<Fence>> {
+  const parked = jobs.flatMap(({ park: how, fence, ending, first }) =>
+    how === undefined ? [] : [{ ...how, fence, ending, ...(first === undefined ? {} : { first }) }],
+  );
+  if (parked.length === 0) return await sendBack(db, jobs);
+  const others = jobs.filter((job) => job.park === undefined);
+  const back = others.length === 0 ? [] : await sendBack(db, others);
+  return new Set([...back, ...(await park(db, parked))]);
+}
+
+async function sendBack(db: Run, jobs: readonly Requeue[]): Promise<Set<Fence>> {
   const fences = jobs.map((job) => job.fence);
   const values = [
     ...fenceValues(fences),

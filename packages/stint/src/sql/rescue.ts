@@ -53,7 +53,7 @@ const rescueJobs = statement(
   `
   with lost as materialized (
     select
-      j.id, j.epoch, j.lease_id, j.crashes + 1 as crashes, j.reason is not distinct from 'quarantine' as alone, j.cancel_requested,
+      j.id, j.epoch, j.lease_id, j.crashes + 1 as crashes, j.park_reason is not distinct from 'quarantine' as alone, j.cancel_requested,
       coalesce(j.max_crashes, (select k.max_crashes from stint.kind k where k.name = j.kind), $2::integer) as max_crashes
     from stint.job j
     where j.state = 'running'
@@ -72,7 +72,8 @@ const rescueJobs = statement(
   ), back as (
     update stint.job j
     set state = case when judged.suspected then 'parked' else 'ready' end::stint.job_state,
-        reason = case when judged.suspected then 'quarantine' end,
+        park_reason = case when judged.suspected then 'quarantine' end,
+        reason = null,
         run_at = case when judged.suspected then clock_timestamp() else j.run_at end,
         attempts = j.attempts - 1,
         crashes = judged.crashes,

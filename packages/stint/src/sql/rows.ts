@@ -1,5 +1,6 @@
 import type { Row } from "../db/db.ts";
 import type { Attempt, AttemptOutcome, ClaimedJob, Job } from "../model/job.ts";
+import type { ParkReason } from "../model/park-reasons.ts";
 import type { JobState } from "../model/state.ts";
 import type { Failure } from "../model/failure.ts";
 import { viewColumns } from "./job-columns.ts";
@@ -27,6 +28,7 @@ export type JobHead = Pick<
   | "key"
   | "tenant"
   | "tags"
+  | "parkReason"
   | "reason"
 >;
 
@@ -49,6 +51,7 @@ export function toJobHead(row: Row): JobHead {
     key: row["key"] as string | null,
     tenant: row["tenant"] as string | null,
     tags: toTags(row["tags"]),
+    parkReason: row["park_reason"] as ParkReason | null,
     reason: row["reason"] as string | null,
   };
 }
@@ -61,6 +64,7 @@ export function toJob(row: Row): Job {
     epoch: Number(row["epoch"]),
     leaseUntil: row["lease_until"] as Date | null,
     cancelRequested: row["cancel_requested"] as boolean,
+    parkUntil: row["park_until"] as Date | null,
     meta: toMeta(row["meta"]),
     payload: row["payload"],
     result: row["result"] ?? null,

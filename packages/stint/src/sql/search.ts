@@ -34,7 +34,7 @@ export type FoundJob = JobHead & {
 };
 
 const live = select("j", listedColumns, { finished_at: "null::timestamptz" });
-const ended = listedColumns.join(", ");
+const ended = select("h", listedColumns, { park_reason: "null::text" });
 
 const shown = `
     ${select(
@@ -159,7 +159,7 @@ const few = `
   with gathered as materialized (
     (select ${live} from stint.job j where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
     union all
-    (select ${ended} from stint.history where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
+    (select ${ended} from stint.history h where $11::boolean and key = stint.by_index((select $5::text)) limit $16::integer)
     union all
     (
       select ${live} from stint.job j
@@ -170,8 +170,8 @@ const few = `
     union all
     (
       select ${live} from stint.job j
-      where $13::boolean and state = 'parked' and reason >= stint.by_index((select ''))
-      order by reason, run_at
+      where $13::boolean and state = 'parked' and park_reason >= stint.by_index((select ''))
+      order by park_reason, run_at
       limit $16::integer
     )
     union all

@@ -62,6 +62,10 @@ export const unleased = `lease_id = null,
         worker = null,
         claimed_at = null`;
 
+/** The trace of the job's first attempt, beside the trace it was enqueued in. Only where `m.first` has one. */
+export const firstTrace = `meta = case when m.first is null then j.meta else coalesce(j.meta, '{}') || jsonb_build_object('trace',
+          coalesce(j.meta -> 'trace', '{}') || jsonb_build_object('first', m.first)) end,`;
+
 const countedStates = ["scheduled", "retrying", "parked", "dead"] as const satisfies JobState[];
 
 /**

@@ -40,6 +40,18 @@ export function returned(job: ClaimedJob, value: unknown, result: string | null)
       ending: { outcome: "snoozed" },
     };
   }
+  if (outcome.type === "park") {
+    const { reason, note = null, until = null } = outcome;
+    return {
+      ends: false,
+      fence,
+      state: "parked",
+      delayMs: until instanceof Date ? Math.max(0, until.getTime() - Date.now()) : until,
+      countsAs: "interruption",
+      park: { reason, note, until },
+      ending: { outcome: "parked" },
+    };
+  }
   const reason = outcome.reason ?? "cancelled by its handler";
   return { ends: true, fence, state: "cancelled", result: null, reason, ending: { outcome: "cancelled" } };
 }

@@ -30,7 +30,7 @@ export async function fill(sql: (text: string) => Promise<unknown>): Promise<voi
      from generate_series(1, 50000) n`,
   );
   await sql(
-    `insert into stint.job (id, kind, queue, state, run_at, created_at, payload, reason, lease_id, lease_until, worker)
+    `insert into stint.job (id, kind, queue, state, run_at, created_at, payload, park_reason, lease_id, lease_until, worker)
      select ${sqlId(3)}, case when n % 1000 = 0 then 'rare' else 'work' end, case when n % 1000 = 1 then 'b' else 'a' end,
        s.state::stint.job_state, now(), now(), '{}',
        case when s.state = 'parked' then 'quarantine' end,

@@ -88,7 +88,7 @@ test("a lease that ran out, a quarantine and a snooze are told", async () => {
   expect((await jobs.why(id))?.findings[0]?.text).toMatch(/^Its lease ran out (59m|1h)/);
 
   await fresh.sql(
-    `update stint.job set state = 'parked', reason = 'quarantine', crashes = 2, lease_id = null, lease_until = null where id = $1`,
+    `update stint.job set state = 'parked', park_reason = 'quarantine', crashes = 2, lease_id = null, lease_until = null where id = $1`,
     [id],
   );
   expect((await jobs.why(id))?.summary).toMatch(/^It is in quarantine: its worker died twice/);

@@ -132,7 +132,9 @@ test("running many now makes those ready that wait for something, by the states 
   const fresh = await freshSchema();
   const later = await addOne(fresh.db, { delay_ms: 60_000 });
   const parked = await addOne(fresh.db);
-  await fresh.sql(`update stint.job set state = 'parked', reason = 'quarantine' where id = $1`, [parked]);
+  await fresh.sql(`update stint.job set state = 'parked', park_reason = 'quarantine' where id = $1`, [
+    parked,
+  ]);
   await fresh.sql(`select stint.recount()`);
   const operations = operationsOf(fresh);
 

@@ -52,7 +52,9 @@ async function oneOfEach(fresh: Fresh): Promise<Record<string, string>> {
     },
   ]);
   const parked = await addOne(db);
-  await fresh.sql(`update stint.job set state = 'parked', reason = 'quarantine' where id = $1`, [parked]);
+  await fresh.sql(`update stint.job set state = 'parked', park_reason = 'quarantine' where id = $1`, [
+    parked,
+  ]);
   const running_ = await running(db, { kind: "work" });
   const ready = await addOne(db, { kind: "other", queue: "b" });
   const scheduled = await addOne(db, { delay_ms: 60_000 });

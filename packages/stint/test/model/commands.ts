@@ -18,7 +18,11 @@ export type Command =
   | { do: "claimQuarantined" }
   | { do: "renew"; fence: Pick; leaseMs: number }
   | { do: "finish"; fence: Pick; state: "succeeded" | "dead" | "cancelled" }
-  | { do: "requeue"; fence: Pick; how: "retry" | "retry at once" | "snooze" | "release" }
+  | {
+      do: "requeue";
+      fence: Pick;
+      how: "retry" | "retry at once" | "snooze" | "release" | "park" | "park for a time";
+    }
   | { do: "cancel" | "replay" | "runNow"; job: number }
   | { do: "rescue" | "promote" }
   | { do: "tick"; ms: number };
@@ -85,7 +89,14 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant("requeue" as const),
       fence,
-      how: fc.constantFrom("retry" as const, "retry at once" as const, "snooze" as const, "release" as const),
+      how: fc.constantFrom(
+        "retry" as const,
+        "retry at once" as const,
+        "snooze" as const,
+        "release" as const,
+        "park" as const,
+        "park for a time" as const,
+      ),
     }),
   },
   {

@@ -88,7 +88,7 @@ type Projection = Record<string, unknown>;
 async function table(fresh: Fresh): Promise<Projection[]> {
   return await fresh.sql(
     `select j.id, j.state, j.priority, j.attempts, j.crashes, j.interruptions, j.epoch::integer, j.run, j.lease_id as "leaseId",
-       j.worker, j.cancel_requested as "cancelRequested", l.dedupe_key as "dedupeKey", j.reason,
+       j.worker, j.cancel_requested as "cancelRequested", l.dedupe_key as "dedupeKey", j.park_reason as "parkReason", j.reason,
        array(select e ->> 'outcome' from jsonb_array_elements(j.log) e) as outcomes
      from stint.jobs j left join stint.job l on l.id = j.id
      order by j.id`,
@@ -103,10 +103,22 @@ function expected(world: World): Projection[] {
 
 function project(job: ModelJob): Projection {
   const { id, state, priority, attempts, crashes, interruptions, epoch, run, leaseId, worker } = job;
-  const { cancelRequested, dedupeKey, reason } = job;
+  const { cancelRequested, dedupeKey, parkReason, reason } = job;
   const counters = { attempts, crashes, interruptions, epoch, run };
   const outcomes = [...job.outcomes];
-  return { ...counters, id, state, priority, leaseId, worker, cancelRequested, dedupeKey, reason, outcomes };
+  return {
+    ...counters,
+    id,
+    state,
+    priority,
+    leaseId,
+    worker,
+    cancelRequested,
+    dedupeKey,
+    parkReason,
+    reason,
+    outcomes,
+  };
 }
 
 test("the checker of histories finds what is wrong in a wrong one", () => {

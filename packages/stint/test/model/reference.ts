@@ -27,6 +27,9 @@ export type ModelJob = {
   cancelReason: string | null;
   dedupeKey: string | null;
   dedupeUntil: "started" | "finished" | null;
+  parkReason: string | null;
+  /** A worker lifts it at its `runAt`. */
+  parkTimed: boolean;
   reason: string | null;
   outcomes: AttemptOutcome[];
 };
@@ -85,7 +88,7 @@ export class Reference {
   /** Which of several quarantined jobs goes first is decided by microseconds the model does not have. */
   quarantined(): string[] {
     return this.#in("parked")
-      .filter((job) => job.reason === "quarantine")
+      .filter((job) => job.parkReason === "quarantine")
       .map((job) => job.id);
   }
 
@@ -119,15 +122,28 @@ export class Reference {
   ): boolean {
     const job = this.#held(fence);
     if (job === undefined || job.cancelRequested) return false;
-    const stillSuspected = delayMs === null && job.reason === "quarantine";
+    const stillSuspected = delayMs === null && job.parkReason === "quarantine";
     job.state = stillSuspected ? "parked" : (delayMs ?? 0) <= 0 ? "ready" : state;
     if (delayMs !== null) job.runAt = [this.#now + delayMs, ++this.#order];
     if (!spent) {
       job.attempts--;
       job.interruptions++;
     }
-    if (!stillSuspected) job.reason = null;
+    if (!stillSuspected) job.parkReason = null;
+    job.reason = null;
     log(job, outcome);
+    this.#unlease(job);
+    return true;
+  }
+
+  park(fence: Fence, parkReason: string, reason: string | null, delayMs: number | null): boolean {
+    const job = this.#held(fence);
+    if (job === undefined || job.cancelRequested) return false;
+    Object.assign(job, { state: "parked", parkReason, parkTimed: delayMs !== null, reason });
+    job.runAt = [this.#now + (delayMs ?? 0), ++this.#order];
+    job.attempts--;
+    job.interruptions++;
+    log(job, "parked");
     this.#unlease(job);
     return true;
   }
@@ -149,8 +165,7 @@ export class Reference {
   runNow(id: string): string | undefined {
     const job = this.jobs.get(id);
     if (job === undefined || !["scheduled", "retrying", "parked"].includes(job.state)) return undefined;
-    job.state = "ready";
-    job.reason = null;
+    Object.assign(job, { state: "ready", ...unparked });
     job.runAt = [this.#now, ++this.#order];
     return job.queue;
   }
@@ -158,7 +173,7 @@ export class Reference {
   replay(id: string): string | undefined {
     const job = this.jobs.get(id);
     if (job?.state !== "dead" && job?.state !== "cancelled") return undefined;
-    Object.assign(job, { state: "ready", reason: null, attempts: 0, crashes: 0, run: job.run + 1 });
+    Object.assign(job, { state: "ready", ...unparked, attempts: 0, crashes: 0, run: job.run + 1 });
     job.runAt = [this.#now, ++this.#order];
     this.#unlease(job);
     return job.queue;
@@ -176,14 +191,15 @@ export class Reference {
         job.state = "cancelled";
         job.reason = job.cancelReason ?? "cancelled while it ran; its worker died";
         this.#end(job);
-      } else if (job.crashes >= limit && (job.reason === "quarantine" || limit === 1)) {
+      } else if (job.crashes >= limit && (job.parkReason === "quarantine" || limit === 1)) {
         job.state = "dead";
         job.reason = "worker died while running it";
         this.#end(job);
       } else {
         const suspected = job.crashes >= limit - 1;
         job.state = suspected ? "parked" : "ready";
-        job.reason = suspected ? "quarantine" : null;
+        job.parkReason = suspected ? "quarantine" : null;
+        job.reason = null;
         if (suspected) job.runAt = [this.#now, order];
         this.#unlease(job);
       }
@@ -192,9 +208,10 @@ export class Reference {
   }
 
   promote(): { promoted: number; someWait: boolean } {
-    const waiting = [...this.#in("scheduled"), ...this.#in("retrying")];
+    const timed = this.#in("parked").filter((job) => job.parkTimed);
+    const waiting = [...this.#in("scheduled"), ...this.#in("retrying"), ...timed];
     const due = waiting.filter((job) => job.runAt[0] <= this.#now);
-    for (const job of due) job.state = "ready";
+    for (const job of due) Object.assign(job, { state: "ready", ...unparked });
     return { promoted: due.length, someWait: waiting.length > due.length };
   }
 
@@ -243,6 +260,7 @@ export class Reference {
   /** The finished row still says by whom and under which lease. Keys are free again. */
   #end(job: ModelJob): void {
     Object.assign(job, { leaseUntil: null, cancelRequested: false, dedupeKey: null, dedupeUntil: null });
+    Object.assign(job, { parkReason: null, parkTimed: false });
   }
 
   #held({ job: id, epoch, leaseId }: Fence): ModelJob | undefined {
@@ -261,6 +279,8 @@ export class Reference {
   }
 }
 
+const unparked = { parkReason: null, parkTimed: false, reason: null };
+
 const untouched = {
   attempts: 0,
   crashes: 0,
@@ -272,7 +292,7 @@ const untouched = {
   worker: null,
   cancelRequested: false,
   cancelReason: null,
-  reason: null,
+  ...unparked,
 };
 
 function isEnded(job: ModelJob): boolean {

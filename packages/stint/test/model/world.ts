@@ -18,7 +18,14 @@ const requeues: Record<Extract<Command, { do: "requeue" }>["how"], Omit<Requeue,
   "retry at once": { state: "retrying", delayMs: 0, countsAs: "attempt", ending: failed },
   snooze: { state: "scheduled", delayMs: 50_000, countsAs: "interruption", ending: { outcome: "snoozed" } },
   release: { state: "ready", delayMs: null, countsAs: "interruption", ending: { outcome: "released" } },
+  park: parkedFor(null),
+  "park for a time": parkedFor(50_000),
 };
+
+function parkedFor(until: number | null): Omit<Requeue, "fence"> {
+  const park = { reason: "review" as const, note: "a note", until };
+  return { state: "parked", delayMs: until, countsAs: "interruption", park, ending: { outcome: "parked" } };
+}
 
 /** What a command was answered: by the database, and by the model. They must be the same. */
 export type Answers = { real: unknown; model: unknown };
@@ -65,10 +72,14 @@ export class World {
       case "requeue": {
         const fence = this.#pick(command.fence);
         const how = requeues[command.how];
+        const { outcome } = how.ending;
         const back = await requeue(db, [{ fence, ...how }]);
         return {
           real: back.has(fence),
-          model: model.requeue(fence, how.state, how.delayMs, how.countsAs === "attempt", how.ending.outcome),
+          model:
+            how.park === undefined
+              ? model.requeue(fence, how.state, how.delayMs, how.countsAs === "attempt", outcome)
+              : model.park(fence, how.park.reason, how.park.note, how.delayMs),
         };
       }
       case "cancel":

@@ -97,7 +97,7 @@ test("the job's own lease goes before its kind's, and that before the worker's",
 test("scheduled, retrying and parked jobs are not claimed", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{ delay_ms: 60_000 }, {}, {}]);
-  await fresh.sql(`update stint.job set state = 'parked', reason = 'review' where state = 'ready'`);
+  await fresh.sql(`update stint.job set state = 'parked', park_reason = 'review' where state = 'ready'`);
 
   expect(await take(fresh.db)).toEqual([]);
 });
@@ -146,7 +146,7 @@ test("a quarantined job is claimed alone, by workers that serve it, after its wa
   const fresh = await freshSchema();
   const ids = (await add(fresh.db, [{}, {}])).map((row) => row.id);
   await fresh.sql(
-    `update stint.job set state = 'parked', reason = 'quarantine', run_at = now() - interval '5 s'`,
+    `update stint.job set state = 'parked', park_reason = 'quarantine', run_at = now() - interval '5 s'`,
   );
   const ask = { worker: "w1", leaseId: newId(), kindLeaseMs: {}, leaseMs: 30_000 };
 
@@ -179,7 +179,7 @@ test("a quarantined job is claimed alone, by workers that serve it, after its wa
   expect(ids).toContain(job?.fence.job);
   expect(await stored(fresh, job!.fence.job)).toMatchObject({
     state: "running",
-    reason: "quarantine",
+    park_reason: "quarantine",
     attempts: 1,
   });
   expect(await fresh.sql(`select id from stint.job where state = 'parked'`)).toHaveLength(1);

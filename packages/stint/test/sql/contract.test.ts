@@ -71,6 +71,13 @@ test("a finished job keeps every column of a live one that still means something
   const left = live.filter((name) => !ended.includes(name)).map((name) => name.split(" ")[0]);
   const added = ended.filter((name) => !live.includes(name)).map((name) => name.split(" ")[0]);
 
-  expect(left).toEqual(["lease_until", "cancel_requested", "dedupe_key", "dedupe_until"]);
+  expect(left).toEqual([
+    "lease_until",
+    "cancel_requested",
+    "dedupe_key",
+    "dedupe_until",
+    "park_reason",
+    "park_until",
+  ]);
   expect(added).toEqual(["finished_at", "result"]);
 });

@@ -47,6 +47,7 @@ const hot: Record<string, { by: string; call: (db: Run) => Promise<unknown> }> =
       ),
   },
   release: { by: "job_pkey", call: calls["release"]! },
+  park: { by: "job_pkey", call: calls["park"]! },
   releaseMany: { by: "job_pkey", call: (db) => release(db, fences) },
   requeue: { by: "job_pkey", call: calls["requeue"]! },
   requeueMany: {

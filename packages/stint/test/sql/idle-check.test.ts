@@ -41,9 +41,9 @@ test("a ready job is seen if it is of a queue and a kind that were asked for", a
 test("a suspect is seen if it is of a queue and a kind that were asked for; other parked jobs are not", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
-  await fresh.sql("update stint.job set state = 'parked', reason = 'review'");
+  await fresh.sql("update stint.job set state = 'parked', park_reason = 'review'");
   expect(await look(fresh)).toMatchObject(nothing);
-  await fresh.sql("update stint.job set reason = 'quarantine'");
+  await fresh.sql("update stint.job set park_reason = 'quarantine'");
 
   expect(await look(fresh)).toMatchObject({ ...nothing, suspect: true });
   expect(await look(fresh, { queues: ["side"] })).toMatchObject(nothing);

@@ -77,9 +77,10 @@ test("cancelling, running now and replaying a job in another state changes nothi
 test.each(["scheduled", "retrying", "parked"] as const)("a %s job can be run now", async (state) => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db);
-  await fresh.sql(`update stint.job set state = $1, reason = 'review', run_at = now() + interval '1 day'`, [
-    state,
-  ]);
+  await fresh.sql(
+    `update stint.job set state = $1, park_reason = 'review', run_at = now() + interval '1 day'`,
+    [state],
+  );
 
   const queue = await runNow(fresh.db, id, auditInfo());
 

@@ -106,7 +106,7 @@ test("a suspect that goes back is still one, with its place in the line", async 
   const fresh = await freshSchema();
   const id = await addOne(fresh.db);
   await fresh.sql(
-    "update stint.job set state = 'parked', reason = 'quarantine', crashes = 2, run_at = now() - interval '5 s'",
+    "update stint.job set state = 'parked', park_reason = 'quarantine', crashes = 2, run_at = now() - interval '5 s'",
   );
   const before = await stored(fresh, id);
   const [job] = await claimQuarantined(fresh.db, {

@@ -86,8 +86,8 @@ test("before the crash that would be its last a job goes into quarantine, after 
     }
     await expire(fresh, id);
     const [one] = await rescue(fresh.db, limits);
-    const { reason, attempts } = await stored(fresh, id);
-    seen.push([one?.state, one?.crashes, reason, attempts]);
+    const { reason, park_reason: parkReason, attempts } = await stored(fresh, id);
+    seen.push([one?.state, one?.crashes, parkReason ?? reason, attempts]);
   }
 
   expect(seen).toEqual([
@@ -155,7 +155,7 @@ test("a suspect is reserved by one busy worker at a time", async () => {
   const fresh = await freshSchema();
   await running(fresh.db);
   await fresh.sql(
-    `update stint.job set state = 'parked', reason = 'quarantine', lease_id = null, run_at = now() - interval '1 hour'`,
+    `update stint.job set state = 'parked', park_reason = 'quarantine', lease_id = null, run_at = now() - interval '1 hour'`,
   );
   const ask = { kinds: ["work"], queues: ["main"], waitedMs: 30_000 };
 

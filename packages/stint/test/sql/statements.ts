@@ -31,6 +31,7 @@ import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
 import { endTransaction } from "#stint/sql/end-transaction.js";
 import { finish, finishInLent } from "#stint/sql/finish.js";
+import { park } from "#stint/sql/park.js";
 import { release } from "#stint/sql/release.js";
 import { requeue } from "#stint/sql/requeue.js";
 import { settledByOwner } from "#stint/sql/settled.js";
@@ -158,6 +159,17 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
     ),
   succeed: (db) => succeed(db, fences),
   release: (db) => release(db, fences),
+  park: (db) =>
+    park(
+      db,
+      fences.map((fence) => ({
+        fence,
+        reason: "review",
+        note: null,
+        until: null,
+        ending: { outcome: "parked" },
+      })),
+    ),
   requeue: (db) =>
     requeue(
       db,

@@ -2,12 +2,14 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { Db } from "#stint/db/db.js";
 import type { ClaimedJob, Fence } from "#stint/model/job.js";
+import { parkReasons, parkRules, type ParkRule } from "#stint/model/park-reasons.js";
 import { states, transitions, type FromState, type JobState } from "#stint/model/state.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
 import { finish } from "#stint/sql/finish.js";
 import { actOnMany } from "#stint/sql/operate-many.js";
 import { cancel, replay, runNow } from "#stint/sql/operate.js";
+import { park } from "#stint/sql/park.js";
 import { promote } from "#stint/sql/promote.js";
 import { release } from "#stint/sql/release.js";
 import { renew } from "#stint/sql/renew.js";
@@ -62,6 +64,9 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
     await rescue(fresh.db, { limit: 10, maxCrashes: 3 });
     return subject;
   },
+  "parked for review": async ({ db }) => await parkedUntil(db, null),
+  "parked until later": async ({ db }) => await parkedUntil(db, 3_600_000),
+  "parked until now": async ({ db }) => await parkedUntil(db, 0),
   succeeded: async ({ db }) => await ended(db, "succeeded"),
   dead: async ({ db }) => await ended(db, "dead"),
   cancelled: async ({ db }) => await ended(db, "cancelled"),
@@ -90,6 +95,7 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   snooze: (db, { fence }) => requeue(db, [{ ...retry(fence, 60_000), state: "scheduled" }]),
   releaseBegun: (db, { fence }) => requeue(db, [{ ...retry(fence, 0), state: "ready", delayMs: null }]),
   release: (db, { fence }) => release(db, [fence]),
+  park: (db, { fence }) => park(db, [forReview(fence, null)]),
   rescue: (db) => rescue(db, { limit: 10, maxCrashes: 3 }),
   cancel: (db, { id }) => cancel(db, id, auditInfo()),
   runNow: (db, { id }) => runNow(db, id, auditInfo()),
@@ -117,6 +123,20 @@ const retry = (fence: Fence, delayMs: number): Parameters<typeof requeue>[1][num
   countsAs: "attempt",
   ending: { outcome: "failed" },
 });
+
+const forReview = (fence: Fence, until: number | null): Parameters<typeof park>[1][number] => ({
+  fence,
+  reason: "review",
+  note: null,
+  until,
+  ending: { outcome: "parked" },
+});
+
+async function parkedUntil(db: Db, until: number | null): Promise<Subject> {
+  const subject = await held(db);
+  await park(db, [forReview(subject.fence, until)]);
+  return subject;
+}
 
 function stranger(_: unknown, id = newId()): Subject {
   return { id, fence: { job: id, epoch: 1, leaseId: newId() } };
@@ -162,15 +182,16 @@ async function ended(db: Db, state: "succeeded" | "dead" | "cancelled"): Promise
 /** The statement says its name in its first comment; variants of it are the same move. */
 async function recordMoves(fresh: Fresh): Promise<void> {
   await fresh.sql(
-    `create table stint.moved (seq bigserial, job uuid, was text, becomes text, statement text)`,
+    `create table stint.moved (seq bigserial, job uuid, was text, becomes text, statement text, park text)`,
   );
   await fresh.sql(
     `create function stint.record_move() returns trigger language plpgsql as $$
      declare r record := coalesce(new, old);
      begin
-       insert into stint.moved (job, was, becomes, statement)
+       insert into stint.moved (job, was, becomes, statement, park)
        values (r.id, case when tg_op <> 'INSERT' then old.state end, case when tg_op <> 'DELETE' then new.state end,
-         substring(current_query() from '/[*] stint:([a-z-]+)'));
+         substring(current_query() from '/[*] stint:([a-z-]+)'),
+         case when tg_table_name = 'job' then coalesce(to_jsonb(new) ->> 'park_reason', to_jsonb(old) ->> 'park_reason') end);
        return null;
      end $$`,
   );
@@ -186,19 +207,29 @@ const variants = /-(new|inside|traced|lent|onward|pools)$|-many(?=$|-)/g;
 
 /** What one statement did: from the first state that a job left to the last one it came to. */
 async function movesIn(fresh: Fresh): Promise<string[]> {
-  const rows = await fresh.sql<{ was: JobState | null; becomes: JobState | null; statement: string }>(
+  const rows = await fresh.sql<{
+    was: JobState | null;
+    becomes: JobState | null;
+    statement: string;
+    park: string | null;
+  }>(
     `select
        (array_agg(was order by seq) filter (where was is not null))[1] as was,
        (array_agg(becomes order by seq desc) filter (where becomes is not null))[1] as becomes,
-       min(statement) as statement
+       min(statement) as statement, max(park) as park
      from stint.moved group by job`,
   );
   return rows
     .filter(({ was, becomes }) => was !== becomes)
-    .map(({ was, becomes, statement }) => show(was ?? "absent", becomes, statement.replaceAll(variants, "")));
+    .map(({ was, becomes, statement, park: reason }) =>
+      show(was ?? "absent", becomes, statement.replaceAll(variants, ""), parks(was, becomes) ? reason : null),
+    );
 }
 
-const show = (from: FromState, to: string | null, move: string): string => `${from} → ${to}: ${move}`;
+const parks = (from: FromState | null, to: string | null): boolean => from === "parked" || to === "parked";
+
+const show = (from: FromState, to: string | null, move: string, park: string | null): string =>
+  `${from} → ${to}: ${move}${park === null ? "" : ` (${park})`}`;
 
 test("every statement on jobs of every state makes the transitions of the table, and no other", async () => {
   const fresh = await freshSchema();
@@ -215,7 +246,14 @@ test("every statement on jobs of every state makes the transitions of the table,
     }
   }
 
-  const table = transitions.flatMap(({ from, to, move }) => from.map((state) => show(state, to, move)));
+  const written = new Set(parkReasons.filter((reason) => parkRules[reason].by !== "reserved"));
+  const table = transitions.flatMap(({ from, to, move, park: reasons = [] }) =>
+    from.flatMap((state) =>
+      parks(state, to)
+        ? reasons.filter((one) => written.has(one)).map((one) => show(state, to, move, one))
+        : [show(state, to, move, null)],
+    ),
+  );
   expect([...seen].toSorted()).toEqual(table.toSorted());
 });
 
@@ -243,3 +281,19 @@ function fileOf(move: string): string {
   };
   return shared[move] ?? `${move}.ts`;
 }
+
+test("docs/lifecycle.md shows the rules of every park reason", async () => {
+  const page = await readFile(new URL("../../../../docs/lifecycle.md", import.meta.url), "utf8");
+  const yes = (is: boolean): string => (is ? "yes" : "no");
+  const rows = parkReasons.flatMap((reason) => {
+    const { by, runNow: lifts, until }: ParkRule = parkRules[reason];
+    if (by === "reserved") return [];
+    return [
+      `| \`${reason}\` | ${by === "stint" ? "Stint" : "its handler"} | ${yes(lifts)} | ${yes(until)} |`,
+    ];
+  });
+  const reserved = parkReasons.filter((reason) => parkRules[reason].by === "reserved");
+
+  for (const row of rows) expect(page).toContain(row);
+  for (const reason of reserved) expect(page).toContain(`\`${reason}\``);
+});

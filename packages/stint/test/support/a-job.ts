@@ -26,6 +26,8 @@ export function aJob(createdAt: Date): Job {
     tenant: null,
     tags: [],
     meta: {},
+    parkReason: null,
+    parkUntil: null,
     reason: null,
     payload: null,
     result: null,

@@ -15,12 +15,12 @@ export async function fillJobs(
 ): Promise<void> {
   await withoutIndexes(fresh, "job", async () => {
     await fresh.sql(
-      `insert into stint.job (id, kind, queue, state, priority, run_at, created_at, key, tenant, tags, reason, attempts, epoch,
+      `insert into stint.job (id, kind, queue, state, priority, run_at, created_at, key, tenant, tags, park_reason, reason, attempts, epoch,
          lease_id, lease_until, worker, claimed_at, payload)
        select ${idOf("$1", 1)}, 'kind-' || n % 40, 'queue-' || n % 7, s.state::stint.job_state, n % 3,
          now() + case when s.state in ('scheduled', 'retrying') then n else n - $1 end * interval '1 ms',
          now() + (n - $1) * interval '1 ms', 'live:' || n, 'tenant-' || n % 500, case when n % 10 = 0 then array['nightly'] end,
-         case s.state when 'parked' then 'review' when 'retrying' then 'it failed' end,
+         case when s.state = 'parked' then 'review' end, case when s.state = 'retrying' then 'it failed' end,
          case when s.state in ('running', 'retrying') then 1 else 0 end,
          case when s.state in ('running', 'retrying') then 1 else 0 end,
          case when s.state = 'running' then gen_random_uuid() end,

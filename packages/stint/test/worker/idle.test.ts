@@ -100,7 +100,7 @@ test("when it finds a suspect, that is run, alone", async () => {
   const { ran, count } = await startIdle(fresh);
   const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: "1h" });
   await fresh.sql(
-    "update stint.job set state = 'parked', reason = 'quarantine', crashes = 2, run_at = now()",
+    "update stint.job set state = 'parked', park_reason = 'quarantine', crashes = 2, run_at = now()",
   );
   await until(() => ran.includes(id), { message: "the job runs" });
 

@@ -235,10 +235,10 @@ async function startPattern(
 test("a suspect in a queue that only a pattern matches is run alone", async () => {
   const fresh = await freshSchema();
   await fill(fresh, ["tenant-1"], 1);
-  await fresh.sql(`update stint.job set state = 'parked', reason = 'quarantine', crashes = 1`);
+  await fresh.sql(`update stint.job set state = 'parked', park_reason = 'quarantine', crashes = 1`);
   await fill(fresh, ["tenants"], 1);
   await fresh.sql(
-    `update stint.job set state = 'parked', reason = 'quarantine', crashes = 1 where state = 'ready'`,
+    `update stint.job set state = 'parked', park_reason = 'quarantine', crashes = 1 where state = 'ready'`,
   );
   const { ran } = await startLarge(fresh, { queues: ["tenant-*", "q00000"], slots: 2 });
   await until(() => ran.length === 1, { message: "the suspect runs" });

@@ -44,7 +44,7 @@ test.each(["claim", "claim-quarantined"])(
     const proxy = await startCutProxy(fresh.url);
     await enqueueFive(fresh);
     if (name === "claim-quarantined")
-      await fresh.sql("update stint.job set state = 'parked', reason = 'quarantine'");
+      await fresh.sql("update stint.job set state = 'parked', park_reason = 'quarantine'");
     const stint = fresh.client({ database: proxy.url, prepare: false });
     const held = proxy.holdAt(`/* stint:${name} */`, { all: true });
     await startWorker(stint, { lease: leaseMs, handlers: [handle(work, () => undefined)] });
@@ -98,7 +98,7 @@ test("a claim of a suspect fails after its deadline and takes nothing", async ()
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await fresh.sql(
-    `update stint.job set state = 'parked', reason = 'quarantine', lease_id = null, lease_until = null where id = $1`,
+    `update stint.job set state = 'parked', park_reason = 'quarantine', lease_id = null, lease_until = null where id = $1`,
     [fence.job],
   );
   const input = {

@@ -13,7 +13,7 @@ async function suspected(fresh: Fresh): Promise<string> {
   const { id } = await fresh.client().enqueue(suspect, {}, { delay: "1h" });
   await fresh.sql(
     `update stint.job
-     set state = 'parked', reason = 'quarantine', crashes = 2, run_at = now() - interval '1 hour'
+     set state = 'parked', park_reason = 'quarantine', crashes = 2, run_at = now() - interval '1 hour'
      where id = $1`,
     [id],
   );
@@ -93,7 +93,7 @@ test("a suspect that waits while its worker stops is left as it was", async () =
   expect(log).toEqual(["busy begins"]);
   expect(await fresh.client().get(id)).toMatchObject({
     state: "parked",
-    reason: "quarantine",
+    parkReason: "quarantine",
     epoch: 0,
     interruptions: 0,
   });
@@ -108,7 +108,7 @@ test("a suspect that is handed back while it runs alone stays in quarantine, uns
   const job = await fresh.client().get(id);
   expect(job).toMatchObject({
     state: "parked",
-    reason: "quarantine",
+    parkReason: "quarantine",
     attempts: 0,
     crashes: 2,
     interruptions: 1,

@@ -396,6 +396,7 @@ export function jobRows(): JobRow[] {
       key: `receipt:p_${index}`,
       tenant: index % 2 === 0 ? "school-12" : null,
       tags: index % 5 === 0 ? ["night"] : [],
+      parkReason: state === "parked" ? "review" : null,
       reason: state === "dead" ? "attempts spent" : null,
       error:
         state === "dead" || state === "retrying"

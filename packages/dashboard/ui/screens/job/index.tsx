@@ -66,6 +66,7 @@ function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
       note={
         <span className="job-note">
           <StateMark state={job.state} />
+          {job.parkReason === null ? null : <PlainText>{job.parkReason}</PlainText>}
           {job.reason === null ? null : <PlainText>{job.reason}</PlainText>}
           <span className="job-id">
             <span className="mono">{job.id}</span>

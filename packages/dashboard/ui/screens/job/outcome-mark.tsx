@@ -16,6 +16,7 @@ const shapes: Record<Outcome, ReactNode> = {
   crashed: <path d="M6.8 1L3 6.8h3L5.2 11 9 5.2H6z" />,
   released: <path d="M10 6H2.5M5 3L2 6l3 3" />,
   snoozed: <path d="M3 3h6L3 9h6" />,
+  parked: <path d="M4 2.5v7M8 2.5v7" />,
   cancelled: (
     <>
       <circle cx="6" cy="6" r="4.3" />
@@ -33,6 +34,7 @@ const tones: Record<Outcome, "ok" | "late" | "soon" | "plain" | "running"> = {
   crashed: "late",
   released: "plain",
   snoozed: "plain",
+  parked: "plain",
   cancelled: "plain",
   running: "running",
   waiting: "plain",

@@ -108,6 +108,8 @@ const error: JobColumn = {
 };
 
 function Why({ job }: { job: Row }) {
+  if (job.parkReason !== null && job.state === "parked")
+    return <PlainText>{[job.parkReason, job.reason].filter((part) => part !== null).join(": ")}</PlainText>;
   if (job.error === null) return job.reason === null ? null : <PlainText>{job.reason}</PlainText>;
   return (
     <>

@@ -1,0 +1,55 @@
+/** Why a job is held back, and what that means for it. */
+export type ParkRule = {
+  /** What parks jobs so: a handler that returns `park(…)`, or Stint. `reserved`: a feature to come; no statement writes it yet. */
+  readonly by: "handler" | "stint" | "reserved";
+  /** Whether `runNow` may lift it. A reason that guards a limit, an order or a decision is lifted by what it waits for, and by nothing else. */
+  readonly runNow: boolean;
+  /** Whether a job may be parked so until a time, at which a worker lifts it. */
+  readonly until: boolean;
+  /** What `stint jobs why` says. */
+  readonly why: string;
+};
+
+const reserved = { by: "reserved", runNow: false, until: false } as const;
+
+/**
+ * Every park reason. A new one needs an entry here, its transitions in `state.ts`, and the statement that parks. Tallies count parked
+ * jobs whatever their reason; the view `stint.jobs`, lists and the dashboard show the reason itself.
+ */
+export const parkRules = {
+  quarantine: {
+    by: "stint",
+    runNow: true,
+    until: false,
+    why: "It runs next when a worker is idle, alone on it, so that another crash harms no other job.",
+  },
+  review: {
+    by: "handler",
+    runNow: true,
+    until: true,
+    why: "Its handler parked it for review. It runs again after `runNow`, or at its `until` if it has one.",
+  },
+  blocked: { ...reserved, why: "It waits for other jobs." },
+  breaker: { ...reserved, why: "The breaker of a dependency is open." },
+  budget: { ...reserved, why: "The retry budget is spent for now." },
+  limit: { ...reserved, why: "It waits for a place within a limit." },
+  signal: { ...reserved, why: "It waits for a signal." },
+  sleep: { ...reserved, why: "It sleeps until a time." },
+  version: { ...reserved, why: "No running worker can read its payload." },
+} as const satisfies Record<string, ParkRule>;
+
+export type ParkReason = keyof typeof parkRules;
+
+export const parkReasons = Object.keys(parkRules) as ParkReason[];
+
+const where = (is: (rule: ParkRule) => boolean): ParkReason[] =>
+  parkReasons.filter((reason) => is(parkRules[reason]));
+
+/** The reasons that `park(…)` takes. */
+export type HandlerParkReason = {
+  [reason in ParkReason]: (typeof parkRules)[reason]["by"] extends "handler" ? reason : never;
+}[ParkReason];
+
+export const handlerReasons = where(({ by }) => by === "handler") as HandlerParkReason[];
+export const liftableReasons = where(({ runNow }) => runNow);
+export const timedReasons = where(({ until }) => until);
