@@ -59,7 +59,11 @@ export class Stint implements Enqueues {
     this.#lockWaitDb = this.#openDb({ connections: 4, clock: this.#db.clock });
     this.#waker = new Waker(this.#db);
     this.#enqueues = new EnqueueClient(options, this.#db, this.#lockWaitDb, this.#waker);
-    this.#jobs = new Jobs(this.#db, options.actor, (hint) => this.#wake([hint]));
+    this.#jobs = new Jobs(this.#db, {
+      actor: options.actor,
+      tell: (hint) => this.#wake([hint]),
+      ready: () => this.#enqueues.checkSchema(),
+    });
     this.#waiting = new Waiting(this.#db);
     this.queueSettings = new QueueSettingsClient(this.#db, options.actor, (call) => this.#lifetime.run(call));
   }

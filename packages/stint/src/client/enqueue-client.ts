@@ -41,7 +41,7 @@ export class EnqueueClient {
     this.#enqueuer = new Enqueuer({
       db,
       lockWaitDb,
-      ready: () => this.#checkSchema(),
+      ready: () => this.checkSchema(),
       wakes: () => wakes && waker.ridesAlong(),
       onEnqueued: (rows, answers, woke) => waker.enqueued(rows, answers, wakes && !woke),
     });
@@ -140,7 +140,7 @@ export class EnqueueClient {
   }
 
   /** Once per client, before its first own write. A failed check is repeated by the next write. */
-  async #checkSchema(): Promise<void> {
+  async checkSchema(): Promise<void> {
     this.#checked ??= checkSchemaVersion(this.#db, this.#options.schema).catch((error: unknown) => {
       this.#checked = undefined;
       throw error;

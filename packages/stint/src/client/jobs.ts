@@ -31,17 +31,26 @@ export type Page = { readonly jobs: readonly Job[]; readonly next: string | unde
 /** Who does it and why. */
 export type ActOptions = { actor?: string; reason?: string };
 
+export type JobsOptions = {
+  readonly actor: string;
+  /** Tell workers of what changed: a queue with a ready job, or that a running job was cancelled. */
+  readonly tell: (hint: string) => void;
+  /** Called before every action: checks the schema, and so learns the database's clock, by which actions have their deadline. */
+  readonly ready: () => Promise<void>;
+};
+
 /** Looking at jobs, and acting on single ones. */
 export class Jobs {
   readonly #db: Db;
   readonly #actor: string;
-  /** Tell workers of what changed: a queue with a ready job, or that a running job was cancelled. */
   readonly #tell: (hint: string) => void;
+  readonly #ready: () => Promise<void>;
 
-  constructor(db: Db, actor: string, tell: (hint: string) => void) {
+  constructor(db: Db, { actor, tell, ready }: JobsOptions) {
     this.#db = db;
     this.#actor = actor;
     this.#tell = tell;
+    this.#ready = ready;
   }
 
   async get(id: string): Promise<Job | undefined> {
@@ -79,12 +88,7 @@ export class Jobs {
     const deed = this.#deed("cancel", options, false);
     // A job that is being claimed at this moment is neither waiting nor running to this statement: look again.
     for (let tries = 0; tries < 5; tries++) {
-      const was = await sendOnce(
-        this.#db,
-        "cancel",
-        id,
-        async (until) => await cancel(this.#db, id, { ...deed, until }),
-      );
+      const was = await this.#act("cancel", id, cancel, deed);
       if (was === "waiting") return "cancelled";
       if (was === "running") {
         this.#tell("cancel");
@@ -100,12 +104,7 @@ export class Jobs {
   async runNow(jobId: string, options: ActOptions): Promise<void> {
     const id = requireId(jobId);
     const deed = this.#deed("runNow", options, false);
-    const queue = await sendOnce(
-      this.#db,
-      "runNow",
-      id,
-      async (until) => await runNow(this.#db, id, { ...deed, until }),
-    );
+    const queue = await this.#act("runNow", id, runNow, deed);
     if (queue !== undefined) {
       this.#tell(`ready:${queue}`);
       return;
@@ -118,15 +117,25 @@ export class Jobs {
   async replay(jobId: string, options: ActOptions = {}): Promise<void> {
     const id = requireId(jobId);
     const deed = this.#deed("replay", options, true);
-    const queue = await sendOnce(
-      this.#db,
-      "replay",
-      id,
-      async (until) => await replay(this.#db, id, { ...deed, until }),
-    );
+    const queue = await this.#act("replay", id, replay, deed);
     if (queue === undefined)
       throw new WrongStateError(id, await this.#stateOf(id), "replay", ["dead", "cancelled"]);
     this.#tell(`ready:${queue}`);
+  }
+
+  async #act<T>(
+    name: string,
+    id: string,
+    action: (db: Db, id: string, audit: AuditInfo) => Promise<T>,
+    audit: AuditInfo,
+  ): Promise<T> {
+    await withRetry(this.#db, this.#ready);
+    return await sendOnce(
+      this.#db,
+      name,
+      id,
+      async (until) => await action(this.#db, id, { ...audit, until }),
+    );
   }
 
   async #stateOf(id: string): Promise<JobState> {

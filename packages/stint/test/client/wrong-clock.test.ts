@@ -1,8 +1,10 @@
 import { expect, onTestFinished, test } from "vitest";
 import { Enqueuer } from "#stint/client/enqueue.js";
+import { Jobs } from "#stint/client/jobs.js";
 import { ServerClock } from "#stint/db/server-clock.js";
 import { UnknownOutcomeError } from "#stint/index.js";
 import { newId } from "#stint/runtime/new-id.js";
+import { checkSchemaVersion } from "#stint/sql/schema-version.js";
 import type { EncodedRow } from "#stint/sql/enqueue.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { type Fresh, freshSchema, openDb } from "../support/fresh.ts";
@@ -62,4 +64,23 @@ test("a lost enqueue whose deadline is far off is unknown, and says until when",
   expect(mayHappenUntil!.getTime()).toBeGreaterThan(Date.now() + hourMs / 2);
   expect(message).toContain(mayHappenUntil!.toISOString());
   expect(await fresh.sql("select from stint.jobs")).toEqual([]);
+});
+
+test("a late cancel changes nothing though the client's clock is an hour ahead", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const [row] = rows(1);
+  await enqueuer(fresh, fresh.url, 0).enqueuer.one(row!);
+  const db = openDb(proxy.url, fresh.schema, new ServerClock(undefined, Date.now() + hourMs));
+  onTestFinished(() => db.close());
+  const ready = async (): Promise<void> => await checkSchemaVersion(db, fresh.schema);
+  const jobs = new Jobs(db, { actor: "tester", tell: () => undefined, ready });
+  const held = proxy.holdAt("/* stint:cancel */");
+  const cancelled = jobs.cancel(row!.row.id, {}).catch((error: unknown) => error);
+  const late = await held;
+  late.resetClient();
+
+  expect(await cancelled).toBeInstanceOf(UnknownOutcomeError);
+  await late.release();
+  expect(await fresh.sql("select state from stint.job")).toEqual([{ state: "ready" }]);
 });
