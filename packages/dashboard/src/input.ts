@@ -105,7 +105,7 @@ export function textOf(value: unknown, name: string, max = 512): string {
 export function reasonOf(body: Input["body"], needed: boolean): string | undefined {
   const { reason } = body;
   if (reason === undefined || reason === null || reason === "") {
-    if (needed) throw badRequest("reason is needed: say why, for the people who will ask later.");
+    if (needed) throw badRequest("reason is required: say why, for the people who read the audit later.");
     return undefined;
   }
   return textOf(reason, "reason");

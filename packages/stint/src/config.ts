@@ -5,8 +5,8 @@ import { refuseUnknownKeys } from "./model/options.ts";
 import type { WorkerOptions } from "./worker/options.ts";
 
 /**
- * What `stint dashboard` and `stint dev` show, and how: options of the package `@stint/dashboard`, which checks them and says what
- * they mean. Who may look is said by a token, and not here.
+ * Options of `stint dashboard` and `stint dev` for the package `@stint/dashboard`, which checks and documents them. Access is
+ * controlled by a token, not here.
  */
 export type DashboardConfig = {
   environment?: { name: string; production?: boolean };
@@ -24,17 +24,17 @@ export type DashboardConfig = {
   }) => void | Promise<void>;
 };
 
-/** What `stint.config.ts` exports as its default: the client's options and those of the worker it runs. */
+/** The default export of `stint.config.ts`: options of the client, the worker and the dashboard. */
 export type StintConfig = StintOptions & {
-  /** What `stint worker` and `stint dev` run. */
+  /** The worker of `stint worker` and `stint dev`. */
   worker?: WorkerOptions;
-  /** What `stint dashboard` and `stint dev` show, and how. */
+  /** The dashboard of `stint dashboard` and `stint dev`. */
   dashboard?: DashboardConfig;
 };
 
-/** A config, checked as a whole and taken apart. The options themselves are checked by what uses them. */
+/** A checked config, split into its parts. The code that uses an option checks its value. */
 export type ResolvedConfig = {
-  /** For `createStint`. The kinds of the worker's handlers are among its jobs. */
+  /** For `createStint`. Its jobs include the kinds of the worker's handlers. */
   readonly options: StintOptions;
   readonly worker: WorkerOptions | undefined;
   readonly dashboard: DashboardConfig;
@@ -52,9 +52,9 @@ const dashboardKeys = [
 ] as const satisfies (keyof DashboardConfig)[];
 
 /**
- * Write the config of a project, with the compiler's help.
+ * Declare the config of a project, checked by the compiler.
  *
- * @throws {InvalidOptionError} It has a key that nothing reads.
+ * @throws {InvalidOptionError} It has an unknown key.
  */
 export function defineConfig(config: StintConfig): StintConfig {
   refuseUnknown("defineConfig", config);
@@ -62,9 +62,9 @@ export function defineConfig(config: StintConfig): StintConfig {
 }
 
 /**
- * Check a config that came from a file, where no compiler need have seen it.
+ * Check a config that was loaded from a file.
  *
- * @throws {InvalidOptionError} It is not an object, or has a key that nothing reads.
+ * @throws {InvalidOptionError} It is not an object, or has an unknown key.
  */
 export function resolveConfig(config: StintConfig, what = "config"): ResolvedConfig {
   refuseUnknown(what, config);
@@ -72,7 +72,7 @@ export function resolveConfig(config: StintConfig, what = "config"): ResolvedCon
   return { options: { ...options, jobs: allJobs(config) }, worker, dashboard };
 }
 
-/** A misspelt `redact` would otherwise silently hide nothing. */
+/** Otherwise a misspelt `redact` would silently redact nothing. */
 function refuseUnknown(what: string, config: StintConfig): void {
   refuseUnknownKeys(what, config, keys);
   if (config.dashboard !== undefined) refuseUnknownKeys(`${what}.dashboard`, config.dashboard, dashboardKeys);
@@ -80,7 +80,7 @@ function refuseUnknown(what: string, config: StintConfig): void {
 
 function allJobs({ jobs = [], worker }: StintConfig): JobDefinition[] {
   const listed = new Set(jobs.map((job) => job.kind));
-  // What is no handler is left for the worker's own check to name.
+  // The worker's own check reports entries that are not handlers.
   const handled = (worker?.handlers ?? []).flatMap((handler) => handler?.definition ?? []);
   return [...jobs, ...handled.filter((job) => !listed.has(job.kind))];
 }

@@ -6,19 +6,19 @@ import { toMs, type Duration } from "./model/duration.ts";
 import { resolveBackoff, type Backoff, type ResolvedBackoff } from "./model/backoff.ts";
 import type { InferIn, InferOut, StandardSchema } from "./model/standard-schema.ts";
 
-/** The three types of a kind: what is enqueued, what the handler gets, what it returns. */
+/** The three types of a kind: the enqueued payload, the payload that the handler gets, and the result. */
 export type JobTypes = { in: unknown; out: unknown; result: unknown };
 
-/** Policy that a kind may set; the worker's defaults fill what is left out. */
+/** Policy of a kind. The worker's defaults apply to options that are left out. */
 export type KindOptions = {
-  /** How many attempts failures may spend. Default 5. */
+  /** The number of attempts that failures may spend. Default 5. */
   attempts?: number;
   backoff?: Backoff;
   /** The longest one attempt may take. Default one hour. */
   timeout?: Duration;
   /** How long a claim lasts without renewal. Default 30 s. */
   lease?: Duration;
-  /** How often its worker may die while running it before the job is dead. Default 3. */
+  /** The number of crashes (its worker died while running it) after which a job is dead. Default 3. */
   maxCrashes?: number;
 };
 
@@ -39,7 +39,7 @@ export type DefineOptions<In extends StandardSchema, Result extends StandardSche
   atomic?: boolean;
 };
 
-/** The contract of one kind: what enqueues it and what handles it both import this, and no handler code. */
+/** The contract of a kind. Enqueueing code and handlers both import it; it contains no handler code. */
 export type JobDefinition<Types extends JobTypes = JobTypes> = {
   readonly kind: string;
   readonly queue: string;
@@ -54,13 +54,13 @@ export type JobDefinition<Types extends JobTypes = JobTypes> = {
   readonly types?: Types;
 };
 
-/** What is enqueued for a kind: `PayloadOf<typeof sendReceipt>`. Takes the definition, or what `enqueue` resolved with. */
+/** The payload type of a kind: `PayloadOf<typeof sendReceipt>`. Takes the definition, or the result of `enqueue`. */
 export type PayloadOf<Job extends { readonly types?: JobTypes }> = NonNullable<Job["types"]>["in"];
 
-/** What the handler of a kind returns: `ResultOf<typeof sendReceipt>`. */
+/** The result type of a kind: `ResultOf<typeof sendReceipt>`. */
 export type ResultOf<Job extends { readonly types?: JobTypes }> = NonNullable<Job["types"]>["result"];
 
-/** `KindOptions`, checked. What is undefined was left out. */
+/** Checked `KindOptions`. Undefined: left out. */
 export type KindPolicy = {
   readonly attempts: number | undefined;
   readonly backoff: ResolvedBackoff | undefined;
@@ -84,7 +84,7 @@ const defineKeys = [
 /**
  * Declare a kind of job.
  *
- * @throws {InvalidOptionError} A name or an option cannot work.
+ * @throws {InvalidOptionError} A name or an option is not valid.
  */
 export function defineJob<In extends StandardSchema, Result extends StandardSchema = StandardSchema>(
   kind: string,
@@ -132,7 +132,7 @@ export function resolveKindPolicy(what: string, options: KindOptions): KindPolic
   });
 }
 
-/** Shorter than a second, a slow round trip would lose the job; longer than a day, a crash would hide it. */
+/** Below a second, a slow round trip would lose the lease. Above a day, a crash would stay unnoticed too long. */
 export const leaseLimits = { min: 1_000, max: 86_400_000 };
 
 export const kindOptionKeys: readonly string[] = policyKeys;
@@ -146,7 +146,7 @@ function requireSchema(option: string, value: unknown): void {
   );
 }
 
-/** A payload that is only typed, never checked: `payload: typed<{ id: string }>()`. */
+/** A schema that gives a type and checks nothing: `payload: typed<{ id: string }>()`. */
 export function typed<T>(): StandardSchema<T, T> {
   return { "~standard": { version: 1, vendor: "stint", validate: (value) => ({ value: value as T }) } };
 }

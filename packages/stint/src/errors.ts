@@ -1,8 +1,8 @@
 /**
- * Everything Stint throws on purpose. Match on `code`; messages may be reworded.
+ * Every error that Stint throws on purpose. Match on `code`; messages may change.
  *
- * A class exists only where a caller could act on it. Each message says what happened, to which
- * thing, and what to do next. `docs/errors.md` has one heading per code; a test keeps it in step.
+ * A class exists only where a caller can react to it. Each message says what happened, to which
+ * object, and what to do. `docs/errors.md` has one heading per code; a test keeps it in step.
  */
 export abstract class StintError extends Error {
   abstract readonly code: string;
@@ -11,7 +11,7 @@ export abstract class StintError extends Error {
   }
 }
 
-/** An option, name or argument that cannot work. Nothing was written. */
+/** An option, name or argument is not valid. Nothing was written. */
 export class InvalidOptionError extends StintError {
   readonly code = "INVALID_OPTION";
   constructor(
@@ -28,7 +28,7 @@ export class InvalidPayloadError extends StintError {
   readonly code = "INVALID_PAYLOAD";
   constructor(
     readonly kind: string,
-    /** Where in the value, as `payload.items[3].price`. */
+    /** The place in the value, such as `payload.items[3].price`. */
     readonly path: string,
     readonly rule: string,
     options?: ErrorOptions,
@@ -37,7 +37,7 @@ export class InvalidPayloadError extends StintError {
   }
 }
 
-/** No such kind is defined here. */
+/** The client has no kind of this name. */
 export class UnknownKindError extends StintError {
   readonly code = "UNKNOWN_KIND";
   constructor(
@@ -58,7 +58,7 @@ export class JobNotFoundError extends StintError {
   }
 }
 
-/** The job is in a state in which this cannot be done. */
+/** The job's state does not allow the action. */
 export class WrongStateError extends StintError {
   readonly code = "WRONG_STATE";
   constructor(
@@ -73,18 +73,18 @@ export class WrongStateError extends StintError {
   }
 }
 
-/** As many bulk operations run as may at once. */
+/** The limit of concurrent bulk operations is reached. */
 export class TooManyOperationsError extends StintError {
   readonly code = "TOO_MANY_OPERATIONS";
   constructor(readonly most: number) {
     super(
-      `${most} bulk operations are running already, which is as many as may at once. Nothing was begun. ` +
+      `${most} bulk operations are already running, which is the limit. Nothing was started. ` +
         `Wait until one has ended, or abort one.`,
     );
   }
 }
 
-/** The kind was defined with `requiresTransaction` and was enqueued without one. */
+/** The kind is defined with `requiresTransaction` and was enqueued without a transaction. */
 export class TransactionRequiredError extends StintError {
   readonly code = "TRANSACTION_REQUIRED";
   constructor(readonly kind: string) {
@@ -95,12 +95,12 @@ export class TransactionRequiredError extends StintError {
   }
 }
 
-/** A connection was lost after a write was sent and before its answer came. */
+/** The connection was lost after a write was sent and before its result arrived. */
 export class UnknownOutcomeError extends StintError {
   readonly code = "UNKNOWN_OUTCOME";
   /**
-   * Only if the clock of the database was set back meanwhile: until this time of that clock the write may still take effect.
-   * Repeat it after that time. Undefined: the write can no longer take effect and may be repeated at once.
+   * Set only if the database's clock was set back: the write may still take effect until this time of that clock. Repeat it
+   * after that time. Undefined: the write can no longer take effect and may be repeated at once.
    */
   readonly mayHappenUntil: Date | undefined;
   constructor(
@@ -113,7 +113,7 @@ export class UnknownOutcomeError extends StintError {
     const after =
       mayHappenUntil === undefined ? "" : ` after ${mayHappenUntil.toISOString()} by the database's clock`;
     super(
-      `${action}: the connection was lost before the answer came, so it may or may not have happened. ` +
+      `${action}: the connection was lost before the result arrived, so the write may or may not have taken effect. ` +
         (action.startsWith("enqueue")
           ? `Repeat it with the same id (${ids})${after}: it is then the same job.`
           : `Look at the job (${ids})${after} before you repeat it.`),
@@ -123,7 +123,7 @@ export class UnknownOutcomeError extends StintError {
   }
 }
 
-/** The database has a schema this version cannot work with. */
+/** The schema is missing, too old or too new for this version. */
 export class SchemaVersionError extends StintError {
   readonly code = "SCHEMA_VERSION";
   constructor(
@@ -139,7 +139,7 @@ export class SchemaVersionError extends StintError {
   }
 }
 
-/** The database did not answer, or let nobody in. */
+/** The database cannot be reached, refuses connections, or is read-only. */
 export class DatabaseUnavailableError extends StintError {
   readonly code = "DATABASE_UNAVAILABLE";
   constructor(detail: string, options?: ErrorOptions & { advice?: string | undefined }) {
@@ -148,11 +148,11 @@ export class DatabaseUnavailableError extends StintError {
   }
 }
 
-/** A worker did not start, because its lease thread cannot renew leases. */
+/** The worker did not start, because its lease thread cannot renew leases. */
 export class LeasesUnavailableError extends StintError {
   readonly code = "LEASES_UNAVAILABLE";
   constructor(
-    /** What the lease thread ran into. */
+    /** The failure of the lease thread. */
     readonly detail: string,
     options?: ErrorOptions,
   ) {
@@ -165,7 +165,7 @@ export class LeasesUnavailableError extends StintError {
   }
 }
 
-/** Waiting for a job's result ended before the job did. */
+/** The wait for a job's result ended before the job did. */
 export class WaitTimeoutError extends StintError {
   readonly code = "WAIT_TIMEOUT";
   constructor(
@@ -174,7 +174,7 @@ export class WaitTimeoutError extends StintError {
   ) {
     super(
       `Job ${jobId} has not ended (or was never committed) after ${waitedMs} ms. ` +
-        `Only the waiting stopped; the job, if there is one, goes on.`,
+        `Only the waiting stopped; the job is unaffected.`,
     );
   }
 }
@@ -191,9 +191,9 @@ export class JobFailedError extends StintError {
   }
 }
 
-// ---- Why a handler's signal aborts --------------------------------------------------------------
+// ---- Reasons why a handler's signal aborts -------------------------------------------------------
 
-/** Another worker owns the job now; whatever this attempt still does cannot be recorded. */
+/** The lease ran out and another worker may own the job. This attempt can no longer record anything. */
 export class LeaseLostError extends StintError {
   readonly code = "LEASE_LOST";
   constructor(
@@ -209,14 +209,14 @@ export class LeaseLostError extends StintError {
   }
 }
 
-/** A worker died while it ran the job, or could not renew its lease: the lease ran out, and the job was taken back. */
+/** The lease ran out and the job was rescued: its worker died, or could not renew the lease. */
 export class CrashedError extends StintError {
   readonly code = "CRASHED";
   constructor(
     readonly jobId: string,
     /** The id of the worker whose lease ran out. */
     readonly worker: string,
-    /** How often that has happened to the job. */
+    /** The number of crashes of this job so far. */
     readonly crashes: number,
   ) {
     super(
@@ -239,7 +239,7 @@ export class TimedOutError extends StintError {
   }
 }
 
-/** Somebody cancelled the job while it ran. */
+/** The job was cancelled while it ran. */
 export class CancelledError extends StintError {
   readonly code = "CANCELLED";
   constructor(readonly jobId: string) {
@@ -247,22 +247,22 @@ export class CancelledError extends StintError {
   }
 }
 
-/** The worker is stopping and its time to drain is over. The job goes back unspent. */
+/** The worker is stopping and its drain time is over. The job is released with nothing spent. */
 export class StoppingError extends StintError {
   readonly code = "STOPPING";
   constructor() {
-    super("The worker is stopping; the job is handed back and no attempt is spent.");
+    super("The worker is stopping; the job is released and no attempt is spent.");
   }
 }
 
-// ---- What a handler may throw to say how it failed -----------------------------------------------
+// ---- Errors that handlers throw ------------------------------------------------------------------
 
-/** No further attempt can help: the job is dead at once. */
+/** No further attempt can succeed: the job is dead at once. */
 export class PermanentError extends StintError {
   readonly code = "PERMANENT";
 }
 
-/** The other side asked for patience. The next attempt waits at least `retryAfter`. */
+/** Another system asked for a pause. The next attempt waits at least `retryAfter`. */
 export class RateLimitedError extends StintError {
   readonly code = "RATE_LIMITED";
   readonly retryAfter: string | number | Date;

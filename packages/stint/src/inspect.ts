@@ -1,4 +1,4 @@
-/** What `stint.inspector()` returns, and constants about it. Has no imports at run time that a browser lacks. */
+/** The types of `stint.inspector()` and its constants. At run time it imports only constants, so it loads in a browser. */
 export type { InspectorOptions } from "./stint.ts";
 export {
   jobFilterKeys,

@@ -1,2 +1,2 @@
-/** For `createStint({ telemetry })`. Needs the optional package `@opentelemetry/api`, and is the only module that loads it. */
+/** For `createStint({ telemetry })`. Needs the optional package `@opentelemetry/api`; no other module loads it. */
 export { openTelemetry, type OpenTelemetryOptions } from "./telemetry/opentelemetry/telemetry.ts";

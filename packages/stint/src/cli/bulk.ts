@@ -26,7 +26,7 @@ export async function actInBulk(
 ): Promise<number> {
   const { out } = context;
   if (!dryRun && reason === undefined) {
-    throw new InvalidOptionError("--reason", "is needed: say why, for the people who will ask later");
+    throw new InvalidOptionError("--reason", "is required: say why, for the people who read the audit later");
   }
   return await inspecting(context, async (inspector) => {
     const { sample, asOf, ...preview } = await inspector.preview(action, filter);

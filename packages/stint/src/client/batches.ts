@@ -1,17 +1,17 @@
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
 
-/** What one statement may carry. Postgres refuses a jsonb array of 256 MB, and a huge statement outlasts its deadline. */
+/** Limits of one statement. Postgres refuses a jsonb array of 256 MB, and a huge statement exceeds its deadline. */
 export const largestBatch = 500;
-/** What one statement of many jobs that belong together may carry. */
+/** Limits of one statement of `enqueueMany`. */
 export const largestStatement = 2_000;
 export const heaviestBatch = 8_388_608;
 
-/** How much a row adds to a statement, nearly: what is not counted is short. */
+/** The approximate bytes a row adds to a statement; the uncounted parts are short. */
 export function weigh(row: EncodedRow): number {
   return row.payload.length + (row.meta?.length ?? 0);
 }
 
-/** Rows in the order they came, cut into statements. */
+/** Split rows into statements, in their order. */
 export function inBatches(rows: readonly EncodedRow[], most: number): EncodedRow[][] {
   const batches: EncodedRow[][] = [];
   let batch: EncodedRow[] = [];
@@ -31,9 +31,9 @@ export function inBatches(rows: readonly EncodedRow[], most: number): EncodedRow
 }
 
 /**
- * Rows as statements of one transaction, and their answers in the order of the rows. Each statement puts its own rows in
- * order; keys of several must be in order as a whole: two transactions that take the same keys in opposite order would
- * deadlock.
+ * Enqueue rows by several statements of one transaction. Returns the results in the order of the rows. Each statement sorts
+ * its own rows; the keys of all statements must be sorted as a whole, because two transactions that lock the same keys in
+ * opposite order deadlock.
  */
 export function inStatements(rows: readonly EncodedRow[]): {
   batches: EncodedRow[][];
@@ -59,8 +59,8 @@ export function inStatements(rows: readonly EncodedRow[]): {
 }
 
 /**
- * Rows in the order in which the database takes the locks of one statement: kind, dedupe key, id. Rows without a key
- * wait for nobody and keep the order they came in.
+ * Sort rows in the order in which the database takes the locks of one statement: kind, dedupe key, id. Rows without a key
+ * take no such lock and keep their order.
  */
 export function inLockOrder<R extends EncodedRow>(rows: readonly R[]): readonly R[] {
   if (rows.every(({ row }) => row.dedupe_key === undefined && row.again === undefined)) return rows;
@@ -70,7 +70,7 @@ export function inLockOrder<R extends EncodedRow>(rows: readonly R[]): readonly 
     .map(({ value }) => value);
 }
 
-/** By bytes, as the database compares with collation "C". No part can contain the NUL that ends it; no key comes last. */
+/** By bytes, as the database compares with collation "C". No part can contain the NUL that terminates it; rows without a key sort last. */
 function lockKey({ row }: EncodedRow): Buffer {
   const key = row.dedupe_key === undefined ? "1" : `0${row.dedupe_key}`;
   return Buffer.from(`${row.kind}\0${key}\0${row.id}`);

@@ -26,10 +26,10 @@ export type EnqueueInOptions = {
 };
 
 /**
- * Enqueue in the user's transaction: sent once, and an error of the database reaches the caller as it is.
+ * Enqueue in the user's transaction. The statement is sent once, and the caller gets the database's error unchanged.
  *
- * Everything is sent before this returns, so a COMMIT or ROLLBACK that the caller sends next comes after it. Rows that
- * are not ready (an asynchronous schema or telemetry) send their transaction's id instead, and later write in that
+ * Everything is sent before this function returns, so a COMMIT or ROLLBACK that the caller sends next arrives later. Rows that
+ * are not ready (an asynchronous schema or telemetry) first read the id of their transaction, and later write in that
  * transaction or not at all.
  */
 export function enqueueIn(
@@ -63,10 +63,10 @@ export function enqueueIn(
   return answers;
 }
 
-/** Errors of clients that could not send. Their transaction has ended, or its connection is gone and it cannot commit. */
+/** Errors of clients that could not send: the transaction has ended, or its connection is lost and it cannot commit. */
 const undelivered = new WeakSet<Error>();
 
-/** Ids by the objects that stand for one transaction each. */
+/** Transaction ids, by the object that identifies each transaction. */
 const known = new WeakMap<object, string>();
 
 async function sendNow(
@@ -92,13 +92,13 @@ async function sendNow(
     if (tx.identity !== undefined) known.set(tx.identity, xid);
     return inGivenOrder(written);
   }
-  // A client that reorders statements may have sent the mark last, or the mark was undone with a savepoint.
+  // A client that reorders statements may have sent the mark last, or a savepoint rollback undid the mark.
   const missing = batches.filter((_, index) => written[index] === undefined);
   const repeated = await Promise.all(missing.map((batch) => sendInside(tx, batch, notify, xid)));
   return inGivenOrder(written.map((one) => one ?? repeated.shift() ?? []));
 }
 
-/** A client that cannot send any more says so in words of its own: its transaction or its connection was closed. */
+/** A client that can no longer send throws its own error: its transaction or its connection was closed. */
 async function sendLate(
   tx: UserTransaction,
   rows: readonly EncodedRow[],
@@ -141,7 +141,7 @@ async function sendInside(
 function idOf(tx: UserTransaction): Promise<string> {
   const id = tx.identity === undefined ? undefined : known.get(tx.identity);
   const asked = id === undefined ? tx.run(noteTransaction, []).then(xidOf) : Promise.resolve(id);
-  // Rows that turn out not to fit never ask for it.
+  // Lazy: rows that fail their schema never need it.
   asked.catch(() => undefined);
   return asked;
 }
@@ -150,18 +150,18 @@ function xidOf(rows: readonly Row[] | undefined): string {
   return String(rows?.[0]?.["xid"]);
 }
 
-/** The transaction has failed already and can only be rolled back. */
+/** The transaction has already failed and can only be rolled back. */
 const failedTransaction = "25P02";
 
 /**
- * The same promise, with one difference: being refused because the transaction is over is no unhandled rejection. A caller
- * that does not wait for an enqueue mostly rolled back, and must not lose its process over it; `onRefused` reports it.
+ * The same promise, except that a refusal after the end of the transaction causes no unhandled rejection. A caller that does
+ * not await an enqueue usually rolled back, and its process must not end for that. `onRefused` reports the refusal.
  */
 export function refusedQuietly<T>(work: Promise<T>, onRefused: (error: Error) => void): Promise<T> {
   const result = new Promise<T>((resolve, reject) => {
     work.then(resolve, (error: unknown) => {
       const isOver = error instanceof Error && undelivered.has(error);
-      // A failed transaction was reported by the statement that failed it.
+      // The statement that failed the transaction has already reported it.
       if (isOver || codeOf(driverError(error)) === failedTransaction) result.catch(() => undefined);
       if (isOver) onRefused(error);
       reject(error);

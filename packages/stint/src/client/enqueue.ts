@@ -17,20 +17,20 @@ const tries = 4;
 export type EnqueuerOptions = {
   db: Db;
   /**
-   * For what may have to wait for somebody else's transaction. On the connections that everything else uses, two
-   * such waits would stop the client and its workers.
+   * Connections for enqueues that may wait for another session's transaction. On the shared connections, two such waits would
+   * stop the client and its workers.
    */
   lockWaitDb: Db;
-  /** Called before every try: refuses a schema this code cannot work with. */
+  /** Called before every try: refuses a schema of an unsupported version. */
   ready: () => Promise<void>;
-  /** Whether an enqueue sent now should wake workers by its own commit. */
+  /** Whether an enqueue sent now includes the wake in its own commit. */
   wakes: () => boolean;
   onEnqueued: (rows: readonly EncodedRow[], answers: readonly EnqueuedRow[], woke: boolean) => void;
 };
 
 /**
- * Enqueues outside a transaction. Calls that arrive while a round trip is in flight share the next one, so one
- * caller waits for nothing and a thousand callers need few commits.
+ * Enqueues outside a transaction. Calls that arrive while a round trip is in flight share the next one. So a single caller is
+ * not delayed, and a thousand callers need few commits.
  */
 export class Enqueuer {
   readonly #options: EnqueuerOptions;
@@ -49,7 +49,7 @@ export class Enqueuer {
 
   /** One job. Committed when this resolves. */
   one(row: EncodedRow): Promise<EnqueuedRow> {
-    // A deduplicated job may have to wait for another transaction's end. Nobody else should wait with it.
+    // A deduplicated job may have to wait for another transaction. It is sent alone, so that no other call waits with it.
     if (row.row.dedupe_key !== undefined) return this.send([row]).then(([answer]) => answer as EnqueuedRow);
     return this.#plain.submit(row);
   }
@@ -61,18 +61,18 @@ export class Enqueuer {
     try {
       this.#options.onEnqueued(rows, answers, wakes);
     } catch {
-      // A wake is a hint. The jobs are committed, and failing to say so must not look as if they were not.
+      // A wake is only a hint. The jobs are committed, so a failed wake must not look like a failed enqueue.
     }
     return answers;
   }
 
-  /** Many jobs, of which each may fail by itself. */
+  /** Many jobs; each may fail on its own. */
   async sendApart(rows: readonly EncodedRow[]): Promise<(EnqueuedRow | Error)[]> {
     try {
       return await this.send(rows);
     } catch (error) {
       if (rows.length === 1 || !mayBeOneRow(error)) return rows.map((row) => ownError(error, row));
-      // One of them cannot be stored and took the others down with it. Halves find it in few statements.
+      // One row cannot be stored and failed the whole statement. Bisection finds it in few statements.
       const middle = rows.length >> 1;
       const first = await this.sendApart(rows.slice(0, middle));
       return [...first, ...(await this.sendApart(rows.slice(middle)))];
@@ -80,9 +80,9 @@ export class Enqueuer {
   }
 
   /**
-   * Send until it is answered. A repeat carries the same ids and says so, and the database then finds the job whether
-   * it is still live or has finished meanwhile. Earlier sends may still be on their way: the repeat waits for their deadline,
-   * after which each of them has either written its jobs or can write nothing any more. So exactly one job comes of it.
+   * Send until a result arrives. A repeat carries the same ids and a repeat flag, and the database then finds the job whether it is
+   * live or finished. Earlier sends may still be in flight: the repeat waits for their deadline, after which each of them has
+   * either written its jobs or can no longer write. So exactly one job results.
    */
   async #persistently(rows: readonly EncodedRow[], wakes: boolean): Promise<EnqueuedRow[]> {
     const { db, lockWaitDb, ready } = this.#options;
@@ -90,7 +90,7 @@ export class Enqueuer {
     const retryDelay = new RetryDelay();
     let toSend = rows;
     let unknown: ConnectionLost | undefined;
-    /** The latest deadline of the sends that look for no job that was there before them. */
+    /** The latest deadline of the sends without the repeat flag. */
     let after: number | undefined;
     let refusals = 0;
     for (let left = tries; ; left--) {
@@ -152,8 +152,8 @@ async function enqueueBatches(
 }
 
 /**
- * Whether one row among many may be to blame. Missing rights or tables, a full disk or a cancelled statement would
- * fail each of them alike.
+ * Whether a single row may have caused the error. Missing rights or tables, a full disk or a cancelled statement would fail
+ * every row.
  */
 function mayBeOneRow(error: unknown): boolean {
   if (dbErrorCategory(error) === "data") return true;
@@ -165,7 +165,7 @@ function mayBeOneRow(error: unknown): boolean {
   );
 }
 
-/** The error of one caller among those who shared a statement: it must name their job and nobody else's. */
+/** The error for one caller of a shared statement: it names only the job of that caller. */
 function ownError(error: unknown, row: EncodedRow): Error {
   if (error instanceof UnknownOutcomeError)
     return unknownOutcome([row], error.cause, error.mayHappenUntil?.getTime());
@@ -194,7 +194,7 @@ function unavailable(rows: readonly EncodedRow[], cause: unknown): DatabaseUnava
   });
 }
 
-/** Why there was no connection, out of the error that says so. */
+/** The reason why connecting failed, extracted from its error. */
 function reason(error: unknown): string {
   const cause: unknown = (error as { cause?: unknown } | null | undefined)?.cause ?? error;
   const text = cause instanceof Error && cause.message !== "" ? cause.message : codeOf(cause);

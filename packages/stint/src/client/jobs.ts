@@ -19,27 +19,27 @@ export type ListOptions = {
   tenant?: string;
   key?: string;
   tag?: string;
-  /** The `next` of the page before. */
+  /** The `next` of the previous page. */
   after?: string;
   /** Jobs per page, at most 1000. Default 50. */
   limit?: number;
 };
 
-/** One page of jobs, newest first, and where the next page begins. */
+/** One page of jobs, newest first, and the start of the next page. */
 export type Page = { readonly jobs: readonly Job[]; readonly next: string | undefined };
 
-/** Who does it and why. */
+/** The actor and the reason, for the audit. */
 export type ActOptions = { actor?: string; reason?: string };
 
 export type JobsOptions = {
   readonly actor: string;
-  /** Tell workers of what changed: a queue with a ready job, or that a running job was cancelled. */
+  /** Notify workers of a change: a queue with a ready job, or a cancelled running job. */
   readonly tell: (hint: string) => void;
-  /** Called before every action: checks the schema, and so learns the database's clock, by which actions have their deadline. */
+  /** Called before every action. Checks the schema and learns the database's clock, which sets the deadlines of actions. */
   readonly ready: () => Promise<void>;
 };
 
-/** Looking at jobs, and acting on single ones. */
+/** Reads jobs, and cancels, replays or runs single ones. */
 export class Jobs {
   readonly #db: Db;
   readonly #actor: string;
@@ -86,7 +86,7 @@ export class Jobs {
   async cancel(jobId: string, options: ActOptions): Promise<"cancelled" | "asked"> {
     const id = requireId(jobId);
     const deed = this.#deed("cancel", options, false);
-    // A job that is being claimed at this moment is neither waiting nor running to this statement: look again.
+    // A job that is being claimed concurrently is neither waiting nor running for this statement: try again.
     for (let tries = 0; tries < 5; tries++) {
       const was = await this.#act("cancel", id, cancel, deed);
       if (was === "waiting") return "cancelled";
@@ -147,7 +147,10 @@ export class Jobs {
   #deed(what: string, options: ActOptions, needsReason: boolean): AuditInfo {
     refuseUnknownKeys(what, options, ["actor", "reason"]);
     if (needsReason && options.reason === undefined) {
-      throw new InvalidOptionError(`${what}.reason`, "is needed: say why, for the people who will ask later");
+      throw new InvalidOptionError(
+        `${what}.reason`,
+        "is required: say why, for the people who read the audit later",
+      );
     }
     return {
       auditId: newId(),

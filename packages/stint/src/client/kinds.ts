@@ -15,7 +15,7 @@ export class Kinds {
     this.#byName.set(definition.kind, definition);
   }
 
-  /** @throws {UnknownKindError} No kind of this name is known here. */
+  /** @throws {UnknownKindError} This client has no kind of this name. */
   find(job: unknown): JobDefinition {
     if (typeof job !== "string") return requireDefinition(job, "enqueue(job)");
     const definition = this.#byName.get(job);

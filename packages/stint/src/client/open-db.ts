@@ -9,7 +9,7 @@ export type OpenDbOptions = {
   clock?: ServerClock;
 };
 
-/** Opens the databases of one client, and logs once for all of them that a pooler stands between. */
+/** Opens the databases of one client. Logs a detected pooler once for all of them. */
 export function dbOpener({
   connection = {},
   pool,

@@ -26,8 +26,8 @@ import { safeTelemetry } from "./safe-telemetry.ts";
 
 export type StintOptions = {
   /**
-   * A connection string, or its parts. Default: the environment's DATABASE_URL. Or a `Pool` of `pg` that you have: for clients that
-   * enqueue, read and act, but run no worker. Stint never closes it, and changes nothing in its sessions.
+   * A connection string, or its parts. Default: the environment variable DATABASE_URL. Or your own `Pool` of `pg`, for clients that
+   * enqueue, read and act, but run no worker. Stint never closes the pool, and changes nothing in its sessions.
    */
   database?: Connection | PoolLike | undefined;
   /** The schema of this installation. Default "stint". */
@@ -35,13 +35,13 @@ export type StintOptions = {
   /** Kinds that may be enqueued by name. Those of a worker's handlers need not be listed. */
   jobs?: readonly JobDefinition[];
   /**
-   * How workers learn of new work between polls. Default: by LISTEN and NOTIFY, or by polling where a pooler stands between.
-   * "notify": through a pooler, too (one in session mode). "none": only polls, and sends no NOTIFY.
+   * How workers learn of new work between polls. Default: by LISTEN and NOTIFY; behind a pooler, by polling only.
+   * "notify": LISTEN behind a pooler, too (in session mode). "none": poll only, and send no NOTIFY.
    */
   wake?: "notify" | "none";
   /**
-   * Use named prepared statements. Default: unless a pooler stands between. True: through a pooler, too (one that carries them).
-   * False: treat every connection as a pooler's.
+   * Use named prepared statements. Default: yes, except behind a pooler. True: behind a pooler, too (if it supports them).
+   * False: treat every connection as pooled.
    */
   prepare?: boolean;
   /** Connections for the library's own statements. Default 2. */
@@ -54,14 +54,14 @@ export type StintOptions = {
    * them live; such a change stays until a worker starts whose code declares another value.
    */
   queues?: Readonly<Record<string, QueueSettings>>;
-  /** Who acts, for the audit of cancel, replay and runNow. Default "app". */
+  /** The actor in the audit of cancel, replay and runNow. Default "app". */
   actor?: string;
   /** Traces and metrics: `openTelemetry()` of "stint/opentelemetry". Default none. */
   telemetry?: Telemetry;
 };
 
 export type ResolvedStintOptions = {
-  /** Undefined where the application's own pool is used. */
+  /** Undefined with the application's own pool. */
   readonly connection: Connection | undefined;
   readonly pool: PoolLike | undefined;
   readonly schema: string;
@@ -90,7 +90,7 @@ export const stintOptionKeys = [
   "telemetry",
 ] as const satisfies (keyof StintOptions)[];
 
-/** Fill in defaults, refuse what cannot work, freeze the rest. The only place client options are checked. */
+/** Check the client options, fill in defaults, and freeze the result. They are checked nowhere else. */
 export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
   if (typeof input === "string")
     throw new InvalidOptionError(
@@ -125,7 +125,7 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
   });
 }
 
-/** Of a class, it would be taken apart into a configuration of nonsense, and connect to whatever the defaults say. */
+/** An instance of another class would count as parts of which none is set, and connect to the driver's defaults. */
 function requireLogger(logger: Logger): Logger {
   for (const method of ["debug", "info", "warn", "error", "child"] as const) {
     requireFunction(`createStint.logger.${method}`, (logger as Partial<Logger> | null)?.[method]);

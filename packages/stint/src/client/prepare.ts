@@ -15,28 +15,28 @@ export type DedupeUntil = "started" | "finished" | (string & {}) | number;
 
 export type EnqueueOptions = (
   | {
-      /** The earliest moment it may run. */
+      /** The earliest time at which the job may run. */
       runAt?: Date;
       delay?: undefined;
     }
   | {
       runAt?: undefined;
-      /** Run this much later, by the database's clock. */
+      /** Run after this delay, by the database's clock. */
       delay?: Duration;
     }
 ) & {
-  /** Repeat an enqueue whose outcome is unknown with the same id: it is then the same job. */
+  /** The id of an earlier enqueue with an unknown outcome: the repeat is the same job. */
   id?: string;
   /** Smaller runs first. */
   priority?: number;
   attempts?: number;
-  /** The business key of the logical work. Default: what the kind's `key` makes of the payload. */
+  /** The business key of the logical work. Default: the kind's `key`, applied to the payload. */
   key?: string;
   /** At most one job of this kind with this key until it has started, has finished, or a time has passed. */
   dedupe?: { key?: string; until?: DedupeUntil };
   tenant?: string;
   tags?: readonly string[];
-  /** Correlation id, trace context and the like. */
+  /** A correlation id, a trace context and similar. */
   meta?: Record<string, unknown>;
   timeout?: Duration;
   lease?: Duration;
@@ -62,13 +62,13 @@ const keys = [
 const events = ["started", "finished"] as const;
 const maxTags = 32;
 const metaBytes = 16_384;
-// Beyond the year 9999 Postgres and JavaScript no longer write dates alike.
+// After the year 9999 Postgres and JavaScript write dates differently.
 const latestRunAt = Date.UTC(10_000, 0, 1) - 1;
 const earliestRunAt = 0;
 
 /**
- * Check everything about one job before anything is written, and encode it once. All of it is read before the
- * first await: what the caller changes in the payload after the call does not change the job.
+ * Check one job before anything is written, and encode it once. The payload is read before the first await: later changes
+ * by the caller do not change the job.
  */
 export function prepareRow(
   definition: JobDefinition,
@@ -79,7 +79,7 @@ export function prepareRow(
   const { kind } = definition;
   refuseUnknownKeys(`enqueue("${kind}")`, options, keys);
   const checked = validate(definition.payload, payload, { kind, root: "payload" });
-  // Whoever throws first is heard; the other must not end the process as an unhandled rejection.
+  // The first error is thrown. A second one must not become an unhandled rejection.
   if (isThenable(checked)) checked.then(undefined, () => undefined);
   const row = encodeRow(definition, payload, options, maxPayloadBytes);
   return isThenable(checked) ? checked.then(() => row) : row;
@@ -118,10 +118,10 @@ function encodeRow(
   };
 }
 
-/** Only what this very job is given. The kind's own policy is its worker's to know, as it stands when the job runs. */
+/** Only the options of this job. The worker applies the kind's own policy when the job runs. */
 function setPolicy(row: EnqueueRow, what: string, options: EnqueueOptions): void {
   const { attempts: given, timeout, lease, maxCrashes: crashes } = options;
-  // Most jobs are given none of them. A null is given, and is refused below.
+  // Most jobs have none of these options. Null counts as given, and is refused below.
   if (given === undefined && timeout === undefined && lease === undefined && crashes === undefined) return;
   const { attempts, maxCrashes, timeoutMs, leaseMs } = resolveKindPolicy(what, options);
   if (attempts !== undefined) row.max_attempts = attempts;
@@ -144,7 +144,7 @@ function setTime(row: EnqueueRow, what: string, { runAt, delay }: EnqueueOptions
         `${what}.runAt`,
         `must be in the year 9999 at the latest, got ${describe(at)}`,
       );
-    // Postgres knows no year before 4713 BC, and writes those before 1 AD in another way.
+    // Postgres has no year before 4713 BC, and writes years before 1 AD differently.
     if (at.getTime() < earliestRunAt)
       throw new InvalidOptionError(`${what}.runAt`, `must be 1970 or later, got ${describe(at)}`);
     row.run_at = at.toISOString();

@@ -1,18 +1,18 @@
 import type { AttemptEnd, AttemptTrace, SettledAttempt, Telemetry } from "../model/telemetry.ts";
 
-/** The same telemetry, unable to do harm: whatever it throws is told, and the job goes on as if there were none. */
+/** Wraps telemetry so that it cannot affect jobs: its errors are reported, and the job continues without it. */
 export function safeTelemetry(telemetry: Telemetry, onError: (error: unknown) => void): Telemetry {
   return {
     async enqueue(jobs, send) {
       let sent: ReturnType<typeof send> | undefined;
       let broken: unknown = new Error("telemetry.enqueue has not called send");
       try {
-        // Sent twice, the jobs would be there twice.
+        // A second send would create the jobs twice.
         await telemetry.enqueue(jobs, async (trace) => await (sent ??= send(trace)));
       } catch (error) {
         broken = error;
       }
-      // What sending gave is the answer, whatever became of it on its way through telemetry.
+      // The result of sending counts, whatever telemetry did with it.
       if (sent !== undefined) return await sent;
       onError(broken);
       return await send(undefined);
@@ -32,7 +32,7 @@ export function safeTelemetry(telemetry: Telemetry, onError: (error: unknown) =>
   };
 }
 
-/** Thousands a second are made, so it makes no function for each. */
+/** Created thousands of times a second, so it allocates no closures. */
 class SafeAttempt implements AttemptTrace {
   readonly traceId: string | undefined;
   readonly trace: AttemptTrace;
@@ -59,21 +59,21 @@ class SafeAttempt implements AttemptTrace {
   }
 }
 
-/** The attempt as the telemetry itself made it. */
+/** The unwrapped attempt of the telemetry. */
 function asTraced({ job, trace }: SettledAttempt): SettledAttempt {
   return { job, trace: trace instanceof SafeAttempt ? trace.trace : trace };
 }
 
 const untraced: AttemptTrace = { traceId: undefined, run: (work) => work(), ended: () => undefined };
 
-/** What `around` does besides the work may fail; the work is done once, and its own failure is the caller's. */
+/** Runs the work once, inside `around`. Failures of `around` itself are reported; a failure of the work reaches the caller. */
 function callOnce<T>(work: () => T, around: Around, onError: (error: unknown) => void): T {
   let began = false;
   let done = false;
   let value: T | undefined;
   try {
     around.run(() => {
-      // Done twice, a job would run twice.
+      // A second call would run the job twice.
       if (done) return value;
       began = true;
       value = work();

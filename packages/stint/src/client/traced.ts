@@ -1,7 +1,7 @@
 import { withTrace, type Telemetry } from "../model/telemetry.ts";
 import type { EncodedRow } from "../sql/enqueue.ts";
 
-/** Send these rows, each carrying the trace they are enqueued in. */
+/** Send the rows, each with the trace context of its enqueue. */
 export async function traced<T>(
   telemetry: Telemetry,
   rows: readonly EncodedRow[],
@@ -19,7 +19,7 @@ export async function traced<T>(
   });
 }
 
-/** What runs tomorrow is no part of the request that asked for it; a trace of a day shows nothing. */
+/** Delayed jobs start their own trace: a trace that spans a day is not readable. */
 function isLater({ row: { run_at: runAt, delay_ms: delayMs } }: EncodedRow): boolean {
   return runAt !== undefined || (delayMs ?? 0) > 0;
 }

@@ -12,11 +12,11 @@ const longestPollMs = 1_000;
 type Waiter = {
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
-  /** The waiting ends without the job having ended. */
+  /** Ends the wait before the job has ended. */
   giveUp: () => void;
 };
 
-/** Waits for jobs to end. One poll per process serves every waiter, so a thousand of them cost one statement. */
+/** Waits for jobs to end. One poll per process serves all waiters, so a thousand waiters cost one statement. */
 export class Waiting {
   readonly #db: Db;
   readonly #waiters = new Map<string, Set<Waiter>>();
@@ -40,7 +40,7 @@ export class Waiting {
         const waiters = this.#waiters.get(job);
         waiters?.delete(waiter);
         if (waiters?.size === 0) this.#waiters.delete(job);
-        // Nobody left to ask for: the poll need not sleep on.
+        // No waiter is left: end the poll's sleep.
         if (this.#waiters.size === 0) this.#arrival.wake();
       };
       const waiter: Waiter = {
@@ -61,7 +61,7 @@ export class Waiting {
     });
   }
 
-  /** Everybody who still waits stops waiting. */
+  /** End all waits. */
   close(): void {
     this.#closed.abort();
     for (const waiter of this.#everybody()) waiter.giveUp();
@@ -78,13 +78,13 @@ export class Waiting {
       try {
         for (const job of await finished(this.#db, [...this.#waiters.keys()])) this.#tell(job);
       } catch (error) {
-        // While the database is away the waiters' own timeouts decide. What a poll can never get past must reach them.
+        // While the database is unavailable, the waiters' own timeouts apply. A permanent error rejects all waits.
         if (isLasting(error)) {
           for (const waiter of this.#everybody()) waiter.reject(explainError(error, this.#db.schema));
         }
       }
       if (this.#waiters.size === 0) break;
-      // Arrivals are answered soon, but however fast they come, no faster than this.
+      // New waiters are served soon, but never more often than this.
       await sleep(shortestPollMs, signal);
       if (this.#pollMs > shortestPollMs) await this.#arrival.wait(this.#pollMs - shortestPollMs, signal);
       this.#pollMs = Math.min(this.#pollMs * 1.5, longestPollMs);
@@ -100,7 +100,7 @@ export class Waiting {
   }
 }
 
-/** A missing table, a missing right. */
+/** For example a missing table or a missing right. */
 function isLasting(error: unknown): boolean {
   return !isUnavailable(error) && /^(?:42|3F)/.test(codeOf(error) ?? "");
 }

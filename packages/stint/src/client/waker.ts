@@ -3,17 +3,17 @@ import { sleep } from "../runtime/sleep.ts";
 import { wake, type EncodedRow, type EnqueuedRow } from "../sql/enqueue.ts";
 
 /**
- * From one wake to the next. The first after a quiet time goes at once; in a stream of enqueues each wake would cost a
- * transaction here and a claim of one or two jobs in every worker that hears it.
+ * The shortest time between two wakes. The first wake after a quiet time is sent at once. In a stream of enqueues each wake
+ * would cost a transaction here, and a claim of one or two jobs in every listening worker.
  */
 const leastMs = 2;
-/** After a time without wakes this long, the next enqueue carries its own. */
+/** After this time without wakes, the next enqueue includes its own wake. */
 const quietMs = 10;
 
 /**
- * Sends wakes. The first after a quiet time goes within the enqueue, which saves the worker a round trip of waiting. In a
- * stream they are sent after the commits they speak of, gathered while one is on its way: NOTIFY serialises the commits
- * of a whole server. None is sent unless some worker listens.
+ * Sends wakes. The first wake after a quiet time is part of the enqueue, which saves a round trip. In a stream, wakes are sent
+ * after the commits and coalesced while one is in flight, because NOTIFY serializes the commits of the whole server. No wake
+ * is sent unless a worker listens.
  */
 export class Waker {
   readonly #db: Db;
@@ -26,13 +26,13 @@ export class Waker {
     this.#db = db;
   }
 
-  /** A worker in this process hears without the database's help. */
+  /** A worker in this process is woken directly. */
   listen(listener: (hint: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Whether the enqueue that is sent now should carry its own wake. */
+  /** Whether an enqueue sent now should include its own wake. */
   ridesAlong(): boolean {
     const at = performance.now();
     if (this.#sending !== undefined || at - this.#wokeAt < quietMs) return false;
@@ -40,7 +40,7 @@ export class Waker {
     return true;
   }
 
-  /** Speak of jobs that were just committed; to other processes only if they have not been told by the commit itself. */
+  /** Wake workers for committed jobs. Other processes are woken only if the commit did not include a wake. */
   enqueued(rows: readonly EncodedRow[], answers: readonly EnqueuedRow[], notify: boolean): void {
     const hints = new Set<string>();
     let told: string | undefined;
@@ -48,7 +48,7 @@ export class Waker {
       const row = rows[ordinal - 1]?.row;
       if (!created || row === undefined) continue;
       if (row.run_at !== undefined || row.delay_ms !== undefined) hints.add("due");
-      // Neighbours are mostly of one queue; making a text for each of a thousand shows in profiles.
+      // Consecutive rows are mostly of one queue; building a text for each of a thousand is visible in profiles.
       else if (row.queue !== told) hints.add(`ready:${(told = row.queue)}`);
     }
     this.tell(hints, notify && answers[0]?.hears === true);
@@ -71,7 +71,7 @@ export class Waker {
       const hints = [...this.#hints];
       this.#hints.clear();
       this.#wokeAt = performance.now();
-      // Lost wakes cost a poll's time and nothing else.
+      // A lost wake delays the job until the next poll; nothing else.
       await wake(this.#db, hints).catch(() => undefined);
       const restMs = leastMs - (performance.now() - this.#wokeAt);
       if (restMs > 0) await sleep(Math.ceil(restMs));

@@ -56,7 +56,10 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
       refuseUnknownKeys("begin", options, ["reason", "actor", "preview"]);
       const { reason, actor } = options as { reason?: unknown; actor?: unknown };
       if (reason === undefined)
-        throw new InvalidOptionError("begin.reason", "is needed: say why, for the people who will ask later");
+        throw new InvalidOptionError(
+          "begin.reason",
+          "is required: say why, for the people who read the audit later",
+        );
       const deed = { reason: checkText(reason, "begin.reason"), actor: checkText(actor, "begin.actor") };
       // Jobs that come from the preview on, or from here on, are not touched: the walk goes down from the newest, and by the clock of the
       // database it leaves out those that came later, whatever their ids.

@@ -91,7 +91,7 @@ test("dead replay runs named jobs again with the reason, and tells which it coul
 
   expect(await run("dead", "replay", ids[0]!)).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("--reason: is needed"),
+    stderr: expect.stringContaining("--reason: is required"),
   });
   expect(await run("dead", "replay", ids[0]!, "--reason", "fixed")).toMatchObject({
     code: 0,

@@ -105,11 +105,11 @@ const refused: [string[], string][] = [
   [["cancel"], "Give the id of a job; or say which jobs"],
   [["cancel", "--all", "--kind", "add", "--reason", "x"], "--all goes without any filter"],
   [["cancel", "019a8a2c-1f00-7000-8000-0123456789ab", "--kind", "add"], "not both"],
-  [["cancel", "--kind", "add"], "--reason: is needed"],
+  [["cancel", "--kind", "add"], "--reason: is required"],
   [["cancel", "--kind", "add", "--reason", "x"], "add --yes if you are sure"],
   [["cancel", "--kind", "add", "--reason", "x", "--json"], "add --yes if you are sure"],
   [["replay", "--state", "ready", "--reason", "x", "--yes"], "replay is for jobs that are dead or cancelled"],
-  [["replay", "019a8a2c-1f00-7000-8000-0123456789ab"], "reason: is needed"],
+  [["replay", "019a8a2c-1f00-7000-8000-0123456789ab"], "reason: is required"],
 ];
 
 test("what is not clear, or not confirmed, is wrong usage and changes nothing", async () => {

@@ -230,9 +230,9 @@ test("replay needs a reason", async () => {
   const stint = fresh.client();
   const { id } = await stint.enqueue(other, 1);
   await stint.cancel(id);
-  await expect(stint.replay(id, {} as { reason: string })).rejects.toThrow("replay.reason: is needed");
+  await expect(stint.replay(id, {} as { reason: string })).rejects.toThrow("replay.reason: is required");
   await expect(stint.replay(id, { reason: "" })).rejects.toThrow("replay.reason: must not be empty");
-  await expect(stint.replay(id, undefined as never)).rejects.toThrow("replay.reason: is needed");
+  await expect(stint.replay(id, undefined as never)).rejects.toThrow("replay.reason: is required");
   expect((await stint.get(id))!.state).toBe("cancelled");
   await stint.replay(id, { reason: "second thoughts" });
   expect((await stint.get(id))!.state).toBe("ready");

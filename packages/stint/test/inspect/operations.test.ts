@@ -265,7 +265,7 @@ const refused: [Parameters<ReturnType<typeof operationsOf>["begin"]>, string][] 
   [["replay", { state: "ready" }, why], "replay is for jobs that are dead or cancelled"],
   [["explode" as "cancel", {}, why], "action: must be"],
   [["cancel", { quue: "a" } as JobFilter, why], 'did you mean "queue"'],
-  [["cancel", {}, { actor: "ann" } as typeof why], "begin.reason: is needed"],
+  [["cancel", {}, { actor: "ann" } as typeof why], "begin.reason: is required"],
   [["cancel", {}, { ...why, reason: "" }], "begin.reason: must not be empty"],
   [["cancel", {}, { reason: "x" } as typeof why], "begin.actor"],
 ];

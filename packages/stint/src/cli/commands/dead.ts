@@ -137,7 +137,7 @@ function checkFlags(flags: ReplayFlags, ids: readonly string[]): void {
   if (all !== true && (kind ?? queue ?? fingerprint) !== undefined)
     throw new UsageError("--kind, --queue and --fingerprint go with --all.");
   if (dryRun !== true && reason === undefined) {
-    throw new InvalidOptionError("--reason", "is needed: say why, for the people who will ask later");
+    throw new InvalidOptionError("--reason", "is required: say why, for the people who read the audit later");
   }
 }
 
