@@ -1,28 +1,76 @@
 import type { Run } from "../db/db.ts";
-import { statement } from "../db/statement.ts";
-import { waitsForTime } from "./promote.ts";
+import { flag, json, number, numberOrNull, readOne, text, texts } from "../db/row.ts";
+import { statement, type Statement } from "../db/statement.ts";
 import { rangeValues, walkReady, type QueueRange } from "./ready-queues.ts";
 
-export type IdleCheck = {
-  /** Whether a job is ready in the queues it asked about. */
-  ready: boolean;
-  /** Queues of its large pools with a ready job of its kinds, and whether there are more to look at; undefined if it has no such pool. */
-  named?: { readonly queues: readonly string[]; readonly more: boolean };
-  /** Whether a job of its queues and kinds waits to be run alone. */
-  suspect: boolean;
-  /** Time until a job is due, by the database's clock, negative if it is late; null when none waits. */
-  dueInMs: number | null;
-  /** Time until the first lease runs out; null when nothing runs anywhere. */
-  expiresInMs: number | null;
-  /** Whether something was said to the tallies that has not been folded, or everything is yet to be sampled in this hour. */
-  unfolded: boolean;
-  /** When this was, by the database's clock. */
-  at: string;
-  /** The same in milliseconds. */
-  serverMs: number;
+/** What an upkeep service adds to the idle check. */
+export type IdleCheckPart = {
+  /**
+   * An expression: milliseconds until the service has work, negative when late; null when it has none. It may use `$2`, the kinds of the worker,
+   * and `$3`, the time of the last check. It must read the head of an index only, because every idle worker sends it.
+   */
+  readonly sql: string;
+  /** Whether a sleeping worker must wake up for it. */
+  readonly endsSleep: boolean;
 };
 
-const glanceText = ({ suspect, more = "" }: { suspect: string; more?: string }): string => `
+export type IdleCheck = {
+  /** Whether a job is ready in the queues of the input. */
+  readonly ready: boolean;
+  /** Queues of large pools with a ready job of its kinds, and whether there are more; undefined if the worker has no such pool. */
+  readonly named?: { readonly queues: readonly string[]; readonly more: boolean };
+  /** Whether a job of its queues and kinds waits in quarantine, to be run alone. */
+  readonly suspect: boolean;
+  /** The value of each part, by its name. */
+  readonly dueInMs: Readonly<Record<string, number | null>>;
+  /** The time of the check by the database's clock. */
+  readonly at: string;
+  /** The same in milliseconds. */
+  readonly serverMs: number;
+};
+
+export type IdleCheckInput = {
+  /** Queues of the pools that are checked as a whole. */
+  readonly queues: readonly string[];
+  readonly kinds: readonly string[];
+  /** The time of the last check. Jobs due, and leases expired, more than some seconds before it are left out: that check has seen them. */
+  readonly since: string;
+  /** Where the queues of large pools are, and which of the found queues this worker serves. */
+  readonly search?: { readonly ranges: readonly QueueRange[]; readonly serves: (queue: string) => boolean };
+};
+
+/** How many queues of large pools one check names. */
+const mostNamed = 100;
+
+const suspected = `
+      from stint.job p
+      where p.state = 'parked'
+        and p.park_reason = stint.by_index('quarantine'::text)
+        and p.kind = any ($2::text[])`;
+
+/** For most workers. */
+const suspect = `exists (
+      select ${suspected}
+        and p.queue = any ($1::text[])
+      order by p.park_reason, p.run_at
+      limit 1
+    ) as suspect`;
+
+/** For a worker with large pools: it names queues, so that the cost does not depend on how many there are. */
+const suspectAndNamed = `array(
+      select p.queue ${suspected}
+        and cardinality($1::text[]) + cardinality($4::text[]) > 0
+      order by p.park_reason, p.run_at
+      limit ${mostNamed}
+    ) as suspected,
+    (
+      select jsonb_build_object(
+        'queues', coalesce(jsonb_agg(named.queue) filter (where named.served), '[]'), 'looked_at', count(*))
+      from (${walkReady({ first: "$4", until: "$5", kinds: "$2", limit: mostNamed })}
+      ) named
+    ) as named`;
+
+const checkText = (own: string, parts: readonly (readonly [string, IdleCheckPart])[]): string => `
   select
     exists (
       select
@@ -37,108 +85,38 @@ const glanceText = ({ suspect, more = "" }: { suspect: string; more?: string }):
         limit 1
       ) head
     ) as ready,
-    ${suspect},
-    (
-      select extract(epoch from d.run_at - clock_timestamp()) * 1000
-      from stint.job d
-      where ${waitsForTime("d")}
-        and d.run_at > $3::timestamptz - interval '5 seconds'
-      order by d.run_at
-      limit 1
-    )::float8 as due_in_ms,
-    (
-      select extract(epoch from l.lease_until - clock_timestamp()) * 1000
-      from stint.job l
-      where l.state = 'running'
-        and l.lease_until > $3::timestamptz - interval '5 seconds'
-      order by l.lease_until
-      limit 1
-    )::float8 as expires_in_ms,
-    (
-      select f.framed_at < stint.step_of(clock_timestamp(), 3600) or exists (
-        select
-        from stint.tally_delta d
-        where d.xid >= stint.by_index(pg_snapshot_xmax(f.snapshot))
-        order by d.xid
-        limit 1
-      )
-      from (select snapshot, framed_at from stint.tally_fold order by fold desc limit 1) f
-    ) as unfolded,
-    ${more}clock_timestamp()::text as at, extract(epoch from clock_timestamp())::float8 * 1000 as server_ms`;
-
-const suspected = `
-      from stint.job p
-      where p.state = 'parked'
-        and p.park_reason = stint.by_index('quarantine'::text)
-        and p.kind = any ($2::text[])`;
-
-const lookAround = statement(
-  "idle-check",
-  glanceText({
-    suspect: `exists (
-      select ${suspected}
-        and p.queue = any ($1::text[])
-      order by p.park_reason, p.run_at
-      limit 1
-    ) as suspect`,
-  }),
-);
-
-/** How many queues of large pools one look around names. */
-const mostNamed = 100;
-
-/** For a worker with large pools: it names queues, so that their number costs nothing. */
-const lookAroundPools = statement(
-  "idle-check-pools",
-  glanceText({
-    suspect: `array(
-      select p.queue ${suspected}
-        and cardinality($1::text[]) + cardinality($4::text[]) > 0
-      order by p.park_reason, p.run_at
-      limit ${mostNamed}
-    ) as suspected`,
-    more: `(
-      select jsonb_build_object(
-        'queues', coalesce(jsonb_agg(named.queue) filter (where named.served), '[]'), 'looked_at', count(*))
-      from (${walkReady({ first: "$4", until: "$5", kinds: "$2", limit: mostNamed })}
-      ) named
-    ) as named,
-    `,
-  }),
-);
-
-export type IdleCheckInput = {
-  /** Queues of the pools that are asked whole. */
-  queues: readonly string[];
-  kinds: readonly string[];
-  since: string;
-  /** Where the queues of large pools are, and which of those found there are this worker's. */
-  search?: { readonly ranges: readonly QueueRange[]; readonly serves: (queue: string) => boolean };
-};
+    ${own},
+    ${parts.map(([name, { sql }]) => `(${sql})::float8 as "due:${name}",\n    `).join("")}clock_timestamp()::text as at,
+    extract(epoch from clock_timestamp())::float8 * 1000 as server_ms`;
 
 /**
- * Everything an idle worker wants to know, in one statement that writes nothing. `since` leaves out what was due, or ran
- * out, some seconds before that: whoever looked then has seen it, and behind it lie the entries of jobs long gone.
+ * Makes the check of an idle worker: one statement that writes nothing, with a part for each service, instead of one statement per service.
  */
-export async function idleCheck(
-  db: Run,
-  { queues, kinds, since, search }: IdleCheckInput,
-): Promise<IdleCheck> {
-  const values = [queues, kinds, since];
-  const [row = {}] = await (search === undefined
-    ? db.run(lookAround, values)
-    : db.run(lookAroundPools, [...values, ...rangeValues(search.ranges)]));
-  const serves = (queue: string): boolean => search?.serves(queue) === true;
-  const named = row["named"] as { queues: string[]; looked_at: number } | undefined;
-  const suspected = row["suspected"] as string[] | undefined;
-  return {
-    ready: row["ready"] === true,
-    ...(named && { named: { queues: named.queues.filter(serves), more: named.looked_at === mostNamed } }),
-    suspect: row["suspect"] === true || suspected?.some(serves) === true,
-    dueInMs: (row["due_in_ms"] as number | null | undefined) ?? null,
-    expiresInMs: (row["expires_in_ms"] as number | null | undefined) ?? null,
-    unfolded: row["unfolded"] === true,
-    at: row["at"] as string,
-    serverMs: row["server_ms"] as number,
+export function makeIdleCheck(
+  parts: Readonly<Record<string, IdleCheckPart>>,
+): (db: Run, input: IdleCheckInput) => Promise<IdleCheck> {
+  const entries = Object.entries(parts);
+  const check = statement("idle-check", checkText(suspect, entries));
+  const checkPools = statement("idle-check-pools", checkText(suspectAndNamed, entries));
+  return async (db, { queues, kinds, since, search }) => {
+    const values = [queues, kinds, since];
+    const [sent, all]: [Statement, unknown[]] =
+      search === undefined ? [check, values] : [checkPools, [...values, ...rangeValues(search.ranges)]];
+    return await readOne(db, sent, all, (row) => {
+      const dueInMs = Object.fromEntries(entries.map(([name]) => [name, numberOrNull(row, `due:${name}`)]));
+      const shared = {
+        dueInMs,
+        ready: flag(row, "ready"),
+        at: text(row, "at"),
+        serverMs: number(row, "server_ms"),
+      };
+      if (search === undefined) return { ...shared, suspect: flag(row, "suspect") };
+      const named = json<{ queues: string[]; looked_at: number }>(row, "named");
+      return {
+        ...shared,
+        suspect: texts(row, "suspected").some(search.serves),
+        named: { queues: named.queues.filter(search.serves), more: named.looked_at === mostNamed },
+      };
+    });
   };
 }

@@ -1,5 +1,6 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
+import type { IdleCheckPart } from "./idle-check.ts";
 import { unparked } from "./park.ts";
 import { tallied } from "./transitions.ts";
 
@@ -14,7 +15,7 @@ export type Promotion = {
 };
 
 /** The rows of the index `job_due`: jobs that become ready at their `run_at`. A job that is parked until a time is one of them. */
-export const waitsForTime = (row: string): string =>
+const waitsForTime = (row: string): string =>
   `(${row}.state in ('scheduled', 'retrying') or ${row}.park_until is not null)`;
 
 const promoteDue = statement(
@@ -56,6 +57,19 @@ const promoteDue = statement(
     )::float8 as next_due_ms,
     statement_timestamp()::text as at`,
 );
+
+/** When the next job is due. */
+export const nextDue: IdleCheckPart = {
+  sql: `
+      select extract(epoch from d.run_at - clock_timestamp()) * 1000
+      from stint.job d
+      where ${waitsForTime("d")}
+        and d.run_at > $3::timestamptz - interval '5 seconds'
+      order by d.run_at
+      limit 1
+    `,
+  endsSleep: true,
+};
 
 /**
  * Make due jobs ready, a batch at a time, and learn when to look again. `since` leaves out what was due some seconds before

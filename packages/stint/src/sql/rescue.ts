@@ -3,6 +3,7 @@ import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { logWith } from "./ending.ts";
+import type { IdleCheckPart } from "./idle-check.ts";
 import { tallied, toHistory, unleased } from "./transitions.ts";
 
 export type Rescued = {
@@ -97,6 +98,19 @@ const rescueJobs = statement(
   union all
   select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from ended`,
 );
+
+/** When the next lease runs out. */
+export const nextExpiry: IdleCheckPart = {
+  sql: `
+      select extract(epoch from l.lease_until - clock_timestamp()) * 1000
+      from stint.job l
+      where l.state = 'running'
+        and l.lease_until > $3::timestamptz - interval '5 seconds'
+      order by l.lease_until
+      limit 1
+    `,
+  endsSleep: true,
+};
 
 /**
  * Take back jobs whose lease ran out, of every kind and every worker. `since` leaves out leases that ran out some seconds before it:

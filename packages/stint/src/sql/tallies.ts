@@ -1,6 +1,7 @@
 import type { Run } from "../db/db.ts";
 import { numberOrNull, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
+import type { IdleCheckPart } from "./idle-check.ts";
 
 /**
  * A statement that changes how many jobs are live, scheduled, retrying, parked or dead inserts the change, one row for each queue, kind and
@@ -22,6 +23,23 @@ export async function fold(db: Run, restMs: number, sample = true): Promise<numb
   const values = [restMs, sample, most];
   return await readOne(db, foldTallies, values, (row) => numberOrNull(row, "folded"), { deadlineMs });
 }
+
+/** Whether there are deltas to fold, or a new hour began and every depth is yet to be sampled. Not worth waking a sleeping worker. */
+export const unfolded: IdleCheckPart = {
+  sql: `
+      select case
+        when f.framed_at < stint.step_of(clock_timestamp(), 3600) or exists (
+          select
+          from stint.tally_delta d
+          where d.xid >= stint.by_index(pg_snapshot_xmax(f.snapshot))
+          order by d.xid
+          limit 1
+        ) then 0
+      end
+      from (select snapshot, framed_at from stint.tally_fold order by fold desc limit 1) f
+    `,
+  endsSleep: false,
+};
 
 /** With more unfolded deltas, reading the depth becomes slow. Workers fold long before that. */
 const many = 20_000;

@@ -1,51 +1,54 @@
-import type { Db } from "../db/db.ts";
+import type { Db, Run } from "../db/db.ts";
+import type { Logger } from "../runtime/logger.ts";
 import { jitter } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
-import { idleCheck, type IdleCheck, type IdleCheckInput } from "../sql/idle-check.ts";
-import { Service, type ServiceOptions } from "./service.ts";
+import type { IdleCheck, IdleCheckInput } from "../sql/idle-check.ts";
+import { Service } from "./service.ts";
+
+export type IdleCheckOptions = {
+  readonly logger: Logger;
+  readonly check: (db: Run, input: IdleCheckInput) => Promise<IdleCheck>;
+  /** The queues of this worker that have room. */
+  readonly queues: () => readonly string[];
+  /** Where the queues of its large pools are, none while they have no room; undefined if it has no such pool. */
+  readonly search: (() => NonNullable<IdleCheckInput["search"]>) | undefined;
+  readonly kinds: readonly string[];
+  /** How long until the next check, about. */
+  readonly everyMs: () => number;
+  readonly onChecked: (seen: IdleCheck) => void | Promise<void>;
+  readonly onFailed: (error: unknown) => void;
+};
 
 /**
- * Looks around for a worker with nothing to do: one statement instead of one for each duty. It is the net under everything
- * that should have been told and was not.
+ * Checks for a worker without work whether there is some: one statement for the claim loop and all upkeep services. It is the safety net under
+ * lost notifications.
  */
-export function idleCheckService(
-  db: Db,
-  options: {
-    /** The queues to look into: those with room. */
-    queues: () => readonly string[];
-    /** Where the queues of large pools are, if there are any: none while they have no room. */
-    search: (() => NonNullable<IdleCheckInput["search"]>) | undefined;
-    kinds: readonly string[];
-    everyMs: () => number;
-    onGlance: (seen: IdleCheck) => void | Promise<void>;
-    onTrouble: (error: unknown) => void;
-  } & Pick<ServiceOptions, "logger">,
-): Service {
-  const { queues, search, kinds, everyMs, onGlance, onTrouble, logger } = options;
+export function idleCheckService(db: Db, options: IdleCheckOptions): Service {
+  const { check, queues, search, kinds, everyMs, onChecked, onFailed, logger } = options;
   let since = "-infinity";
   const sweeps = new Sweeps();
   const tick = async (): Promise<number> => {
     try {
       const sentAt = performance.now();
-      // The ready jobs of its queues are looked at from the start, which may be far from the first one: a sweep.
-      const looks = sweeps.inMs(sentAt) === 0;
-      const own = looks ? queues() : [];
+      // Ready jobs are looked for from the start of each queue, which may be far from the first live entry: a sweep.
+      const sweep = sweeps.inMs(sentAt) === 0;
+      const own = sweep ? queues() : [];
       const pools = search?.();
       const input = { queues: own, kinds, since };
-      const seen = await idleCheck(
+      const seen = await check(
         db,
-        pools === undefined ? input : { ...input, search: looks ? pools : { ...pools, ranges: [] } },
+        pools === undefined ? input : { ...input, search: sweep ? pools : { ...pools, ranges: [] } },
       );
-      if (own.length > 0 || (looks && pools !== undefined && pools.ranges.length > 0))
+      if (own.length > 0 || (sweep && pools !== undefined && pools.ranges.length > 0))
         sweeps.done(sentAt, performance.now());
       db.clock.learn(seen.serverMs);
-      await onGlance(seen);
+      await onChecked(seen);
       since = seen.at;
     } catch (error) {
-      onTrouble(error);
+      onFailed(error);
       throw error;
     }
     return jitter(everyMs());
   };
-  return new Service({ name: "glance", logger, tick });
+  return new Service({ name: "idle-check", logger, tick });
 }

@@ -1,38 +1,38 @@
-import type { Db } from "../db/db.ts";
 import { jitter } from "../runtime/sleep.ts";
-import { unserved, type Unserved } from "../sql/kinds.ts";
-import { forgetSilentWorkers, registerWorker, type WorkerInfo } from "../sql/workers.ts";
-import { Service, type ServiceOptions } from "./service.ts";
+import { unserved } from "../sql/kinds.ts";
+import { forgetSilentWorkers, registerWorker } from "../sql/workers.ts";
+import { Service } from "./service.ts";
+import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
-/** Enqueuers take a worker for gone after a minute; this leaves room for one beat that is lost. */
+/** Enqueuers treat a worker as gone after a minute without a heartbeat; this interval tolerates one lost heartbeat. */
 const everyMs = 25_000;
 const silentMs = 120_000;
 const unservedAfterMs = 10_000;
 
-export type Presence = {
-  readonly worker: WorkerInfo;
-  /** Say how it is. False: its row is gone. */
-  readonly say: () => Promise<boolean>;
-  readonly onUnserved: (kinds: readonly Unserved[]) => void;
-};
+/** Sends the worker's heartbeat, deletes the rows of workers that stopped responding, and reports kinds that no worker serves. */
+export const presence = { name: "presence", create } as const satisfies UpkeepService;
 
-/** Says that this worker lives, forgets those that no longer do, and notices jobs that nobody serves. */
-export function presenceService(db: Db, presence: Presence & Pick<ServiceOptions, "logger">): Service {
+function create({
+  db,
+  logger,
+  worker,
+  saveState,
+  onUnserved,
+}: Pick<UpkeepDeps, "db" | "logger" | "worker" | "saveState" | "onUnserved">): RunningService {
   let ticks = 0;
   const tick = async (): Promise<number> => {
-    const { worker, say } = presence;
-    if (!(await say())) {
+    if (!(await saveState())) {
       await registerWorker(db, worker);
-      await say();
+      await saveState();
     }
     ticks += 1;
     if (ticks % 12 === 2) await forgetSilentWorkers(db, silentMs);
     if (ticks % 3 === 2) {
       const kinds = await unserved(db, unservedAfterMs);
-      if (kinds.length > 0) presence.onUnserved(kinds);
+      if (kinds.length > 0) onUnserved(kinds);
     }
-    // The second comes sooner: whoever has just started wants to know what is not served.
+    // The second tick comes sooner: a person who has just started a worker wants to know which kinds it does not serve.
     return jitter(ticks === 1 ? unservedAfterMs : everyMs);
   };
-  return new Service({ name: "presence", logger: presence.logger, tick });
+  return { service: new Service({ name: "presence", logger, tick }) };
 }

@@ -1,22 +1,25 @@
-import type { Db } from "../db/db.ts";
 import { jitter } from "../runtime/sleep.ts";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "../sql/prune.ts";
-import { Service, type ServiceOptions } from "./service.ts";
+import { Service } from "./service.ts";
+import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 const everyMs = 600_000;
-// As many as nobody may be there to make more: a long weekend.
+// Enough for a long weekend during which no worker runs.
 const daysAhead = 3;
 const batch = 5_000;
 const betweenBatchesMs = 1_000;
 
-/** Makes tomorrow's partitions and drops the ones that are past their retention. */
-export function pruneService(
-  db: Db,
-  options: { keepDoneMs: number; keepDeadMs: number } & Pick<ServiceOptions, "logger">,
-): Service {
-  const { keepDoneMs, keepDeadMs, logger } = options;
+/** Makes the partitions of the coming days and drops those past their retention. */
+export const prune = { name: "prune", create } as const satisfies UpkeepService;
+
+function create({
+  db,
+  logger,
+  keepDoneMs,
+  keepDeadMs,
+}: Pick<UpkeepDeps, "db" | "logger" | "keepDoneMs" | "keepDeadMs">): RunningService {
   const tick = async (): Promise<number> => {
-    // Apart, each in its own transaction: creating must not depend on dropping.
+    // Each in its own transaction: creating partitions must not depend on dropping them.
     await makePartitionsAhead(db, daysAhead);
     await dropOldDays(db, keepDoneMs);
     const dead = await pruneDead(db, keepDeadMs, batch);
@@ -24,5 +27,5 @@ export function pruneService(
     const signals = await pruneSignals(db, batch);
     return Math.max(dead, others, signals) === batch ? betweenBatchesMs : jitter(everyMs);
   };
-  return new Service({ name: "prune", logger, tick });
+  return { service: new Service({ name: "prune", logger, tick }) };
 }

@@ -5,13 +5,13 @@ import { longestTimerMs, Wakeable } from "../runtime/sleep.ts";
 export type ServiceOptions = {
   readonly name: string;
   readonly logger: Logger;
-  /** Do the duty once; answer how long to rest, in milliseconds. */
+  /** Do the work once. Returns how long to rest, in milliseconds. */
   readonly tick: () => Promise<number>;
 };
 
 /**
- * A duty that is done again and again. Every upkeep duty has this shape: any worker may do any of them at any time, a
- * failure is logged and followed by a retry, and nothing but `stop` ends the loop.
+ * A loop of ticks and rests. Any worker may run any service at any time. A failed tick is logged and retried with a growing delay; only `stop`
+ * ends the loop.
  */
 export class Service {
   readonly #options: ServiceOptions;
@@ -19,7 +19,7 @@ export class Service {
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
   #paused = false;
-  /** Unknown during a tick: whoever wants the next one sooner than it will answer must not be turned away. */
+  /** Infinity during a tick, because its rest is not known yet: `wakeIn` must not be ignored then. */
   #restUntil = Infinity;
   #early: NodeJS.Timeout | undefined;
   #tickedAt: number | undefined;
@@ -28,7 +28,7 @@ export class Service {
     this.#options = options;
   }
 
-  /** How long its next tick is late, or its present one has been under way; 0 while it rests. */
+  /** How long the next tick is late, or the current tick has been running; 0 while the service rests. */
   get overdueMs(): number {
     const now = performance.now();
     if (this.#tickedAt !== undefined) return now - this.#tickedAt;
@@ -39,7 +39,7 @@ export class Service {
     this.#running ??= this.#run();
   }
 
-  /** Do it in so many milliseconds at the latest, rather than at the end of the rest. */
+  /** Tick in so many milliseconds at the latest, rather than at the end of the rest. */
   wakeIn(ms: number): void {
     if (ms <= 0) return this.#wake.wake();
     const at = performance.now() + ms;
@@ -49,7 +49,7 @@ export class Service {
     this.#early = setTimeout(() => this.#wake.wake(), ms);
   }
 
-  /** Rest until `resume`. A tick that is under way ends first. */
+  /** Rest until `resume`. A running tick ends first. */
   pause(): void {
     this.#paused = true;
   }
@@ -78,7 +78,7 @@ export class Service {
         restMs = await tick();
         retryDelay.reset();
       } catch (error) {
-        logger.warn({ err: error, duty: name }, "upkeep failed; trying again");
+        logger.warn({ err: error, service: name }, "upkeep service failed; retrying");
         restMs = retryDelay.next();
       }
       this.#tickedAt = undefined;

@@ -3,11 +3,14 @@ import type { Db, Row } from "../db/db.ts";
 import { ServerClock } from "../db/server-clock.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import { Meter } from "../telemetry/meter.ts";
-import { talliesService, type Tallies } from "./tallies.ts";
+import { tallies as talliesService } from "./tallies.ts";
 
 type Sent = { readonly name: string; readonly values: readonly unknown[] };
 
-function tallies(answer: (sent: Sent) => Promise<Row[]>): { made: Tallies; meter: Meter } {
+function tallies(answer: (sent: Sent) => Promise<Row[]>): {
+  made: ReturnType<(typeof talliesService)["create"]>;
+  meter: Meter;
+} {
   const meter = new Meter();
   const db: Db = {
     schema: "stint",
@@ -16,18 +19,18 @@ function tallies(answer: (sent: Sent) => Promise<Row[]>): { made: Tallies; meter
     transaction: () => Promise.reject(new Error("not asked for")),
     close: async () => undefined,
   };
-  const made = talliesService(db, {
-    worker: "w",
+  const made = talliesService.create({
+    db,
+    worker: { id: "w", host: "h", pid: 1, version: "v", pools: {}, kinds: ["mail"] },
     meter,
-    kinds: ["mail"],
     vitals: () => ({ busy: 0, slots: 1, waiting: 0, lagMs: 0, rssBytes: 0 }),
-    onUsual: () => undefined,
+    onRunBaseline: () => undefined,
     logger: silentLogger,
   });
   return { made, meter };
 }
 
-test("what is on its way is not told again by a worker that stops meanwhile", async () => {
+test("a worker that stops during a flush does not send the same counters again", async () => {
   const told: unknown[] = [];
   let release = (): void => undefined;
   const { made, meter } = tallies(async ({ values }) => {
@@ -44,7 +47,7 @@ test("what is on its way is not told again by a worker that stops meanwhile", as
   expect(told).toEqual([5]);
 });
 
-test("what was claimed here is asked for again where somebody had just folded, once", async () => {
+test("a claim after another worker's fold is folded at the next flush, once", async () => {
   let folds = 0;
   const { made, meter } = tallies(async ({ name }) => {
     if (name === "fold") folds += 1;
@@ -67,7 +70,7 @@ test("what was claimed here is asked for again where somebody had just folded, o
   expect(folds).toBe(3);
 });
 
-test("a fold that failed is tried again without the sample that may have taken too long", async () => {
+test("a failed fold is retried without the sample that may have taken too long", async () => {
   let passedMs = 0;
   const clock = performance.now.bind(performance);
   const spy = vi.spyOn(performance, "now").mockImplementation(() => clock() + passedMs);
@@ -86,7 +89,7 @@ test("a fold that failed is tried again without the sample that may have taken t
     passedMs += 200;
     throw new Error("canceling statement due to statement timeout");
   });
-  made.toFold();
+  made.onIdleCheck(0, "");
   made.service.start();
   onTestFinished(async () => await made.service.stop());
   await second;

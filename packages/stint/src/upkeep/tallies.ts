@@ -1,81 +1,79 @@
-import { ConnectionLost, type Db } from "../db/db.ts";
+import { ConnectionLost } from "../db/db.ts";
 import { dbErrorCategory } from "../db/sqlstate.ts";
 import { Semaphore } from "../db/semaphore.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { SeriesDelta } from "../telemetry/series-delta.ts";
-import type { Meter } from "../telemetry/meter.ts";
 import { runBaselines } from "../telemetry/run-baseline.ts";
-import { flush, type Vitals } from "../sql/series.ts";
-import { fold } from "../sql/tallies.ts";
+import { flush } from "../sql/series.ts";
+import { fold, unfolded as unfoldedPart } from "../sql/tallies.ts";
 import { FlushTiming } from "./flush-timing.ts";
-import { Service, type ServiceOptions } from "./service.ts";
+import { Service } from "./service.ts";
+import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
-/** Of many workers only one folds in this time. */
+/** Only one of all workers folds within this time. */
 const foldRestMs = 5_000;
 
-export type TalliesOptions = {
-  readonly worker: string;
-  readonly meter: Meter;
-  readonly kinds: readonly string[];
-  readonly vitals: () => Vitals;
-  /** What is usual for the kinds of this worker, as of now. */
-  readonly onUsual: (usualMs: ReadonlyMap<string, number>) => void;
-} & Pick<ServiceOptions, "logger">;
+type Tallies = Required<Omit<RunningService, "onIdleCheckFailed">>;
 
-export type Tallies = {
-  readonly service: Service;
-  /** Somebody said something to the tallies: there is something to fold. */
-  readonly toFold: () => void;
-  /** Whether all that was counted here has been told. */
-  readonly isDone: () => boolean;
-  /** Tell what was counted, now. */
-  readonly flush: () => Promise<void>;
-};
+/** Flushes this worker's counters to the series, and folds the deltas of all workers into the tallies. Sends nothing while idle. */
+export const tallies = {
+  name: "tallies",
+  idleCheck: unfoldedPart,
+  create,
+} as const satisfies UpkeepService;
 
-/**
- * Tells the database what this worker counted, and folds what everybody said to the tallies. Sends nothing while nothing
- * happens.
- */
-export function talliesService(db: Db, options: TalliesOptions): Tallies {
-  const { worker, meter, kinds, vitals, onUsual, logger } = options;
+function create({
+  db,
+  logger,
+  worker,
+  meter,
+  vitals,
+  onRunBaseline,
+}: Pick<UpkeepDeps, "db" | "logger" | "worker" | "meter" | "vitals" | "onRunBaseline">): Tallies {
   const delta = new SeriesDelta(meter);
   // A sample reads the heads of the queues, which may be far from their first entries.
   const samples = new Sweeps();
   const timing = new FlushTiming();
-  // At first it is not known whose tallies these are: of a restored dump they say nothing here, and a fold sees that.
+  // True at start: after a restore from a dump the tallies belong to another database, which only a fold detects.
   let unfolded = true;
-  // Something was claimed, given back or ended here: what runs is another than at the last sample, and nobody else would ask for one.
+  // This worker claimed, released or settled jobs since the last sample. No other worker asks for a sample of these changes.
   let moved = false;
   let again = false;
 
-  // One after the other: what is on its way is not told a second time by a worker that stops meanwhile.
+  // One at a time: a worker that stops meanwhile must not send again what is on its way.
   const flushes = new Semaphore(1);
 
-  const flushNow = async (): Promise<void> => await flushes.run(tellSteadily);
+  const flushNow = async (): Promise<void> => await flushes.run(flushWithRetry);
 
-  // Where transactions are serializable and nobody could set them otherwise, workers that tell at once fail each other.
-  const tellSteadily = async (): Promise<void> => {
+  // Where the server forces serializable transactions, concurrent flushes of several workers fail each other.
+  const flushWithRetry = async (): Promise<void> => {
     for (let tries = 1; ; tries++) {
       try {
-        return await tellAll();
+        return await flushOnce();
       } catch (error) {
         if (dbErrorCategory(error) !== "contention" || tries >= 5) throw error;
       }
     }
   };
 
-  const tellAll = async (): Promise<void> => {
+  const flushOnce = async (): Promise<void> => {
     const { rows, tenants, markSent } = delta.take();
     if (rows.length === 0 && tenants.length === 0) return;
     unfolded = true;
     moved = true;
     try {
-      const { usual, nowMs } = await flush(db, { worker, vitals: vitals(), kinds, rows, tenants });
+      const { usual, nowMs } = await flush(db, {
+        worker: worker.id,
+        vitals: vitals(),
+        kinds: worker.kinds,
+        rows,
+        tenants,
+      });
       markSent();
       timing.setBy(nowMs, performance.now());
-      onUsual(runBaselines(usual));
+      onRunBaseline(runBaselines(usual));
     } catch (error) {
-      // It may have arrived. Told again it would count twice, so it counts as told.
+      // It may have been committed. Sent again it would count twice, so it counts as sent.
       if (error instanceof ConnectionLost) markSent();
       throw error;
     }
@@ -85,17 +83,17 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
     await flushNow();
     if (unfolded || again) {
       const hasMoved = moved;
-      // Before it: what is said meanwhile is for the next time.
+      // Reset before the fold: deltas that are written meanwhile are for the next fold.
       unfolded = false;
       moved = false;
       const sentAt = performance.now();
       const sample = samples.inMs(sentAt) === 0;
       try {
-        const left = (await fold(db, foldRestMs, sample)) === null;
-        // Who has just folded may have done it before the claim. If it is left to another a second time, that one has seen it.
-        again = !sample || (left && hasMoved);
+        const leftToAnother = (await fold(db, foldRestMs, sample)) === null;
+        // The last fold of another worker may predate this claim: retry once. The fold after that has seen it.
+        again = !sample || (leftToAnother && hasMoved);
       } catch (error) {
-        // Still to be done. Without the sample, if that was what took too long.
+        // Retried, without the sample if the sample took too long.
         unfolded = true;
         moved ||= hasMoved;
         throw error;
@@ -106,10 +104,11 @@ export function talliesService(db: Db, options: TalliesOptions): Tallies {
     return timing.restMs(performance.now());
   };
 
-  const service = new Service({ name: "tallies", logger, tick });
   return {
-    service,
-    toFold: () => (unfolded = true),
+    service: new Service({ name: "tallies", logger, tick }),
+    onIdleCheck: (dueInMs) => {
+      if (dueInMs !== null) unfolded = true;
+    },
     isDone: () => !delta.any,
     flush: flushNow,
   };

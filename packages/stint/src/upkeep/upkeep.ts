@@ -1,88 +1,58 @@
 import type { Db } from "../db/db.ts";
-import { isUnavailable } from "../db/transient.ts";
-import type { Logger } from "../runtime/logger.ts";
-import type { IdleCheck, IdleCheckInput } from "../sql/idle-check.ts";
-import type { Rescued } from "../sql/rescue.ts";
-import { idleCheckService } from "./idle-check.ts";
-import { presenceService, type Presence } from "./presence.ts";
-import { promoteService } from "./promote.ts";
-import { pruneService } from "./prune.ts";
-import { rescueService, type Rescue } from "./rescue.ts";
+import { makeIdleCheck, type IdleCheck, type IdleCheckPart } from "../sql/idle-check.ts";
+import { idleCheckService, type IdleCheckOptions } from "./idle-check.ts";
 import type { Service } from "./service.ts";
-import { talliesService, type Tallies, type TalliesOptions } from "./tallies.ts";
+import { services as allServices, type ServiceName } from "./services.ts";
+import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
-export type UpkeepOptions = {
-  readonly logger: Logger;
-  readonly presence: Presence;
-  readonly tallies: Pick<TalliesOptions, "meter" | "vitals" | "onUsual">;
-  /** The queues of this worker that have room. */
-  readonly queues: () => readonly string[];
-  /** Where the queues of its large pools are; undefined if it has none. */
-  readonly search: (() => NonNullable<IdleCheckInput["search"]>) | undefined;
-  readonly kinds: readonly string[];
-  /** How long until the next glance, about. */
-  readonly glanceMs: () => number;
-  readonly rescueEveryMs: number;
-  readonly maxCrashes: number;
-  readonly keepDoneMs: number;
-  readonly keepDeadMs: number;
-  readonly onGlance: (seen: IdleCheck) => void | Promise<void>;
-  /** The glance failed: whoever relies on it must look for himself. */
-  readonly onBlind: () => void;
-  readonly onPromoted: (queues: readonly string[]) => void;
-  readonly onRescued: (jobs: readonly Rescued[]) => void;
-};
+/** An idle check as the worker sees it. `nextDueMs`: until the first service has work that a sleeping worker must wake for; null: none has. */
+export type WorkerIdleCheck = Omit<IdleCheck, "dueInMs" | "serverMs"> & { readonly nextDueMs: number | null };
 
-/** Workers that see the same lease run out should not all reach for it at once. */
-const spreadMs = 200;
+export type UpkeepOptions = Omit<UpkeepDeps, "db"> &
+  Pick<IdleCheckOptions, "queues" | "search"> & {
+    /** How long until the next idle check, about. */
+    readonly idleCheckMs: () => number;
+    readonly onIdleCheck: (seen: WorkerIdleCheck) => void | Promise<void>;
+    /** Called after the services. The claim loop must poll by itself until the next check. */
+    readonly onIdleCheckFailed: () => void;
+  };
 
-/** What a worker does for all, besides running jobs. A glance every few seconds says which of it is to be done. */
+/** The parts that services add to the idle check, by the name of the service. */
+export function idleCheckParts(services: readonly UpkeepService[]): Record<string, IdleCheckPart> {
+  return Object.fromEntries(
+    services.flatMap(({ name, idleCheck }) => (idleCheck === undefined ? [] : [[name, idleCheck]])),
+  );
+}
+
+/** Runs the upkeep services of a worker. An idle check every few seconds says which of them have work. */
 export class Upkeep {
-  readonly #promote: Service;
-  readonly #rescue: Rescue;
-  readonly #presence: Service;
-  readonly #tallies: Tallies;
-  readonly #glance: Service;
+  readonly #running: ReadonlyMap<string, RunningService>;
+  readonly #parts: Readonly<Record<string, IdleCheckPart>>;
+  readonly #idleCheck: Service;
   readonly #services: readonly Service[];
 
-  constructor(db: Db, options: UpkeepOptions) {
-    const { logger, presence, queues, kinds, glanceMs, rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs } =
-      options;
-    this.#promote = promoteService(db, { logger, onPromoted: options.onPromoted });
-    this.#rescue = rescueService(db, {
-      logger,
-      restMs: rescueEveryMs,
-      maxCrashes,
-      onRescued: options.onRescued,
-    });
-    this.#presence = presenceService(db, { logger, ...presence });
-    this.#tallies = talliesService(db, { logger, worker: presence.worker.id, kinds, ...options.tallies });
-    this.#glance = idleCheckService(db, {
-      logger,
-      queues,
+  constructor(db: Db, options: UpkeepOptions, services: readonly UpkeepService[] = allServices) {
+    const deps = { db, ...options };
+    this.#running = new Map(services.map(({ name, create }) => [name, create(deps)]));
+    this.#parts = idleCheckParts(services);
+    this.#idleCheck = idleCheckService(db, {
+      logger: options.logger,
+      check: makeIdleCheck(this.#parts),
+      queues: options.queues,
       search: options.search,
-      kinds,
-      everyMs: glanceMs,
-      onGlance: async (seen) => {
-        this.#see(seen);
-        await options.onGlance(seen);
+      kinds: options.worker.kinds,
+      everyMs: options.idleCheckMs,
+      onChecked: async (seen) => {
+        for (const [name, { onIdleCheck }] of this.#running)
+          onIdleCheck?.(seen.dueInMs[name] ?? null, seen.at);
+        await options.onIdleCheck({ ...seen, nextDueMs: this.#nextDueMs(seen) });
       },
-      onTrouble: (error) => {
-        // Only where nobody could reach it: leases run out meanwhile although their holders live.
-        if (isUnavailable(error)) this.#rescue.troubled();
-        this.#promote.wakeIn(0);
-        options.onBlind();
+      onFailed: (error) => {
+        for (const { onIdleCheckFailed } of this.#running.values()) onIdleCheckFailed?.(error);
+        options.onIdleCheckFailed();
       },
     });
-    const prune = pruneService(db, { logger, keepDoneMs, keepDeadMs });
-    this.#services = [
-      this.#promote,
-      this.#rescue.service,
-      this.#presence,
-      this.#tallies.service,
-      this.#glance,
-      prune,
-    ];
+    this.#services = [...[...this.#running.values()].map(({ service }) => service), this.#idleCheck];
   }
 
   start(): void {
@@ -98,45 +68,40 @@ export class Upkeep {
     for (const service of this.#services) service.resume();
   }
 
-  /** How long the loop that looks around is late. It goes on without a database: only a process in trouble is late for long. */
-  get overdueMs(): number {
-    return this.#glance.overdueMs;
-  }
-
   async stop(): Promise<void> {
     await Promise.all(this.#services.map((service) => service.stop()));
   }
 
-  /** Whether nothing is left to be done that was seen: what ran out before the last glance is not seen again. */
+  /** How late the loop of the idle check is. It continues without a database: only a blocked process is late for long. */
+  get overdueMs(): number {
+    return this.#idleCheck.overdueMs;
+  }
+
+  /** Whether no service has unfinished work, so that the worker may sleep. */
   get isDone(): boolean {
-    return this.#rescue.hasLooked() && this.#tallies.isDone();
+    return [...this.#running.values()].every(({ isDone }) => isDone?.() ?? true);
   }
 
-  /** Tell what was counted now: this worker is about to fall silent. */
-  finish(): void {
-    if (!this.#tallies.isDone()) this.#tallies.service.wakeIn(0);
+  /** Flush soon what only this process knows: the worker is about to sleep. */
+  flushSoon(): void {
+    for (const { service, flush, isDone } of this.#running.values())
+      if (flush !== undefined && isDone?.() === false) service.wakeIn(0);
   }
 
-  /** Tell what was counted, after the end. */
-  async tellLast(): Promise<void> {
-    await this.#tallies.flush();
+  /** Flush what only this process knows, after the services have stopped. */
+  async flush(): Promise<void> {
+    await Promise.all([...this.#running.values()].map(async ({ flush }) => await flush?.()));
   }
 
-  /** A job is due in so many milliseconds. */
-  promoteIn(ms: number): void {
-    this.#promote.wakeIn(ms);
+  /** Run a service in so many milliseconds at the latest. */
+  wake(name: ServiceName, inMs: number): void {
+    this.#running.get(name)?.service.wakeIn(inMs);
   }
 
-  /** Say how this worker is in so many milliseconds, rather than at the next beat. */
-  beatIn(ms: number): void {
-    this.#presence.wakeIn(ms);
-  }
-
-  #see({ at, dueInMs, expiresInMs, unfolded }: IdleCheck): void {
-    if (unfolded) this.#tallies.toFold();
-    this.#rescue.seenBy(at);
-    if (dueInMs !== null) this.#promote.wakeIn(Math.max(dueInMs, 0));
-    if (expiresInMs !== null)
-      this.#rescue.service.wakeIn(Math.max(expiresInMs, 0) + spreadMs * Math.random());
+  #nextDueMs({ dueInMs }: IdleCheck): number | null {
+    const times = Object.entries(dueInMs).flatMap(([name, ms]) =>
+      ms !== null && this.#parts[name]?.endsSleep === true ? [ms] : [],
+    );
+    return times.length === 0 ? null : Math.min(...times);
   }
 }

@@ -162,7 +162,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     onRoom: (queue) => loop.roomMade(queue),
     onRequeued: (queue, delayMs) => {
       if (delayMs <= 0) notifyReady([queue]);
-      else upkeep.promoteIn(delayMs);
+      else upkeep.wake("promote", delayMs);
     },
   });
   const loop = new ClaimLoop({
@@ -196,15 +196,15 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     ...upkeepOptionsOf(options),
     queues: () => (pools.saturated ? [] : pools.askedQueues.filter((queue) => !scope.excludes(queue))),
     search: pools.search && (() => pools.searched),
-    glanceMs: () => Math.min(pollMs(), options.rescueEveryMs),
-    presence: {
-      worker: row.info,
-      say: async () => await row.update(),
-      onUnserved: (kinds) => events.emit("unserved", kinds),
-    },
-    tallies: { meter, vitals, onUsual: (usualMs) => slow.learn(usualMs) },
-    onGlance: async (seen) => await router.idleChecked(seen),
-    onBlind: () => loop.hint(),
+    idleCheckMs: () => Math.min(pollMs(), options.rescueEveryMs),
+    worker: row.info,
+    saveState: async () => await row.update(),
+    meter,
+    vitals,
+    onIdleCheck: async (seen) => await router.idleChecked(seen),
+    onIdleCheckFailed: () => loop.hint(),
+    onUnserved: (kinds) => events.emit("unserved", kinds),
+    onRunBaseline: (usualMs) => slow.learn(usualMs),
     onPromoted: notifyReady,
     onRescued: (jobs) => {
       metering.rescued(jobs);
@@ -289,14 +289,10 @@ function makeSlowWatch(
 }
 
 function upkeepOptionsOf({
-  handlers,
   rescueEveryMs,
   maxCrashes,
   keepDoneMs,
   keepDeadMs,
-}: ResolvedWorkerOptions): Pick<
-  UpkeepOptions,
-  "kinds" | "rescueEveryMs" | "maxCrashes" | "keepDoneMs" | "keepDeadMs"
-> {
-  return { kinds: [...handlers.keys()], rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs };
+}: ResolvedWorkerOptions): Pick<UpkeepOptions, "rescueEveryMs" | "maxCrashes" | "keepDoneMs" | "keepDeadMs"> {
+  return { rescueEveryMs, maxCrashes, keepDoneMs, keepDeadMs };
 }

@@ -32,12 +32,12 @@ function held(): { letGo: () => void; over: Promise<void> } {
 test("it falls asleep after so long without anything, and says so before", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(4_999);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story).toEqual([]);
   await vi.advanceTimersByTimeAsync(1);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story).toEqual(["said", "asleep"]);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story).toEqual(["said", "asleep"]);
 });
 
@@ -46,38 +46,35 @@ test("whatever happens puts it off", async () => {
   await vi.advanceTimersByTimeAsync(4_000);
   sleepMode.activity();
   await vi.advanceTimersByTimeAsync(4_000);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story).toEqual([]);
 });
 
 test("without a time to wait for it never sleeps", async () => {
   const { sleepMode, story } = sleeper(undefined);
   await vi.advanceTimersByTimeAsync(10_000_000);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story).toEqual([]);
 });
 
 test("asleep, it is woken by whatever happens, once, and falls asleep again after as long", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   sleepMode.activity();
   sleepMode.activity();
   expect(story).toEqual(["said", "asleep", "awake"]);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story).toHaveLength(3);
   await vi.advanceTimersByTimeAsync(5_000);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story.slice(3)).toEqual(["said", "asleep"]);
 });
 
-test.each([
-  ["a job is due", 7_000, 9_000],
-  ["a lease runs out", 9_000, 7_000],
-])("it wakes when %s", async (_, due, expires) => {
+test("it wakes when a service has work", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await sleepMode.consider(due, expires);
+  await sleepMode.consider(7_000);
   await vi.advanceTimersByTimeAsync(6_999);
   expect(story).toEqual(["said", "asleep"]);
   await vi.advanceTimersByTimeAsync(1);
@@ -88,20 +85,16 @@ test.each([
 test("a job that is due in years does not wake it at once", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await sleepMode.consider(10 ** 12, null);
+  await sleepMode.consider(10 ** 12);
   await vi.advanceTimersByTimeAsync(60_000);
   expect(story).toEqual(["said", "asleep"]);
   sleepMode.end();
 });
 
-test.each([
-  [999, null],
-  [-5, null],
-  [null, 10],
-])("with a job due in %s ms and a lease that runs out in %s ms it stays awake", async (due, expires) => {
+test.each([999, 10, -5])("with work in %s ms it stays awake", async (nextDueMs) => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(60_000);
-  await sleepMode.consider(due, expires);
+  await sleepMode.consider(nextDueMs);
   expect(story).toEqual([]);
 });
 
@@ -109,7 +102,7 @@ test("a wake that comes while it says good night keeps it awake", async () => {
   const saying = held();
   const { sleepMode, story } = sleeper(5_000, () => saying.over);
   await vi.advanceTimersByTimeAsync(5_000);
-  const considered = sleepMode.consider(60_000, null);
+  const considered = sleepMode.consider(60_000);
   await vi.advanceTimersByTimeAsync(1);
   sleepMode.activity();
   saying.letGo();
@@ -122,7 +115,7 @@ test("ended while it says good night it does not fall asleep, and leaves no alar
   const saying = held();
   const { sleepMode, story } = sleeper(5_000, () => saying.over);
   await vi.advanceTimersByTimeAsync(5_000);
-  const considered = sleepMode.consider(60_000, null);
+  const considered = sleepMode.consider(60_000);
   await vi.advanceTimersByTimeAsync(1);
   sleepMode.end();
   saying.letGo();
@@ -134,7 +127,7 @@ test("ended while it says good night it does not fall asleep, and leaves no alar
 test("if it cannot say so it stays awake", async () => {
   const { sleepMode, story } = sleeper(5_000, async () => await Promise.reject(new Error("away")));
   await vi.advanceTimersByTimeAsync(5_000);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   expect(story).toEqual(["said"]);
   expect(sleepMode.isAsleep).toBe(false);
 });
@@ -142,7 +135,7 @@ test("if it cannot say so it stays awake", async () => {
 test("ended in its sleep, it leaves no alarm", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
-  await sleepMode.consider(60_000, null);
+  await sleepMode.consider(60_000);
   sleepMode.end();
   await vi.advanceTimersByTimeAsync(100_000);
   expect(story).toEqual(["said", "asleep"]);
@@ -157,7 +150,7 @@ test("where its row is gone, it stays awake", async () => {
     wakeUp: () => void story.push("awake"),
   });
   await vi.advanceTimersByTimeAsync(1_000);
-  await sleepMode.consider(null, null);
+  await sleepMode.consider(null);
   sleepMode.activity();
 
   expect(story).toEqual([]);

@@ -33,12 +33,12 @@ export class SleepMode {
     this.#options.wakeUp();
   }
 
-  /** There is nothing to do now: fall asleep if that has been so for long enough, until something is due or a lease runs out. */
-  async consider(dueInMs: number | null, expiresInMs: number | null): Promise<void> {
+  /** The worker is idle: fall asleep if it has been idle for long enough, until an upkeep service has work. */
+  async consider(nextDueMs: number | null): Promise<void> {
     const { afterMs, record, fallAsleep } = this.#options;
     const at = performance.now();
     if (afterMs === undefined || this.#asleep || at - this.#activeAt < afterMs) return;
-    const untilMs = Math.min(dueInMs ?? Infinity, expiresInMs ?? Infinity);
+    const untilMs = nextDueMs ?? Infinity;
     // Hardly worth it.
     if (untilMs < shortestMs) return;
     // From now on, so that whatever else is said meanwhile says the same.

@@ -94,7 +94,7 @@ async function end(parts: WorkerParts, { looping }: StopInput): Promise<void> {
   await Promise.all([settledWithin(endWithinMs, ended), leases.stop()]);
   if (looping() === undefined) return;
   // After the loops: while they run, they write a deleted row again.
-  await settledWithin(endWithinMs, logged(logger, Promise.all([upkeep.tellLast(), row.delete()])));
+  await settledWithin(endWithinMs, logged(logger, Promise.all([upkeep.flush(), row.delete()])));
 }
 
 async function logged(logger: WorkerParts["logger"], work: Promise<unknown>): Promise<void> {

@@ -1,6 +1,5 @@
 import { monotonicMs } from "../runtime/monotonic.ts";
-import type { IdleCheck } from "../sql/idle-check.ts";
-import type { Upkeep } from "../upkeep/upkeep.ts";
+import type { Upkeep, WorkerIdleCheck } from "../upkeep/upkeep.ts";
 import type { Attempts } from "./attempts.ts";
 import type { CrashQuarantine } from "./crash-quarantine.ts";
 import type { Leases } from "./leases.ts";
@@ -48,16 +47,16 @@ export class WakeRouter {
     // A wake for a queue of other workers must not end the sleep of this one.
     if (queue === undefined || pools.serves(queue)) sleepMode.activity();
     // This wake could not be followed. If there is still no room after a while, enqueuers are asked to send none.
-    if (row.wantsWakes && pools.saturated) upkeep.beatIn(stopWakesAfterMs);
+    if (row.wantsWakes && pools.saturated) upkeep.wake("presence", stopWakesAfterMs);
     if (queue !== undefined) loop.hint(queue);
     else if (hint === "due") {
-      upkeep.promoteIn(0);
+      upkeep.wake("promote", 0);
       loop.hint();
     } else if (hint === "cancel") leases.renewNow();
   }
 
   /** The idle check returned: claim what it saw, or consider sleep mode. */
-  async idleChecked({ ready, named, suspect, dueInMs, expiresInMs, at }: IdleCheck): Promise<void> {
+  async idleChecked({ ready, named, suspect, nextDueMs, at }: WorkerIdleCheck): Promise<void> {
     const { pools, attempts, loop, upkeep, sleepMode, metering, sleeps } = this.#options;
     this.#lastIdleCheckAt = monotonicMs();
     metering.clock.heard(at);
@@ -66,8 +65,8 @@ export class WakeRouter {
     if (ready || named?.more === true) loop.hint();
     if (suspect) this.quarantineSeen();
     if (ready || queues.length > 0 || suspect || pools.busy > 0 || attempts.size > 0) sleepMode.activity();
-    else if (loop.quiet && upkeep.isDone) await sleepMode.consider(dueInMs, expiresInMs);
-    else if (sleeps) upkeep.finish();
+    else if (loop.quiet && upkeep.isDone) await sleepMode.consider(nextDueMs);
+    else if (sleeps) upkeep.flushSoon();
   }
 
   /** Some job is in crash quarantine. */

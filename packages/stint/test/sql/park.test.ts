@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { parkReasons, parkRules } from "#stint/model/park-reasons.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
-import { idleCheck } from "#stint/sql/idle-check.js";
 import { actOnMany } from "#stint/sql/operate-many.js";
 import { cancel, replay, runNow } from "#stint/sql/operate.js";
 import { park, type Park } from "#stint/sql/park.js";
@@ -10,6 +9,7 @@ import { settledByOwner } from "#stint/sql/settled.js";
 import { newId } from "#stint/runtime/new-id.js";
 import type { Fence } from "#stint/model/job.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { idleCheck } from "../support/idle-check.ts";
 import { addOne, auditInfo, running, stored, take } from "./jobs.ts";
 
 const review = (fence: Fence, until: Park["until"] = null): Park => ({
@@ -76,7 +76,7 @@ test("a job parked until a time becomes ready at that time, and not before", asy
   expect(await stored(fresh, hour.job)).toMatchObject({ state: "parked", park_reason: "review" });
   // An idle worker learns of the time from its one statement.
   const seen = await idleCheck(fresh.db, { queues: [], kinds: ["work"], since: "-infinity" });
-  expect(seen.dueInMs).toBeGreaterThan(3_000_000);
+  expect(seen.dueInMs["promote"]).toBeGreaterThan(3_000_000);
 });
 
 test.each(parkReasons)("runNow lifts a job parked for %s only if its rule says so", async (reason) => {

@@ -12,7 +12,6 @@ import {
 } from "#stint/sql/claim.js";
 import { enqueue, enqueueStatementInside, noteTransaction, wake } from "#stint/sql/enqueue.js";
 import { finished, get, list } from "#stint/sql/find.js";
-import { idleCheck } from "#stint/sql/idle-check.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
@@ -43,6 +42,7 @@ import { flush, lately, recent, samples, seriesSteps, steps, topTenants, usual }
 import { runningJobs } from "#stint/sql/slow.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
+import { idleCheck } from "../support/idle-check.ts";
 import { inspectCalls } from "./inspect-statements.ts";
 import { auditInfo } from "./jobs.ts";
 

@@ -12,10 +12,10 @@ import {
   type SeriesStep,
   type Step,
 } from "#stint/sql/series.js";
-import { idleCheck } from "#stint/sql/idle-check.js";
 import { fold } from "#stint/sql/tallies.js";
 import { pruneSignals } from "#stint/sql/prune.js";
-import { talliesService, type Tallies } from "#stint/upkeep/tallies.js";
+import { tallies as talliesService } from "#stint/upkeep/tallies.js";
+import { idleCheck } from "../support/idle-check.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { release } from "#stint/sql/release.js";
 import { add, addOne, take } from "../sql/jobs.ts";
@@ -212,9 +212,9 @@ test("once an hour everything is sampled, though nothing changed; between, a fol
   const fresh = await freshSchema();
   await add(fresh.db, [{ queue: "nobody-serves" }]);
   const look = { queues: [], kinds: [], since: new Date().toISOString() };
-  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: true });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ dueInMs: { tallies: 0 } });
   await fold(fresh.db, 0);
-  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: false });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ dueInMs: { tallies: null } });
   const folds = async (): Promise<unknown> => await fresh.sql(`select fold from stint.tally_fold`);
   const before = await folds();
   await fold(fresh.db, 0);
@@ -222,12 +222,12 @@ test("once an hour everything is sampled, though nothing changed; between, a fol
 
   await age(fresh, "1 hour");
   await fresh.sql(`update stint.tally_fold set framed_at = framed_at - interval '1 hour'`);
-  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: true });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ dueInMs: { tallies: 0 } });
   await fold(fresh.db, 0);
   expect(
     await fresh.sql(`select queue, ready::integer from stint.series where at > now() - interval '1 minute'`),
   ).toEqual([{ queue: "nobody-serves", ready: 1 }]);
-  expect(await idleCheck(fresh.db, look)).toMatchObject({ unfolded: false });
+  expect(await idleCheck(fresh.db, look)).toMatchObject({ dueInMs: { tallies: null } });
 });
 
 /** As if all that was told had been told so long ago. */
@@ -304,14 +304,14 @@ test("points past their time are pruned, a batch at a time, each step by its own
   expect(await fresh.sql(`select tenant from stint.tenant_usage`)).toEqual([{ tenant: "new" }]);
 });
 
-/** A duty that sends through `db`, and is asked for by hand. */
-function duty(db: Db, meter: Meter): Tallies {
-  return talliesService(db, {
-    worker: "w",
+/** A tallies service that sends through `db`, and is never started. */
+function duty(db: Db, meter: Meter): ReturnType<(typeof talliesService)["create"]> {
+  return talliesService.create({
+    db,
+    worker: { id: "w", host: "h", pid: 1, version: "v", pools: {}, kinds: [] },
     meter,
-    kinds: [],
     vitals: () => vitals,
-    onUsual: () => undefined,
+    onRunBaseline: () => undefined,
     logger: silentLogger,
   });
 }

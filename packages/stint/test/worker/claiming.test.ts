@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { defineJob, handle, silentLogger, steps, typed } from "#stint/index.js";
 import { LeaseLostError } from "#stint/index.js";
-import { presenceService } from "#stint/upkeep/presence.js";
+import { presence } from "#stint/upkeep/presence.js";
 import type { Unserved } from "#stint/sql/kinds.js";
 import { finish } from "#stint/sql/finish.js";
 import { freshSchema } from "../support/fresh.ts";
@@ -31,17 +31,18 @@ test("jobs that wait and that no worker serves are named in a warning", async ()
   await fresh.sql("update stint.job set run_at = now() - interval '1 minute' where kind = 'foreign'");
   const told: (readonly Unserved[])[] = [];
   const [live] = await stint.workers();
-  const presence = presenceService(fresh.db, {
+  const { service } = presence.create({
+    db: fresh.db,
     logger: silentLogger,
     worker: live!,
-    say: async () => await Promise.resolve(true),
-    onUnserved: (kinds) => told.push(kinds),
+    saveState: async () => await Promise.resolve(true),
+    onUnserved: (kinds) => void told.push(kinds),
   });
-  presence.start();
-  // Not at once, so that workers that start together know of each other: at its second look.
-  presence.wakeIn(0);
+  service.start();
+  // At its second tick, so that workers that start together have registered.
+  service.wakeIn(0);
   await until(() => told.length > 0, { message: "the warning comes" });
-  await presence.stop();
+  await service.stop();
 
   expect(worker.id).toBe(live!.id);
   expect(told[0]).toEqual([{ kind: "foreign", queue: "default", oldest: expect.any(Date) }]);

@@ -1,0 +1,17 @@
+import { presence } from "./presence.ts";
+import { promote } from "./promote.ts";
+import { prune } from "./prune.ts";
+import { rescue } from "./rescue.ts";
+import { tallies } from "./tallies.ts";
+import type { UpkeepService } from "./upkeep-service.ts";
+
+/** Every upkeep service. A new one is a file and a line here. */
+export const services = [
+  promote,
+  rescue,
+  presence,
+  tallies,
+  prune,
+] as const satisfies readonly UpkeepService[];
+
+export type ServiceName = (typeof services)[number]["name"];

@@ -1,0 +1,54 @@
+import type { Db } from "../db/db.ts";
+import type { Logger } from "../runtime/logger.ts";
+import type { IdleCheckPart } from "../sql/idle-check.ts";
+import type { Unserved } from "../sql/kinds.ts";
+import type { Rescued } from "../sql/rescue.ts";
+import type { Vitals } from "../sql/series.ts";
+import type { WorkerInfo } from "../sql/workers.ts";
+import type { Meter } from "../telemetry/meter.ts";
+import type { Service } from "./service.ts";
+
+/** What upkeep services get from the worker that runs them. */
+export type UpkeepDeps = {
+  readonly db: Db;
+  readonly logger: Logger;
+  readonly worker: WorkerInfo;
+  /** Write the state of the worker to its row. False: the row is gone. */
+  readonly saveState: () => Promise<boolean>;
+  readonly meter: Meter;
+  readonly vitals: () => Vitals;
+  readonly rescueEveryMs: number;
+  readonly maxCrashes: number;
+  readonly keepDoneMs: number;
+  readonly keepDeadMs: number;
+  readonly onPromoted: (queues: readonly string[]) => void;
+  readonly onRescued: (jobs: readonly Rescued[]) => void;
+  readonly onUnserved: (kinds: readonly Unserved[]) => void;
+  /** The normal run time of each kind of this worker, as of now. */
+  readonly onRunBaseline: (usualMs: ReadonlyMap<string, number>) => void;
+};
+
+/** A service of one worker. */
+export type RunningService = {
+  readonly service: Service;
+  /**
+   * The idle check was done. `dueInMs`: the value of this service's part, in milliseconds until it has work, negative when late; null: it has
+   * none. `at`: the time of the check by the database's clock.
+   */
+  readonly onIdleCheck?: (dueInMs: number | null, at: string) => void;
+  readonly onIdleCheckFailed?: (error: unknown) => void;
+  /** False: the worker must not fall asleep yet. */
+  readonly isDone?: () => boolean;
+  /** Write what only this process knows. Called when the worker is about to sleep or has ended. */
+  readonly flush?: () => Promise<void>;
+};
+
+/**
+ * An upkeep duty that every worker runs. It registers itself by its entry in services.ts; nothing else names it.
+ */
+export type UpkeepService<Name extends string = string> = {
+  readonly name: Name;
+  /** Its part of the one statement that an idle worker sends. Without it, the service runs by its own timer only. */
+  readonly idleCheck?: IdleCheckPart;
+  readonly create: (deps: UpkeepDeps) => RunningService;
+};
