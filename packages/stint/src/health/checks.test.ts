@@ -6,12 +6,12 @@ function worker(given: Partial<Checked> = {}): Checked {
   return { state: "running", overdueMs: 0, sinceLastLookMs: 5, check: async () => undefined, ...given };
 }
 
-test("live as long as the loops of every worker move", () => {
+test("live while the loops of every worker run", () => {
   expect(new Checks([worker(), worker({ overdueMs: 30_000 })]).live()).toBe("ok");
   expect(new Checks([worker(), worker({ overdueMs: 120_000 })]).live()).toBe("loops are late");
 });
 
-test("started when every worker has heard from the database once", () => {
+test("started once every worker received a reply of the database", () => {
   expect(new Checks([worker({ state: "new", sinceLastLookMs: undefined })]).started()).toBe("not started");
   expect(new Checks([worker(), worker({ state: "starting" })]).started()).toBe("not started");
   expect(new Checks([worker({ sinceLastLookMs: undefined })]).started()).toBe("not started");
@@ -29,7 +29,7 @@ test.each([
   expect(await new Checks(workers).ready()).toBe(health);
 });
 
-test("however many ask at once, the database is asked once", async () => {
+test("concurrent requests check the database once", async () => {
   let asked = 0;
   const checks = new Checks([worker({ check: async () => void (asked += 1) })]);
 

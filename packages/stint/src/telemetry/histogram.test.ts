@@ -16,7 +16,7 @@ test("a value falls into the bucket of the first bound it does not exceed", () =
   expect(sumMs).toBeCloseTo(7_200_005.51);
 });
 
-test("a percentile lies in the bucket of the value it is", () => {
+test("a percentile lies in the bucket of its value", () => {
   const values = Array.from({ length: 1_000 }, (_, n) => n + 1);
   const { p50, p95, p99 } = percentiles(of(...values).counts);
 
@@ -26,7 +26,7 @@ test("a percentile lies in the bucket of the value it is", () => {
   expect(p99).toBeCloseTo(990, 0);
 });
 
-test("of nothing there is none, and beyond the last bound it is that", () => {
+test("an empty histogram has no percentile; beyond the last bound it is that bound", () => {
   expect(percentiles(new Histogram().counts)).toEqual({ p50: null, p95: null, p99: null });
   expect(percentile(of(86_400_000).counts, 0.5)).toBe(3_600_000);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Meter } from "./meter.ts";
 
-test("beyond ten thousand pairs of queue and kind the others of a kind are counted together", () => {
+test("beyond 10,000 pairs of queue and kind, further queues are counted together", () => {
   const meter = new Meter();
   for (let n = 0; n < 30_000; n++) meter.of(`tenant-${n}`, "work").claimed += 1;
   meter.of("tenant-7", "work").claimed += 1;

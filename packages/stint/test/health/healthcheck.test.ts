@@ -59,7 +59,7 @@ async function running() {
   };
 }
 
-test("a healthcheck says whether the worker is live and ready: running, draining, and gone", async () => {
+test("a healthcheck reports liveness and readiness: running, draining, gone", async () => {
   const { worker, check, enqueue, open } = await running();
   expect(await check()).toMatchObject({ code: 0, stdout: "live: ok\n" });
   await until(async () => (await check("ready")).code === 0);
@@ -75,7 +75,7 @@ test("a healthcheck says whether the worker is live and ready: running, draining
   expect(await check()).toMatchObject({ code: 1, stdout: expect.stringContaining("ECONNREFUSED") });
 });
 
-test("while the event loop stands still nobody answers, which is not live", async () => {
+test("a healthcheck of a blocked event loop fails", async () => {
   const { worker, check, enqueue, open } = await running();
   await enqueue("block");
   await worker.wrote("the event loop stands still");
@@ -84,7 +84,7 @@ test("while the event loop stands still nobody answers, which is not live", asyn
   await until(async () => (await check()).code === 0);
 });
 
-test("wrong usage is told as such", async () => {
+test("a healthcheck with invalid options exits with wrong usage", async () => {
   expect(await stint(["worker", "--healthcheck"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("--health-port: is needed"),

@@ -28,7 +28,7 @@ async function ask({ url }: HealthServer, path: string): Promise<{ status: numbe
   return { status: response.status, ...(body.reason === undefined ? {} : { reason: body.reason }) };
 }
 
-test("before its start a worker is live, and neither started nor ready; afterwards it is all of them", async () => {
+test("a new worker is live only; a started worker is live, started and ready", async () => {
   const fresh = await freshSchema();
   const worker = fresh.client().worker(options);
   const server = await serving(worker);
@@ -45,7 +45,7 @@ test("before its start a worker is live, and neither started nor ready; afterwar
   expect(await ask(server, "/readyz")).toEqual({ status: 503, reason: "draining" });
 });
 
-test("a worker that drains is live and not ready", async () => {
+test("a draining worker is live and not ready", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const held = gate();
@@ -64,7 +64,7 @@ test("a worker that drains is live and not ready", async () => {
   expect(await stopped).toMatchObject({ drained: 1 });
 });
 
-test("a schema that does not fit makes it not ready", async () => {
+test("a schema of another version makes the worker not ready", async () => {
   const fresh = await freshSchema();
   const { worker } = await startWorker(fresh.client(), options);
   const server = await serving(worker);
@@ -85,7 +85,7 @@ describe("without a database", () => {
     await postgres.remove();
   });
 
-  test("that stops: live, not ready, and ready again when it is back", async () => {
+  test("that stopped: live, not ready, and ready again once it is back", async () => {
     fresh = await freshSchema(postgres.url);
     const { worker } = await startWorker(fresh.client(), options);
     const server = await serving(worker);
@@ -98,13 +98,13 @@ describe("without a database", () => {
     await until(async () => (await ask(server, "/readyz")).status === 200);
   });
 
-  test("that is paused and answers nothing: live, and not ready within the time of a probe", async () => {
+  test("that is paused: live, and not ready within a probe's timeout", async () => {
     fresh = await freshSchema(postgres.url);
     const { worker } = await startWorker(fresh.client(), options);
     const server = await serving(worker);
     const admin = await adminClient(postgres.url);
     const paused = [postgres.pid()];
-    // First of all who makes new ones; then all there are, again and again, for one may just have been made.
+    // First the postmaster, which makes new processes; then all others, repeatedly, because one may just have been made.
     process.kill(postgres.pid(), "SIGSTOP");
     const pauseAll = async (): Promise<void> => {
       const { rows } = await admin.query<{ pid: number }>(
@@ -129,7 +129,7 @@ describe("without a database", () => {
   });
 });
 
-test("/metrics tells of the workers of this process, and of nothing in the database", async () => {
+test("/metrics reports the workers of this process and nothing of the database", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const one = await startWorker(stint, { pools: { default: 3 }, handlers: [handle(note, () => undefined)] });
@@ -143,7 +143,7 @@ test("/metrics tells of the workers of this process, and of nothing in the datab
   expect(text).not.toMatch(/^stint_jobs\{/m);
 });
 
-describe("whoever is no probe is sent away", () => {
+describe("requests that are not probes are refused", () => {
   async function server(): Promise<HealthServer> {
     return await serving((await freshSchema()).client().worker(options));
   }
@@ -157,7 +157,7 @@ describe("whoever is no probe is sent away", () => {
     expect((await fetch(`${(await server()).url}${path}`, init)).status).toBe(status);
   });
 
-  test("a page whose name was made to lead here", async () => {
+  test("a web page whose domain points here (DNS rebinding)", async () => {
     const { port } = await server();
     const named = (host: string): Promise<number> => statusOf(port, host);
 
@@ -175,7 +175,7 @@ describe("whoever is no probe is sent away", () => {
       expect([host, await named(host)]).toEqual([host, 200]);
   });
 
-  test("names that it was told of, and any where other machines may ask, as probes do", async () => {
+  test("listed names are accepted; other addresses accept every name", async () => {
     const worker = (await freshSchema()).client().worker(options);
     const told = await serveHealth(worker, { port: 0, hosts: ["Health.example"] });
     const open = await serveHealth(worker, { port: 0, host: "0.0.0.0" });
@@ -206,7 +206,7 @@ describe("whoever is no probe is sent away", () => {
     expect(answer.split("\r\n")[0]).toContain(` ${status} `);
   });
 
-  test("many connections that say nothing do not keep the probes out", async () => {
+  test("many idle connections do not keep probes out", async () => {
     const silent = await server();
     const sockets = Array.from({ length: 100 }, () => connect(silent.port, "127.0.0.1"));
     for (const socket of sockets) socket.on("error", () => undefined);
@@ -219,7 +219,7 @@ describe("whoever is no probe is sent away", () => {
   });
 });
 
-/** fetch says itself whom it asks; this one may lie. */
+/** A request with any Host header, which fetch does not allow to set. */
 async function statusOf(port: number, host: string): Promise<number> {
   const request = get({ host: "127.0.0.1", port, path: "/livez", headers: { host }, agent: false });
   const [response] = (await once(request, "response")) as [IncomingMessage];

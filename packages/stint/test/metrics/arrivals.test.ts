@@ -7,7 +7,7 @@ import { startWorker } from "../support/watch.ts";
 
 const note = defineJob("note", { queue: "notes", payload: typed<{ dies?: boolean }>() });
 
-test("arrivals grow, whoever folds, counts anew or empties the queues", async () => {
+test("arrivals only grow, through folds, recounts and emptied queues", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const counted = async (): Promise<unknown> =>
@@ -51,14 +51,14 @@ test("arrivals grow, whoever folds, counts anew or empties the queues", async ()
   expect(await counted()).toEqual(nine);
 });
 
-test("names that come and go do not stay in the sums, whatever came under them", async () => {
+test("names that come and go do not stay in the sums", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const rows = async (): Promise<number> => {
     const [row] = await fresh.sql<{ n: number }>(`select count(*)::integer as n from stint.tally`);
     return row!.n;
   };
-  /** What an enqueue, or an end, of one job in each of so many queues says. */
+  /** The deltas of an enqueue, or of an end, of one job in each of this many queues. */
   const say = async (round: number, live: number): Promise<void> => {
     await fresh.sql(
       `insert into stint.tally_delta (queue, kind, priority, live)
@@ -79,7 +79,7 @@ test("names that come and go do not stay in the sums, whatever came under them",
   expect(left).toEqual({ queue: "notes", kind: "note", count: 1 });
 });
 
-test("of a kind in use no priority is forgotten, or the counter would fall to what is left", async () => {
+test("no priority of a kind in use is dropped, so its counter never falls", async () => {
   const fresh = await freshSchema();
   const say = async (rows: string): Promise<void> => {
     await fresh.sql(`insert into stint.tally_delta (queue, kind, priority, live) ${rows}`);
@@ -101,7 +101,7 @@ test("of a kind in use no priority is forgotten, or the counter would fall to wh
   expect(await came("gone")).toBeUndefined();
 });
 
-test("how many workers are needed follows what runs, what arrives and what is ready", async () => {
+test("workers_needed follows running jobs, arrivals and ready jobs", async () => {
   const fresh = await freshSchema();
   const needed = async (slots: number, target = "100 seconds"): Promise<number> => {
     const [row] = await fresh.sql<{ n: number }>(`select stint.workers_needed($1, $2::interval) as n`, [

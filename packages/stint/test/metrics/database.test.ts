@@ -30,7 +30,7 @@ function reader(text: string): Read {
   };
 }
 
-test("what a process counts and what the database tells agree with what was done", async () => {
+test("process and database metrics agree with what was done", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   await stint.enqueueMany([

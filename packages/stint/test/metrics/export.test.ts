@@ -70,7 +70,7 @@ function aggregations(expression: string): { labels: string[]; body: string }[] 
   });
 }
 
-test("the walk finds a name or a label that does not exist", () => {
+test("the check finds a metric or a label that does not exist", () => {
   for (const wrong of [
     "stint_job",
     "rate(stint_job_run_seconds[5m])",
@@ -95,7 +95,7 @@ describe("every metric in every expression is registered with those labels", () 
     expect([count("("), count("{")]).toEqual([count(")"), count("}")]);
   });
 
-  test("and every metric is shown by the dashboard", () => {
+  test("the Grafana dashboard shows every metric", () => {
     const shown = dashboard.join("\n");
     expect(metrics().filter(({ name }) => !shown.includes(name))).toEqual([]);
   });
@@ -113,7 +113,7 @@ describe("every metric in every expression is registered with those labels", () 
     expect(textsIn(grafanaDashboard(), ["title"])).not.toContain("Other counters");
   });
 
-  test("labels in legends and messages are those that the expression leaves", () => {
+  test("legends and messages use only labels that the expression keeps", () => {
     for (const { expr, annotations } of alertRules().groups[0]!.rules) {
       const named = [...annotations.summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
       const kept = aggregations(expr).flatMap(({ labels }) => labels);
@@ -122,7 +122,7 @@ describe("every metric in every expression is registered with those labels", () 
   });
 });
 
-test("every aggregation and every match keeps job and namespace, so that installations stay apart", () => {
+test("every aggregation and match keeps job and namespace", () => {
   const all = [...textsIn(grafanaDashboard(), ["expr"]), ...textsIn(alertRules(), ["expr"])];
   expect(all.length).toBeGreaterThan(30);
   for (const expression of all) {
@@ -140,20 +140,20 @@ test("every aggregation and every match keeps job and namespace, so that install
   for (const legend of legends) expect(legend).toContain("{{namespace}}");
 });
 
-test("StintDead rings for new deaths and for old ones, not for as long as anything is dead", () => {
+test("StintDead fires for new and for day-old dead jobs, not for any dead job", () => {
   const dead = alertRules().groups[0]!.rules.filter(({ alert }) => alert === "StintDead");
   const [fresh, old] = dead.map(({ expr }) => expr);
 
   expect(dead).toHaveLength(2);
   expect(fresh).toContain("increase(stint_jobs_dead_total[15m])");
-  // A kind that has just begun to die, whose counter has no increase yet.
+  // A kind with its first dead job, whose counter has no increase yet.
   expect(fresh).toMatch(
     /stint_jobs\{state="dead"\}\) > 0 unless .*stint_jobs\{state="dead"\} offset 15m\) > 0$/,
   );
   expect(old).toMatch(/\(stint_oldest_dead_age_seconds\) > 86400$/);
 });
 
-test("a dashboard has its data source, queue and kind as variables, and panels that do not overlap", () => {
+test("the Grafana dashboard has variables, and panels that do not overlap", () => {
   const { templating, panels } = grafanaDashboard() as {
     templating: { list: { name: string }[] };
     panels: { id: number; gridPos: { x: number; y: number; w: number; h: number } }[];
@@ -175,7 +175,7 @@ test("the grace period of the Deployment is longer than a stop may take", () => 
 });
 
 describe("stint export", () => {
-  test("grafana and alerts print what can be imported, without a config or a database", async () => {
+  test("grafana and alerts print importable files without config or database", async () => {
     expect(answer(await stint(["export", "grafana"]))).toEqual(grafanaDashboard());
     expect(answer(await stint(["export", "alerts", "--json"]))).toEqual(alertRules());
     const { code, stdout } = await stint(["export", "alerts"]);
@@ -183,7 +183,7 @@ describe("stint export", () => {
     expect(stdout).toMatch(/^groups:\n {2}- name: stint\n {4}rules:\n {6}- alert: StintOldestReadyTooOld\n/);
   });
 
-  test("k8s takes the time to stop from the config", async () => {
+  test("k8s takes the grace period from the config", async () => {
     const config = `export default { worker: { pools: { default: 1 }, handlers: [], drain: "2m", abort: "10s" } };`;
     const cwd = await project({ "stint.config.ts": config });
     const { stdout } = await stint(["export", "k8s", "--name", "jobs", "--health-port", "9000"], { cwd });
@@ -193,7 +193,7 @@ describe("stint export", () => {
     expect(stdout).toContain('value: "9000"\n');
   });
 
-  test("k8s with --keda asks the database how many workers the pools of the config need", async () => {
+  test("k8s --keda queries the workers needed for the pools of the config", async () => {
     const fresh = await freshSchema();
     const pools = `{ default: 4, mail: { queues: ["a", "b"], slots: 2 } }`;
     const cwd = await project({
@@ -242,7 +242,7 @@ describe("stint export", () => {
     expect(stderr).toContain("needs to know the pools");
   });
 
-  test("anything else is wrong usage", async () => {
+  test("other targets are wrong usage", async () => {
     expect(await stint(["export", "helm"])).toMatchObject({ code: 2 });
     expect(await stint(["export", "k8s", "--health-port", "0"])).toMatchObject({ code: 2 });
   });

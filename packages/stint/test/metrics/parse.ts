@@ -1,4 +1,4 @@
-/** One metric as the text format tells it. */
+/** One metric of the text format. */
 export type Family = {
   name: string;
   type: string;

@@ -11,7 +11,7 @@ import { parse } from "./parse.ts";
 describe("the text", () => {
   const { jobs, run } = { ...databaseMetrics, ...processMetrics };
 
-  test("escapes what stands in labels, and nothing can forge a line", () => {
+  test("escapes label values, so that none can forge a line", () => {
     const evil = 'a"b\\c\nstint_forged 1\n# TYPE x gauge\r\t💥';
     const text = renderSamples([
       { metric: jobs, samples: [{ labels: { queue: evil, kind: "\\n", state: "ready" }, value: 3 }] },
@@ -22,7 +22,7 @@ describe("the text", () => {
     ]);
   });
 
-  test("writes histograms cumulative, with +Inf, sum and count", () => {
+  test("writes cumulative histograms with +Inf, sum and count", () => {
     const meter = new Meter();
     const { run: spent } = meter.of("default", "note");
     for (const ms of [0.5, 1, 3, 40, 1_000, 7_200_000]) spent.add(ms);
@@ -38,7 +38,7 @@ describe("the text", () => {
     expect(samples.find(({ name }) => name.endsWith("_sum"))!.value).toBeCloseTo(7_201.0445);
   });
 
-  test("writes a histogram of attempts by bounds of its own", () => {
+  test("writes the histogram of attempts with its own bounds", () => {
     const meter = new Meter();
     const kind = meter.of("default", "note");
     for (const attempts of [1, 1, 2, 6, 30]) {
@@ -53,7 +53,7 @@ describe("the text", () => {
     expect(samples.find(({ name }) => name.endsWith("_sum"))!.value).toBe(40);
   });
 
-  test("leaves out what has nothing to say", () => {
+  test("leaves out metrics without samples", () => {
     expect(renderSamples([{ metric: jobs, samples: [] }])).toBe("");
   });
 
@@ -80,7 +80,7 @@ describe("the text", () => {
 });
 
 describe("labels are bounded", () => {
-  test("kinds beyond 200 are added up as other, and no count is lost", () => {
+  test("kinds beyond 200 are combined as other, and no count is lost", () => {
     const meter = new Meter();
     for (let index = 0; index < 250; index += 1) {
       const kind = meter.of("default", `kind-${index}`);
@@ -106,7 +106,7 @@ describe("labels are bounded", () => {
     );
   });
 
-  test("a counter goes on with the names it told apart, whatever new ones come before them", async () => {
+  test("a counter keeps its separate names when new names sort before them", async () => {
     const named = (index: number): Stats["arrivals"][number] => ({
       queue: "default",
       kind: `kind-${String(index).padStart(3, "0")}`,
@@ -131,7 +131,7 @@ describe("labels are bounded", () => {
     for (const [kind, value] of before) expect(after.get(kind)).toBe(value);
   });
 
-  test("of ages beyond the limit the largest counts, and not their sum", async () => {
+  test("ages beyond the limit are combined by maximum, not by sum", async () => {
     const queues = Array.from({ length: 210 }, (_each, index) =>
       queue(`q${index}`, { oldestReadyMs: 1_000 + index }),
     );
@@ -163,7 +163,7 @@ describe("labels are bounded", () => {
 });
 
 describe("the registry", () => {
-  test("everything that is rendered is registered with the labels it has, and everything registered is rendered", async () => {
+  test("the rendered metrics are the registered ones, with the same labels", async () => {
     const meter = new Meter();
     meter.of("default", "note").run.add(1);
     const pools = [{ pool: "default", slots: 1, busy: 0, waiting: 0 }];
@@ -212,14 +212,14 @@ describe("the registry", () => {
     expect(() => registerMetric({ ...right, ...wrong })).toThrow(/^metric stint_/);
   });
 
-  test("the readings of a process have one entry for each metric", () => {
+  test("the samples of a process have one entry for each metric", () => {
     const names = processSamples([]).map(({ metric }) => metric.name);
     expect(names).toEqual([...new Set(names)]);
     expect(names).toHaveLength(Object.keys(processMetrics).length);
   });
 });
 
-test("the database's metrics are those of its health and depth", async () => {
+test("the database metrics match health and depth", async () => {
   const families = parse(
     await renderMetrics(
       inspector({

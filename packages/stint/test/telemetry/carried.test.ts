@@ -8,7 +8,7 @@ import { add, addOne } from "../sql/jobs.ts";
 
 type Asked = Parameters<typeof series>[1];
 
-/** As if all that was told and enqueued had been so long ago. */
+/** Makes all recorded counts and enqueued jobs this much older. */
 async function age(fresh: Fresh, interval: string): Promise<void> {
   await fresh.sql(`update stint.series set at = at - $1::interval`, [interval]);
   await fresh.sql(`update stint.job set run_at = run_at - $1::interval`, [interval]);
@@ -18,7 +18,7 @@ async function points(fresh: Fresh, asked: Asked): Promise<readonly SeriesPoint[
   return (await series(fresh.db, asked)).points;
 }
 
-test("a queue that did not change stands in a chart as it stood, and what waits in it grows older", async () => {
+test("an unchanged queue keeps its depth in a chart, and its oldest job grows older", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{ queue: "still" }, { queue: "still" }, { queue: "still", kind: "other" }]);
   await fold(fresh.db, 0);
@@ -45,7 +45,7 @@ test("a queue that did not change stands in a chart as it stood, and what waits 
   expect((await points(fresh, { range: "1h", kind: "none" })).at(-1)).toMatchObject({ ready: null });
 });
 
-test("rolled up, what waits is as old as it was, wherever in the wider step it was sampled", async () => {
+test("a rolled-up age is as of the end of the step, wherever it was sampled", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{ queue: "a" }, { queue: "b" }]);
   await fold(fresh.db, 0);
@@ -80,7 +80,7 @@ test("rolled up, what waits is as old as it was, wherever in the wider step it w
   });
 });
 
-test("of all queues, hours are added up by the database, and where they change too often narrower steps are left out", async () => {
+test("charts of all queues sum hours in SQL and skip steps with too many samples", async () => {
   const fresh = await freshSchema();
   // Each hour is whole; the last two minutes are not over.
   await fresh.sql(
@@ -113,7 +113,7 @@ test("of all queues, hours are added up by the database, and where they change t
   expect(few.some(({ at, ready }) => ready === 7 && at.getTime() % 3_600_000 === 0)).toBe(true);
 });
 
-test("rolled up, a step has its last sample; a queue that became empty is empty from then on", async () => {
+test("a rolled-up step holds its last sample, also of a queue that became empty", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{ queue: "a" }, { queue: "a", kind: "other" }, { queue: "b" }]);
   await fold(fresh.db, 0);
@@ -141,7 +141,7 @@ test("rolled up, a step has its last sample; a queue that became empty is empty 
   }
 });
 
-test("what waited and was claimed between two samples shows how old the oldest became", async () => {
+test("a wait that ended between two samples still shows in the oldest age", async () => {
   const fresh = await freshSchema();
   const told = async (longestWaitMs: number): Promise<void> => {
     await flush(fresh.db, {
@@ -169,7 +169,7 @@ test("what waited and was claimed between two samples shows how old the oldest b
     expect(Math.max(...((await ages({ range, kind: "work" })) as number[]))).toBe(250);
 });
 
-test("a series says until when its steps are whole", async () => {
+test("a series says up to when its steps are complete", async () => {
   const fresh = await freshSchema();
   for (const range of ["1h", "6h", "30d"] as const) {
     const { points: all, stepMs, completeUntil } = await series(fresh.db, { range });

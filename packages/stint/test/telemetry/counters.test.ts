@@ -17,7 +17,7 @@ function filesWith(...names: string[]): string[] {
   );
 }
 
-test("each counter of the table has a column in the series, and each column a counter", async () => {
+test("the counters of the table and the sum columns of the series are the same", async () => {
   const fresh = await freshSchema();
   const [sums] = await fresh.sql<{ columns: string }>(`select stint.series_sums('%s') as columns`);
 
@@ -36,7 +36,7 @@ const readers = new Set([
 
 // Names that the code outside the worker uses for nothing else.
 test.each(["timedOut", "attemptsOfSucceeded"])(
-  "the counter %s is named in the table, one migration and where it is counted",
+  "%s is named in the table, one migration and where it is counted",
   (counter) => {
     const files = filesWith(counter, columnOf(counter)).filter((file) => !readers.has(file));
     const counting = files.filter((file) => file.startsWith("src/worker/"));

@@ -2,7 +2,7 @@ import type { Fresh } from "../support/fresh.ts";
 
 export type DepthRow = Record<string, unknown>;
 
-/** What the tallies say, as texts: sums are numerics. Kinds of which there is nothing are left out. */
+/** The tallies as texts, because sums are numerics. Kinds without jobs are left out. */
 export async function tallied(fresh: Fresh): Promise<DepthRow[]> {
   return await fresh.sql(
     `select queue, kind, priority, scheduled::text, ready::text, running::text, retrying::text, parked::text, dead::text

@@ -14,7 +14,7 @@ async function deltas(fresh: Fresh): Promise<number> {
   return row!.n;
 }
 
-/** Another session that begins a transaction, and writes in it if it is told to; over when the test is. */
+/** Opens a transaction in another session, which writes if `writes` is set. It ends with the test. */
 async function openTransaction(fresh: Fresh, writes = false): Promise<() => Promise<void>> {
   const client = await adminClient(fresh.url);
   onTestFinished(async () => {
@@ -26,7 +26,7 @@ async function openTransaction(fresh: Fresh, writes = false): Promise<() => Prom
   return async () => void (await client.query("commit"));
 }
 
-test("a fold takes all that was said, once, and the depth is the same before and after", async () => {
+test("a fold takes every delta once and does not change the depth", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{}, {}, { priority: 3 }, { kind: "other", delay_ms: 60_000 }]);
   const before = await tallied(fresh);
@@ -38,7 +38,7 @@ test("a fold takes all that was said, once, and the depth is the same before and
   expect(before).toEqual(await counted(fresh));
 });
 
-test("who folds soon after another leaves it be", async () => {
+test("a fold shortly after another does nothing", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
   await fold(fresh.db, 0);
@@ -48,7 +48,7 @@ test("who folds soon after another leaves it be", async () => {
   expect(await fold(fresh.db, 0)).toBe(1);
 });
 
-test("what commits after others that began later have been folded is counted from its commit on", async () => {
+test("a delta that commits after later transactions were folded is counted", async () => {
   const fresh = await freshSchema();
   const client = await adminClient(fresh.url);
   await client.query("begin");
@@ -71,7 +71,7 @@ test("what commits after others that began later have been folded is counted fro
   expect(await tallied(fresh)).toMatchObject(after);
 });
 
-test("many folds at once count nothing twice and leave nothing out", async () => {
+test("concurrent folds count nothing twice and miss nothing", async () => {
   const fresh = await freshSchema();
   const work = async (): Promise<void> => {
     for (let n = 0; n < 20; n++) {
@@ -96,11 +96,11 @@ test("many folds at once count nothing twice and leave nothing out", async () =>
   expect(await tallied(fresh)).toEqual(await counted(fresh));
 });
 
-test("a fold that is killed half-way has done nothing, and the next does all of it", async () => {
+test("a fold that is killed half-way changes nothing, and the next one does it all", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{}, {}]);
   const before = await tallied(fresh);
-  // Held up after it has taken the deltas: somebody has locked the row it must replace.
+  // Blocked after it took the deltas: another session has locked the row it must replace.
   const holder = await adminClient(fresh.url);
   await holder.query("begin");
   await holder.query(`select from "${fresh.schema}".tally_fold for update`);
@@ -129,7 +129,7 @@ test("a fold that is killed half-way has done nothing, and the next does all of 
 });
 
 test.each(["recount", "fold_tallies"])(
-  "what a transaction says before and after its own %s is counted once",
+  "deltas of a transaction before and after its own %s are counted once",
   async (name) => {
     const fresh = await freshSchema();
     const client = await adminClient(fresh.url);
@@ -156,7 +156,7 @@ test.each(["recount", "fold_tallies"])(
   },
 );
 
-test("a fold takes whole transactions, the oldest first, and leaves the rest to the next", async () => {
+test("a fold takes whole transactions, oldest first, and leaves the rest", async () => {
   const fresh = await freshSchema();
   const client = await adminClient(fresh.url);
   onTestFinished(async () => await client.end());
@@ -188,7 +188,7 @@ test("a fold takes whole transactions, the oldest first, and leaves the rest to 
   expect(await deltas(fresh)).toBe(0);
 });
 
-test("a clock that was put back does not keep anybody from folding", async () => {
+test("a clock that was set back does not stop folding", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
   await fresh.sql(`update stint.tally_fold set at = clock_timestamp() + interval '1 hour'`);
@@ -196,7 +196,7 @@ test("a clock that was put back does not keep anybody from folding", async () =>
   expect(await fold(fresh.db, 5_000)).toBe(1);
 });
 
-test("the depth reads what runs by its index, also with statistics of when all jobs ran", async () => {
+test("the depth reads running jobs by index, whatever the statistics say", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -219,7 +219,7 @@ test("the depth reads what runs by its index, also with statistics of when all j
 test.each([
   ["depths", async (fresh: Fresh) => (await depths(fresh.db))[0]?.ready],
   ["standing", async (fresh: Fresh) => (await standing(fresh.db)).depth[0]?.ready],
-])("who asks for %s where nobody has folded for long folds some of it in passing", async (_, ready) => {
+])("reading %s folds some deltas when no worker has folded for long", async (_, ready) => {
   const fresh = await freshSchema();
   const say = async (rows: number): Promise<void> => {
     await fresh.sql(
@@ -234,7 +234,7 @@ test.each([
   expect([await ready(fresh), await deltas(fresh)]).toEqual([80_001, 1]);
 });
 
-test("counting anew holds nobody up, and what commits meanwhile is in the sum once", async () => {
+test("a recount blocks no session, and concurrent commits are counted once", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
   const client = await adminClient(fresh.url);
@@ -274,37 +274,34 @@ async function allPages(fresh: Fresh, text: string): Promise<number> {
 test.each([
   ["reads", false],
   ["has written something", true],
-])(
-  "while a transaction that %s stays open, neither folding nor reading the depth costs more and more",
-  async (_, writes) => {
-    const fresh = await freshSchema();
-    await fresh.sql(`alter table stint.tally_delta set (autovacuum_enabled = false)`);
-    const end = await openTransaction(fresh, writes);
-    const unfolded = `select * from stint.tally_unfolded`;
-    const once = async (): Promise<number> => {
-      await fresh.sql(
-        `insert into stint.tally_delta (queue, kind, priority, live) select 'main', 'work', 0, 1 from generate_series(1, 2000)`,
-      );
-      await fold(fresh.db, 0);
-      // As much as there usually is: one that was said since.
-      await fresh.sql(
-        `insert into stint.tally_delta (queue, kind, priority, live) values ('main', 'work', 0, 1)`,
-      );
-      return await pagesRead(fresh, unfolded);
-    };
-    const pages: number[] = [];
-    const folding: number[] = [];
-    for (let round = 0; round < 10; round++) {
-      pages.push(await once());
-      folding.push(await allPages(fresh, `select stint.fold_tallies()`));
-    }
-    await end();
+])("an open transaction that %s makes neither folds nor depth reads slower", async (_, writes) => {
+  const fresh = await freshSchema();
+  await fresh.sql(`alter table stint.tally_delta set (autovacuum_enabled = false)`);
+  const end = await openTransaction(fresh, writes);
+  const unfolded = `select * from stint.tally_unfolded`;
+  const once = async (): Promise<number> => {
+    await fresh.sql(
+      `insert into stint.tally_delta (queue, kind, priority, live) select 'main', 'work', 0, 1 from generate_series(1, 2000)`,
+    );
+    await fold(fresh.db, 0);
+    // As many as there usually are: one delta since the last fold.
+    await fresh.sql(
+      `insert into stint.tally_delta (queue, kind, priority, live) values ('main', 'work', 0, 1)`,
+    );
+    return await pagesRead(fresh, unfolded);
+  };
+  const pages: number[] = [];
+  const folding: number[] = [];
+  for (let round = 0; round < 10; round++) {
+    pages.push(await once());
+    folding.push(await allPages(fresh, `select stint.fold_tallies()`));
+  }
+  await end();
 
-    // All of them would be hundreds of pages by then.
-    expect(Math.max(...pages)).toBeLessThanOrEqual(20);
-    // Walking past the 16,000 that went in between would be 16,000 more. The rows it writes leave a few old versions.
-    expect(folding.at(-1)).toBeLessThanOrEqual(folding[1]! + 500);
-    const [sum] = await fresh.sql<{ live: string }>(`select live::text from stint.depth`);
-    expect(sum!.live).toBe(String(10 * 2_001));
-  },
-);
+  // All of them would be hundreds of pages by then.
+  expect(Math.max(...pages)).toBeLessThanOrEqual(20);
+  // Walking past the 16,000 that went in between would be 16,000 more. The rows it writes leave a few old versions.
+  expect(folding.at(-1)).toBeLessThanOrEqual(folding[1]! + 500);
+  const [sum] = await fresh.sql<{ live: string }>(`select live::text from stint.depth`);
+  expect(sum!.live).toBe(String(10 * 2_001));
+});

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { Run } from "#stint/db/db.js";
 import { foldInPassing } from "#stint/sql/tallies.js";
 
-test("a favour that failed is not tried for ten minutes, and then again", async () => {
+test("a failed fold in passing is retried after ten minutes", async () => {
   let passedMs = 0;
   const clock = performance.now.bind(performance);
   const spy = vi.spyOn(performance, "now").mockImplementation(() => clock() + passedMs);

@@ -17,7 +17,7 @@ function inspect(stint: Stint): Inspector {
   return inspector;
 }
 
-/** Eight jobs that end in every way there is, two that wait, one for later; the worker has stopped and told all. */
+/** Eight jobs that end in every possible way, two ready, one scheduled; the worker has stopped and flushed its counts. */
 async function someLife(): Promise<{ fresh: Fresh; stint: Stint; inspector: Inspector }> {
   const fresh = await freshSchema();
   const stint = fresh.client();
@@ -48,7 +48,7 @@ async function someLife(): Promise<{ fresh: Fresh; stint: Stint; inspector: Insp
   return { fresh, stint, inspector: inspect(stint) };
 }
 
-test("stats: what there is, what happened, whose it was", async () => {
+test("stats: depth, counts of the last hour and busiest tenants", async () => {
   const { inspector } = await someLife();
   const stats = await inspector.stats();
 
@@ -86,7 +86,7 @@ test("stats: what there is, what happened, whose it was", async () => {
   ]);
 });
 
-test("health: a row for each queue, the one in most trouble first, and the kinds nobody serves", async () => {
+test("health: one row per queue, worst first, and the unserved kinds", async () => {
   const { fresh, inspector } = await someLife();
   await fresh.sql(
     `update stint.job set run_at = now() - interval '4 min' where queue = 'slow' and priority = 5`,
@@ -120,7 +120,7 @@ test("health: a row for each queue, the one in most trouble first, and the kinds
   expect(unserved[0]!.oldestReadyMs).toBeGreaterThanOrEqual(240_000);
 });
 
-test("health: what is retried or snoozed has not left the queue", async () => {
+test("health: a retried or snoozed job has not left the queue", async () => {
   const { inspector } = await someLife();
   const notes = (await inspector.health()).queues.find(({ queue }) => queue === "notes");
   // Five succeeded and two died, of ten attempts of which two were retried and one snoozed.
@@ -129,7 +129,7 @@ test("health: what is retried or snoozed has not left the queue", async () => {
   expect(notes!.retryShare).toBeCloseTo(2 / 10);
 });
 
-test("health: a kind nobody serves makes its queue late, however well the others go", async () => {
+test("health: an unserved kind makes its queue late", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { all } = await startWorker(stint, {
@@ -148,7 +148,7 @@ test("health: a kind nobody serves makes its queue late, however well the others
   expect(notes!.breachInMs).toBeLessThanOrEqual(240_000);
 });
 
-test("health: jobs claimed ahead are beside the slots, not in them", async () => {
+test("health: prefetched jobs are not counted in busy slots", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const held = gate();
@@ -173,7 +173,7 @@ test("health: jobs claimed ahead are beside the slots, not in them", async () =>
   held.open();
 });
 
-test("health: a queue has its own target, else that of a pattern", async () => {
+test("health: a queue has its own target, otherwise that of a pattern", async () => {
   const { fresh, stint } = await someLife();
   await fresh.sql(`update stint.job set run_at = now() - interval '4 min' where queue = 'slow'`);
   await stint.queueSettings.set("slow", { targetAge: "3m" }, { reason: "a promise to customers" });
@@ -186,7 +186,7 @@ test("health: a queue has its own target, else that of a pattern", async () => {
   ]);
 });
 
-test("kinds: what is normal for each", async () => {
+test("kinds: the percentiles of each kind", async () => {
   const { inspector } = await someLife();
   const kinds = await inspector.kinds();
 
@@ -198,7 +198,7 @@ test("kinds: what is normal for each", async () => {
   expect(kinds[0]!.attemptsPerSuccess).toBeCloseTo(6 / 5);
 });
 
-test("series: a point for every step, and what is asked for only", async () => {
+test("series: one point for every step of the selected queue and kind", async () => {
   const { inspector } = await someLife();
   const all = await inspector.series({});
   const notes = await inspector.series({ queue: "notes", range: "24h" });
@@ -218,7 +218,7 @@ test("series: a point for every step, and what is asked for only", async () => {
   await expect(inspector.series({ range: "2h" as never })).rejects.toThrow(/series\.range/);
 });
 
-test("workers: how each is, as it says itself", async () => {
+test("workers: the state that each worker last reported", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { opened, open } = gate();
@@ -243,7 +243,7 @@ test("workers: how each is, as it says itself", async () => {
   expect(silent[0]!.silentMs).toBeGreaterThanOrEqual(0);
 });
 
-test("a worker says how full it is with every beat, and before it stops what it counted", async () => {
+test("a worker reports its state at each flush and its counts before it stops", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { opened, open } = gate();
@@ -270,7 +270,7 @@ test("a worker says how full it is with every beat, and before it stops what it 
   expect((await inspector.stats()).lastHour).toMatchObject({ claimed: 1, succeeded: 1 });
 });
 
-test("slow: a job beyond what is normal for its kind is told of by its worker, counted and listed", async () => {
+test("slow: a job beyond its kind's normal is reported once, counted and listed", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   await fresh.sql(`select stint.record_series($1)`, [
@@ -299,7 +299,7 @@ test("slow: a job beyond what is normal for its kind is told of by its worker, c
   expect(listed[0]!.text).toMatch(/^It has been running for .*; 95 of 100 of its kind are over in 1ms\.$/);
 });
 
-test("slow: one whose lease ran out is listed, and so is one that has taken most of its time", async () => {
+test("slow: a job with an expired lease or near its timeout is listed", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { opened, open } = gate();
@@ -315,7 +315,7 @@ test("slow: one whose lease ran out is listed, and so is one that has taken most
   await fresh.sql(`update stint.job set claimed_at = now() - interval '50 min' where id = $1`, [late.id]);
   const inspector = inspect(stint);
   let listed: Awaited<ReturnType<Inspector["slow"]>> = [];
-  // Its worker lives: it may renew the lease, or take the job back and run it again, before anybody has looked.
+  // Its worker is live: it may renew the lease, or rescue the job and run it again, before the test reads it.
   await until(
     async () => {
       await expire(fresh, lost.id);
@@ -336,7 +336,7 @@ test("slow: one whose lease ran out is listed, and so is one that has taken most
   ]);
 });
 
-test("a worker that falls asleep has told what it counted before", async () => {
+test("a worker flushes its counts before it goes to sleep", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { worker } = await startWorker(stint, {
@@ -352,7 +352,7 @@ test("a worker that falls asleep has told what it counted before", async () => {
   expect((await inspect(stint).stats()).lastHour).toMatchObject({ claimed: 1, succeeded: 1 });
 });
 
-test("an inspector ends with the client it was made from, and may be closed again", async () => {
+test("an inspector ends with its client, and closing it twice is fine", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const inspector = stint.inspector();
@@ -363,7 +363,7 @@ test("an inspector ends with the client it was made from, and may be closed agai
   await expect(inspector.health()).rejects.toThrow(/pool after calling end/);
 });
 
-test("a worker that has been silent for a minute serves nothing, and one that sleeps does", async () => {
+test("an unresponsive worker serves nothing; a sleeping worker does", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const inspector = inspect(stint);

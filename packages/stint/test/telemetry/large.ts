@@ -41,7 +41,7 @@ async function fillTheRest(fresh: Fresh): Promise<void> {
   await addOne(fresh.db, { queue: "a" });
 }
 
-/** How many pages each of those who look at a large installation touches, where that is more than it may. */
+/** The statements that touch more pages of a large installation than they may, with how many. */
 export async function tooManyPages(fresh: Fresh, client: Client): Promise<[string, number][]> {
   await client.query("reset plan_cache_mode");
   await fillTheRest(fresh);

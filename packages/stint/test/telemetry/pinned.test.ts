@@ -31,7 +31,7 @@ async function pin(fresh: Fresh): Promise<void> {
   await client.query(`select count(*) from "${fresh.schema}".job`);
 }
 
-test("while somebody's transaction stays open, folds of fifty kinds and looks at the depth touch as many pages after hours as at first", async () => {
+test("behind a transaction open for hours, folds and depth reads touch as many pages", async () => {
   const fresh = await freshSchema(server.url);
   // All of this would go to the same ten seconds, as no four hundred folds ever do.
   await fresh.sql(

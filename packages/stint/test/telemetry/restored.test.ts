@@ -43,7 +43,7 @@ async function restore(from: Fresh, ahead: number): Promise<Fresh> {
   return to;
 }
 
-/** Seven jobs, two of them said and not folded. */
+/** Seven jobs, the deltas of two of them unfolded. */
 async function dumped(): Promise<Fresh> {
   const fresh = await freshSchema();
   const payload = 1;
@@ -59,7 +59,7 @@ async function dumped(): Promise<Fresh> {
   return fresh;
 }
 
-/** So many transactions go by. */
+/** Uses up this many transaction ids. */
 async function pass(fresh: Fresh, transactions: number): Promise<void> {
   const client = await adminClient(fresh.url);
   for (let n = 0; n < transactions; n++) await client.query("select pg_current_xact_id()");
@@ -68,34 +68,31 @@ async function pass(fresh: Fresh, transactions: number): Promise<void> {
 
 test.each([
   ["far ahead of", 900_000_000_000, 0],
-  ["a little ahead of, and passed before anybody folds,", 20, 60],
+  ["a little ahead of, and passed before a fold,", 20, 60],
   ["behind", -5, 0],
-])(
-  "a dump whose transactions have numbers %s this server's is counted anew, once",
-  async (_, ahead, passing) => {
-    const fresh = await restore(await dumped(), ahead);
-    await add(fresh.db, [{}, { kind: "other" }, { priority: 3 }]);
-    await pass(fresh, passing);
-    const folds = await Promise.all([1, 2, 3, 4].map(async () => (await fold(fresh.db, 0)) ?? 0));
-    await addOne(fresh.db);
+])("a dump whose xids are %s this server's is recounted once", async (_, ahead, passing) => {
+  const fresh = await restore(await dumped(), ahead);
+  await add(fresh.db, [{}, { kind: "other" }, { priority: 3 }]);
+  await pass(fresh, passing);
+  const folds = await Promise.all([1, 2, 3, 4].map(async () => (await fold(fresh.db, 0)) ?? 0));
+  await addOne(fresh.db);
 
-    expect(folds).toEqual([0, 0, 0, 0]);
-    expect(await counted(fresh)).toMatchObject([
-      { kind: "other", ready: "3" },
-      { kind: "work", priority: 0, ready: "6", scheduled: "1" },
-      { kind: "work", priority: 3, ready: "1" },
-    ]);
-    expect(await tallied(fresh)).toEqual(await counted(fresh));
-    // From here on it folds: what was wrong by hand stays wrong.
-    await fresh.sql(
-      `insert into stint.tally select fold, 'main', 'by-hand', 0, 9, 0, 0, 0, 0 from stint.tally_fold`,
-    );
-    expect(await fold(fresh.db, 0)).toBe(1);
-    expect((await tallied(fresh)).map(({ kind }) => kind)).toContain("by-hand");
-  },
-);
+  expect(folds).toEqual([0, 0, 0, 0]);
+  expect(await counted(fresh)).toMatchObject([
+    { kind: "other", ready: "3" },
+    { kind: "work", priority: 0, ready: "6", scheduled: "1" },
+    { kind: "work", priority: 3, ready: "1" },
+  ]);
+  expect(await tallied(fresh)).toEqual(await counted(fresh));
+  // From here on it folds: what was wrong by hand stays wrong.
+  await fresh.sql(
+    `insert into stint.tally select fold, 'main', 'by-hand', 0, 9, 0, 0, 0, 0 from stint.tally_fold`,
+  );
+  expect(await fold(fresh.db, 0)).toBe(1);
+  expect((await tallied(fresh)).map(({ kind }) => kind)).toContain("by-hand");
+});
 
-test("a worker that starts has them counted anew, though there is nothing to do", async () => {
+test("a starting worker recounts restored tallies, even without jobs", async () => {
   const fresh = await restore(await dumped(), 1_000_000);
   await add(fresh.db, [{ kind: "nobody-serves" }]);
   const idle = handle(defineJob("idle", { queue: "elsewhere", payload: typed<number>() }), () => undefined);
@@ -109,7 +106,7 @@ test("a worker that starts has them counted anew, though there is nothing to do"
   expect(await tallied(fresh)).toEqual(await counted(fresh));
 });
 
-test("where the server does not tell its name to the owner, folding goes on, and a new place is still seen", async () => {
+test("a server that hides its identifier folds, and a restore is still noticed", async () => {
   const [owner, schema] = [
     `owner_${randomBytes(4).toString("hex")}`,
     `owned_${randomBytes(4).toString("hex")}`,

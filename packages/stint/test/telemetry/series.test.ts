@@ -26,7 +26,7 @@ async function send(fresh: Fresh, worker: string, rows: readonly SeriesRow[]): P
   await flush(fresh.db, { worker, vitals, rows, tenants: [], kinds: [] });
 }
 
-/** All that was told within the last hour, in one. */
+/** The sum of all counts of the last hour. */
 async function hour(
   fresh: Fresh,
   stepSeconds: Step = 3_600,
@@ -54,7 +54,7 @@ async function lastSamples(fresh: Fresh, kind: string | null = null): Promise<Sa
   return [...new Map(all.map((sample) => [sample.queue, sample])).values()];
 }
 
-test("what two workers tell adds up, in every step, bucket by bucket", async () => {
+test("the counts of two workers add up in every step and bucket", async () => {
   const fresh = await freshSchema();
   const row = { queue: "a", kind: "mail" };
   await send(fresh, "one", [{ ...row, claimed: 3, succeeded: 2, run: [1, 2, 3], runMs: 5 }]);
@@ -73,7 +73,7 @@ test("what two workers tell adds up, in every step, bucket by bucket", async () 
   }
 });
 
-test("twenty workers that tell of the same kinds at once, in any order, lose nothing and wait for nobody in vain", async () => {
+test("twenty workers that flush the same kinds at once lose nothing and never deadlock", async () => {
   const fresh = await freshSchema();
   const rows = ["x", "y", "z"].map((kind) => ({ queue: "a", kind, claimed: 1 }));
   await Promise.all(
@@ -86,7 +86,7 @@ test("twenty workers that tell of the same kinds at once, in any order, lose not
   expect(await hour(fresh, 3_600, "y")).toMatchObject({ claimed: 20 });
 });
 
-test("a worker's vitals are kept, and it is told how long runs of its kinds lasted", async () => {
+test("a flush stores a worker's vitals and returns the run times of its kinds", async () => {
   const fresh = await freshSchema();
   await fresh.sql(
     `insert into stint.worker (id, host, pid, version, pools, kinds) values ('w', 'h', 1, '1', '{}', '{}')`,
@@ -103,7 +103,7 @@ test("a worker's vitals are kept, and it is told how long runs of its kinds last
   expect(await fresh.sql(`select vitals from stint.worker`)).toEqual([{ vitals }]);
 });
 
-test("a fold tells what arrived, and samples what is there", async () => {
+test("a fold records arrivals and samples the depth", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{}, {}, { delay_ms: 60_000 }, { kind: "other" }]);
   await fresh.sql(
@@ -121,7 +121,7 @@ test("a fold tells what arrived, and samples what is there", async () => {
   expect(await lastSamples(fresh, "other")).toMatchObject([{ ready: 1, running: 0 }]);
 });
 
-test("a fold that does not sample tells what arrived all the same, and leaves nothing out of the next sample", async () => {
+test("a fold without a sample records arrivals; the next sample misses nothing", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db, { queue: "other" });
   await fold(fresh.db, 0);
@@ -151,7 +151,7 @@ async function end(fresh: Fresh, queue: string): Promise<void> {
   );
 }
 
-test("a sample says that a queue has become empty", async () => {
+test("a sample records that a queue became empty", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
   await fold(fresh.db, 0);
@@ -161,7 +161,7 @@ test("a sample says that a queue has become empty", async () => {
   expect(await lastSamples(fresh)).toMatchObject([{ ready: 0, running: 0, oldestReadyMs: null }]);
 });
 
-test("a queue is sampled where something changed or runs, with all its kinds; once an hour all are", async () => {
+test("a fold samples queues that changed or run, with all kinds; hourly all queues", async () => {
   const fresh = await freshSchema();
   const sampled = async (): Promise<unknown[]> => {
     await fold(fresh.db, 0);
@@ -179,7 +179,7 @@ test("a queue is sampled where something changed or runs, with all its kinds; on
   await addOne(fresh.db);
   expect(await sampled()).toEqual(["busy other 1 0", "busy work 0 1", "main work 1 0"]);
 
-  // Given back, which nobody tells the tallies.
+  // Released, which inserts no delta.
   await release(fresh.db, [taken!.fence]);
   await addOne(fresh.db);
   expect(await sampled()).toEqual(["busy other 1 0", "busy work 1 0", "main work 2 0"]);
@@ -191,7 +191,7 @@ test("a queue is sampled where something changed or runs, with all its kinds; on
   expect(await sampled()).toEqual(["busy other 1 0", "busy work 1 0", "main work 4 0", "still work 1 0"]);
 });
 
-test("what is taken and what is given back is sampled, though nobody says it to the tallies", async () => {
+test("claims and releases are sampled although they insert no delta", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{}, {}]);
   await fold(fresh.db, 0);
@@ -208,7 +208,7 @@ test("what is taken and what is given back is sampled, though nobody says it to 
   expect(await lastSamples(fresh)).toMatchObject([{ ready: 2, running: 0 }]);
 });
 
-test("once an hour everything is sampled, though nothing changed; between, a fold of nothing writes nothing", async () => {
+test("all queues are sampled hourly; other folds without changes write nothing", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{ queue: "nobody-serves" }]);
   const look = { queues: [], kinds: [], since: new Date().toISOString() };
@@ -230,12 +230,12 @@ test("once an hour everything is sampled, though nothing changed; between, a fol
   expect(await idleCheck(fresh.db, look)).toMatchObject({ dueInMs: { tallies: null } });
 });
 
-/** As if all that was told had been told so long ago. */
+/** Makes all recorded counts this much older. */
 async function age(fresh: Fresh, interval: string): Promise<void> {
   await fresh.sql(`update stint.series set at = at - $1::interval`, [interval]);
 }
 
-test("what is over is rolled up once, and whoever asks for wide steps gets what is not over from narrower ones", async () => {
+test("steps are rolled up once; wide reads take later counts from narrower steps", async () => {
   const fresh = await freshSchema();
   const rows = (claimed: number): SeriesRow[] => [
     { queue: "a", kind: "x", claimed, wait: [claimed], waitMs: 2 },
@@ -258,7 +258,7 @@ test("what is over is rolled up once, and whoever asks for wide steps gets what 
 
   await send(fresh, "w", rows(40));
   await rollUpSeries(fresh.db);
-  // What has just been told is not over.
+  // The current step is not over.
   expect(await stored()).toEqual({ 10: 73, 60: 32, 600: 32, 3600: 32 });
   for (const stepSeconds of [10, 60, 600, 3_600] as const) {
     const all = await seriesSteps(fresh.db, { stepSeconds, backMs: 20_000_000, queue: null, kind: "x" });
@@ -274,7 +274,7 @@ test("what is over is rolled up once, and whoever asks for wide steps gets what 
   expect(await hour(fresh, 60, "x")).toMatchObject({ claimed: 40 });
 });
 
-test("points past their time are pruned, a batch at a time, each step by its own", async () => {
+test("old points are pruned in batches, each step by its own retention", async () => {
   const fresh = await freshSchema();
   await fresh.sql(
     `insert into stint.series (step, at, queue, kind)
@@ -316,7 +316,7 @@ function duty(db: Db, meter: Meter): ReturnType<(typeof talliesService)["create"
   });
 }
 
-test("what the database refused is told again; what may have arrived is not", async () => {
+test("a refused flush is sent again; one that may have arrived is not", async () => {
   const fresh = await freshSchema();
   const meter = new Meter();
   const fails: Error[] = [new Error("refused"), new ConnectionLost("gone")];
@@ -340,7 +340,7 @@ test("what the database refused is told again; what may have arrived is not", as
   expect(await hour(fresh)).toMatchObject({ claimed: 2 });
 });
 
-test("where nothing happened, nothing is sent", async () => {
+test("without counts, nothing is sent", async () => {
   const fresh = await freshSchema();
   const sent: string[] = [];
   const db = {

@@ -114,8 +114,8 @@ class Actor {
         kind: "mail",
         queue: "a",
       }));
-      // The same once more, with one that is new: ids that are there already are nothing new. In one transaction, or they might have
-      // ended in between, and whoever may send again what has ended has to say so.
+      // The same ids again, with one new id: known ids are ignored. In one transaction, because otherwise the first ones might have ended
+      // in between, and enqueueing ended ids again needs an option.
       await this.#within("commit", async (db) => {
         await this.#enqueue(db, rows);
         await this.#enqueue(db, [...rows, { id: newId(), kind: "mail", queue: "a" }]);
@@ -268,11 +268,11 @@ async function compare(fresh: Fresh): Promise<{ wrong: string[]; never: string[]
   return { wrong, never };
 }
 
-test("the tallies are what counting would find, whatever is done at once and whoever folds meanwhile", async () => {
+test("the tallies equal a count, under concurrent random operations and folds", async () => {
   expect(await compare(await freshSchema())).toEqual({ wrong: [], never: [] });
 }, 120_000);
 
-test("also where the schema has an odd name", async () => {
+test("the tallies equal a count in a schema with an unusual name", async () => {
   const schema = "order";
   await query(`drop schema if exists "${schema}" cascade`);
   const db = openDb(testDatabaseUrl(), schema);

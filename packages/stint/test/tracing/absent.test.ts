@@ -24,7 +24,7 @@ const refuseApi = `
     return await next(name, context);
   }\`));`;
 
-test("without telemetry the API package is not loaded, and meta holds what it was given", async () => {
+test("without telemetry, the API package is not loaded and meta is unchanged", async () => {
   const fresh = await freshSchema();
   const output = await run(
     `${refuseApi}
@@ -44,7 +44,7 @@ test("without telemetry the API package is not loaded, and meta holds what it wa
   expect(JSON.parse(output)).toEqual([{ user: "u1" }, {}]);
 });
 
-test("only stint/opentelemetry loads it", async () => {
+test("only stint/opentelemetry loads the API package", async () => {
   await expect(run(`${refuseApi} await import("stint/opentelemetry");`)).rejects.toThrow(
     "it loads @opentelemetry/api",
   );

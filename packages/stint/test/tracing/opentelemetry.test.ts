@@ -91,7 +91,7 @@ test("a job that runs at once is part of the trace that enqueued it", async () =
   });
 });
 
-test("a claim links to the enqueues of its jobs, each once and 128 at most", async () => {
+test("a claim links to the enqueues of its jobs, each once, at most 128", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -123,7 +123,7 @@ test("a claim links to the enqueues of its jobs, each once and 128 at most", asy
   expect(claim?.links[0]?.context.traceId).toBe("a".repeat(32));
 });
 
-test("the trace goes on through a transaction and a retry, and the retry points to the first attempt", async () => {
+test("a trace spans transaction and retry, and the retry links to the first attempt", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -172,7 +172,7 @@ test("the trace goes on through a transaction and a retry, and the retry points 
   });
 });
 
-test("a job that runs later, and a replay, are traces of their own that point to the one that enqueued them", async () => {
+test("a delayed job and a replay start new traces that link to the enqueue", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -205,7 +205,7 @@ test("a job that runs later, and a replay, are traces of their own that point to
   }
 });
 
-test("what a handler traces and enqueues belongs to its attempt", async () => {
+test("spans and enqueues of a handler belong to its attempt", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -249,7 +249,7 @@ test("a worker's own loops are not traced", async () => {
   expect(otel.spans().some(({ name }) => name === "in the handler")).toBe(true);
 });
 
-test("many jobs are one span, whose context each of them carries beside what its meta had", async () => {
+test("enqueueMany is one span, whose context every job carries in its meta", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -276,7 +276,7 @@ test("many jobs are one span, whose context each of them carries beside what its
   ]);
 });
 
-test("an enqueue that fails is a span that says so", async () => {
+test("a failed enqueue is a span with an error", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -291,7 +291,7 @@ test("an enqueue that fails is a span that says so", async () => {
   expect(enqueue!.attributes["error.type"]).toEqual(expect.stringMatching(/\w+/));
 });
 
-test("metrics are counted and timed by the conventions' names", async () => {
+test("metrics use the names of the messaging conventions", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -364,7 +364,7 @@ test("logs about an attempt carry its job, key, kind, attempt and trace", async 
   for (const line of said) expect(line).toMatchObject(about);
 });
 
-test("with the SDK absent nothing is traced and meta stays as it is", async () => {
+test("without an SDK, nothing is traced and meta is unchanged", async () => {
   const fresh = await freshSchema();
   const { openTelemetry } = await import("#stint/opentelemetry.js");
   expect(trace.getTracerProvider().getTracer("x").startSpan("x").isRecording()).toBe(false);
@@ -376,7 +376,7 @@ test("with the SDK absent nothing is traced and meta stays as it is", async () =
   expect((await stint.get(job.id))!.meta).toEqual({});
 });
 
-test("an attempt that goes on after its timeout, or is handed back, ends in its trace when it is decided", async () => {
+test("a timed-out or released attempt ends in its trace when its outcome is decided", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -411,7 +411,7 @@ test("an attempt that goes on after its timeout, or is handed back, ends in its 
   held.open();
 });
 
-test("telemetry that throws harms no job, and is told of", async () => {
+test("telemetry that throws harms no job and is logged", async () => {
   const fresh = await freshSchema();
   const broken = (): never => {
     throw new Error("broken");
@@ -430,7 +430,7 @@ test("telemetry that throws harms no job, and is told of", async () => {
   expect(await fresh.sql("select from stint.history")).toHaveLength(1);
 });
 
-test("telemetry that is none is refused", () => {
+test("an invalid telemetry option is refused", () => {
   expect(() => createStint({ database: "postgres://x/y", telemetry: {} as never })).toThrow(
     "createStint.telemetry.enqueue: must be a function",
   );

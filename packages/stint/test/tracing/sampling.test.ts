@@ -29,7 +29,7 @@ function counting(sampler: Sampler): Sampler & { asked: [string, unknown][] } {
   };
 }
 
-test("a settle is one span that points to the attempts it recorded", async () => {
+test("a settle is one span that links to its recorded attempts", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -53,7 +53,7 @@ test("a settle is one span that points to the attempts it recorded", async () =>
   });
 });
 
-test("where no attempt was recorded the sampler is not asked about a settle", async () => {
+test("a settle without recorded attempts does not ask the sampler", async () => {
   const fresh = await freshSchema();
   const sampler = counting(new AlwaysOffSampler());
   const otel = telemetry({ sampler });
@@ -74,7 +74,7 @@ test("where no attempt was recorded the sampler is not asked about a settle", as
   expect(otel.spans()).toEqual([]);
 });
 
-test("what its enqueue did not sample is asked about once a second, and what it runs is not sampled either", async () => {
+test("jobs with an unsampled enqueue ask the sampler once a second", async () => {
   const fresh = await freshSchema();
   const sampler = counting(new ParentBasedSampler({ root: new AlwaysOffSampler() }));
   const otel = telemetry({ sampler });
@@ -99,7 +99,7 @@ test("what its enqueue did not sample is asked about once a second, and what it 
   expect(new Set(all("settled").map((settled) => settled.traceId))).toEqual(new Set([traceId]));
 });
 
-test("a sampler that wants more than the enqueue did gets each of them", async () => {
+test("a sampler that records unsampled enqueues is asked about every job", async () => {
   const fresh = await freshSchema();
   const enqueues = telemetry({ sampler: new AlwaysOffSampler() });
   const otel = telemetry({ sampler: new AlwaysOnSampler() });
@@ -114,7 +114,7 @@ test("a sampler that wants more than the enqueue did gets each of them", async (
   expect(await otel.ended("process notes", 20)).toHaveLength(20);
 });
 
-test("a retry points to the first attempt although another process ran it", async () => {
+test("a retry links to a first attempt that another process ran", async () => {
   const fresh = await freshSchema();
   const [here, there] = [telemetry(), telemetry()];
   const other = fresh.client({ telemetry: there.telemetry });
@@ -159,7 +159,7 @@ test("a retry points to the first attempt although another process ran it", asyn
   expect(metas[0]).toEqual(before!.meta);
 });
 
-test("a trace of the caller's own that is none stays as it is when its job is tried again", async () => {
+test("an invalid meta.trace of the caller is unchanged by a retry", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });
@@ -180,7 +180,7 @@ test("a trace of the caller's own that is none stays as it is when its job is tr
   expect(metas).toEqual([{ trace: "mine" }, { trace: ["a"] }, { trace: null }]);
 });
 
-test("traces and metrics are switched apart", async () => {
+test("traces and metrics can be turned off separately", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const providers = { tracerProvider: otel.tracerProvider, meterProvider: otel.meterProvider };
@@ -217,7 +217,7 @@ test("traces and metrics must be true or false", () => {
   expect(() => openTelemetry({ traces: 1 as never })).toThrow("openTelemetry.traces: must be true or false");
 });
 
-test("a decision to record without sampling leaves nothing for later attempts to point to", async () => {
+test("a span that is recorded but not sampled is not linked to", async () => {
   const fresh = await freshSchema();
   const recordOnly: Sampler = {
     shouldSample: () => ({ decision: SamplingDecision.RECORD }),
