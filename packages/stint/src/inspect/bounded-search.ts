@@ -4,26 +4,26 @@ import { countGather, countWalk, gather, walk, type Few, type FoundJob, type Sea
 import { firstIdAt, timeOf } from "./filter.ts";
 import type { Count, JobPage } from "./types.ts";
 
-/** How much one question may cost. Whoever asks gets what was found until then, and where to go on. */
+/** The cost limit of one search. At the limit the caller gets the matches so far, and where to continue. */
 export type Budget = {
-  /** Jobs looked at. */
+  /** Jobs examined. */
   readonly rows: number;
-  /** Time that the windows take, looked at between two of them; without the way to the database and back, as long as that is bearable. */
+  /** Time spent in windows, checked between two of them. The round trip is not counted, up to `mostTimes`. */
   readonly ms: number;
 };
 
 const usual: Budget = { rows: 200_000, ms: 500 };
-/** However far away the database is, the whole may last this many times as long. */
+/** With slow round trips the whole search may take this multiple of its time budget. */
 const mostTimes = 4;
 const mostCounted = 10_000;
 const mostGathered = 10_000;
 const spans = { firstMs: 10_000, leastMs: 100, mostMs: 30 * 86_400_000, growth: 32 };
 const windows = { first: 1_000, least: 500, most: 20_000, growth: 4, aimMs: 100 };
 
-/** `searched`: jobs looked at for a partial page. */
+/** `searched`: jobs examined for a partial page. */
 export type FoundPage = Omit<JobPage, "progress"> & { readonly searched?: number };
 
-/** A page of what is searched for, newest first. */
+/** A page of matching jobs, newest first. */
 export async function findPage(db: Run, search: Search, limit: number, budget = usual): Promise<FoundPage> {
   const by = fewBy(search);
   if (by !== undefined) {
@@ -38,7 +38,7 @@ export async function findPage(db: Run, search: Search, limit: number, budget = 
     const window = await walk(db, step.search, { rows: step.rows, limit: wanted });
     found.push(...window.found);
     steps.took(window);
-    // Whether there is one more is not worth the rest of the budget.
+    // The page is full. Finding out whether one more exists is not worth the rest of the budget.
     if (found.length >= limit) break;
   }
   const page = toPage(found, limit, steps.rest());
@@ -51,7 +51,7 @@ function toPage(found: readonly FoundJob[], limit: number, rest: string | null):
   return { jobs, next: rest, partial: rest !== null && jobs.length < limit };
 }
 
-/** How many there are, until 10,000 were found or the budget is spent; `next` continues below. */
+/** Count matching jobs, up to 10,000 or until the budget is spent. `next` continues the count. */
 export async function countUpTo(db: Run, search: Search, budget = usual): Promise<Count> {
   const few = await countFew(db, search);
   if (few !== undefined) return { count: few, capped: false };
@@ -68,13 +68,13 @@ export async function countUpTo(db: Run, search: Search, budget = usual): Promis
   return next === null ? { count, capped: false } : { count, capped: true, next };
 }
 
-/** How many there are, where an index holds all of them and no more than 10,000 others. */
+/** Count matching jobs by an index that holds all of them and at most 10,000 others. */
 export async function countFew(db: Run, search: Search): Promise<number | undefined> {
   const by = fewBy(search);
   return by === undefined ? undefined : await countGather(db, search, by, { most: mostGathered });
 }
 
-/** The indexes that hold all that is searched for, unless they hold too much. */
+/** The small indexes that together contain every match; undefined if there are none. */
 function fewBy({ states, key, queue }: Search): Few | undefined {
   const none: Few = { key: false, running: false, parked: false, due: false, ready: false };
   if (key !== null) return { ...none, key: true };
@@ -99,9 +99,9 @@ type Steps = {
 };
 
 /**
- * Window after window downwards, each as large as can be read in a tenth of a second, until the budget is spent. Large in rows,
- * and in time: between the ids of two live jobs there may be millions of entries of jobs long gone, which cost as much
- * and do not count as rows.
+ * Windows from the newest id downwards, each sized to take about 100 ms, until the budget is spent. Windows are limited in rows
+ * and in time span: between the ids of two live jobs there may be millions of dead index entries, which cost as much as rows and
+ * are not counted as rows.
  */
 function stepsOf(search: Search, budget: Budget, first: number): Steps {
   const began = performance.now();
@@ -125,7 +125,7 @@ function stepsOf(search: Search, budget: Budget, first: number): Steps {
     },
     took: ({ examined, reached }) => {
       const tookMs = performance.now() - sentAt;
-      // The quickest of them shows how far away the database is; that is no work of the search's.
+      // The fastest window approximates the round trip, which is not work of the search.
       awayMs = Math.min(awayMs, tookMs);
       spentMs += tookMs - awayMs;
       const room = windows.aimMs / Math.max(1, tookMs - awayMs);
@@ -144,7 +144,7 @@ function stepsOf(search: Search, budget: Budget, first: number): Steps {
   };
 }
 
-/** The lowest id of so long before another; of so long before now, if that one is of the future. */
+/** The lowest id of the time `spanMs` before the given id, or before now if that id is in the future. */
 function firstIdOf(before: string, spanMs: number): string {
   return firstIdAt(Math.min(timeOf(before), Date.now()) - spanMs);
 }

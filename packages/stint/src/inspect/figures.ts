@@ -16,7 +16,7 @@ export function sumDepth(rows: readonly Depth[]): Depth {
   return sum;
 }
 
-/** The depth of each group of rows, in the order they are met. */
+/** The depth of each group of rows, in order of first appearance. */
 export function depthBy<Key>(
   rows: readonly DepthRow[],
   keyOf: (row: DepthRow) => Key & object,
@@ -48,22 +48,22 @@ export function sumSeries(rows: readonly SeriesSums[]): SeriesSums {
   };
 }
 
-/** The highest of those that are known. */
+/** The maximum of the values that are not null. */
 export function highest(values: readonly (number | null)[]): number | null {
   return values.reduce((most, value) => (value === null ? most : Math.max(value, most ?? value)), null);
 }
 
-/** Jobs that ended. An attempt that is retried or snoozed ends no job: it comes back into the line. */
+/** Jobs that ended. A retried or snoozed attempt does not end its job. */
 export function endedOf({ succeeded, dead, cancelled }: SeriesCounts): number {
   return succeeded + dead + cancelled;
 }
 
-/** Attempts that ended by themselves, however they ended. */
+/** Attempts that ended, with any outcome. */
 export function attemptsOf(sums: SeriesCounts): number {
   return sums.succeeded + failedOf(sums) + sums.cancelled + sums.snoozed;
 }
 
-/** One that ran out of its time has failed. */
+/** A timed-out attempt counts as failed. */
 export function failedOf({ failed, timedOut }: SeriesCounts): number {
   return failed + timedOut;
 }

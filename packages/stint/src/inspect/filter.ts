@@ -8,7 +8,7 @@ import { isUuid } from "../runtime/uuid.ts";
 import type { Search } from "../sql/search.ts";
 import { jobFilterKeys, type BulkAction, type JobFilter } from "./types.ts";
 
-/** The states in which a job can be acted on so. */
+/** The states that allow each action. */
 export const statesFor: Record<BulkAction, readonly JobState[]> = {
   cancel: ["scheduled", "ready", "running", "retrying", "parked"],
   "run-now": ["scheduled", "retrying", "parked"],
@@ -19,9 +19,9 @@ const lowest = "00000000-0000-0000-0000-000000000000";
 const highest = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /**
- * Check a filter, and put it as a search: times become ids.
+ * Check a filter and convert it to a search: times become ids.
  *
- * @throws {InvalidOptionError} Something in it cannot be looked for.
+ * @throws {InvalidOptionError} A condition is not valid.
  */
 export function toSearch(what: string, filter: JobFilter): Search {
   refuseUnknownKeys(what, filter, jobFilterKeys);
@@ -41,12 +41,12 @@ export function toSearch(what: string, filter: JobFilter): Search {
   };
 }
 
-/** Whether a search begins at the newest job there is, and so is not a later page. */
+/** Whether a search starts at the newest job, so that it is a first page. */
 export function isNewest({ before }: Search): boolean {
   return before === highest;
 }
 
-/** Whether a search is narrowed by nothing but states, kind and queue. */
+/** Whether states, kind and queue are the only conditions of the search. */
 export function isWhole({ tenant, key, tag, error, fingerprint, from, before }: Search): boolean {
   const narrowing = [tenant, key, tag, error, fingerprint];
   return from === lowest && before === highest && narrowing.every((value) => value === null);
@@ -56,11 +56,11 @@ function checkFingerprint(value: unknown, option: string): string {
   if (typeof value === "string" && /^[0-9a-f]{12}$/i.test(value)) return value.toLowerCase();
   throw new InvalidOptionError(
     option,
-    `must be that of a group of dead jobs, 12 digits from 0-9 and a-f, got ${describe(value)}`,
+    `must be the fingerprint of a group of dead jobs, 12 digits from 0-9 and a-f, got ${describe(value)}`,
   );
 }
 
-/** The same, of those that can be acted on so. */
+/** The search of a bulk action: only states that allow the action. */
 export function toActionSearch(action: BulkAction, filter: JobFilter): Search {
   const allowed = statesFor[requireOneOf("action", action, Object.keys(statesFor) as BulkAction[])];
   const search = toSearch("filter", filter);
@@ -72,7 +72,7 @@ export function toActionSearch(action: BulkAction, filter: JobFilter): Search {
   );
 }
 
-/** Where a page begins: below the id at which the one before it stopped. */
+/** The start of a page: below the id at which the previous page stopped. */
 export function toBefore(after: unknown, option = "jobs.after"): string {
   if (isUuid(after)) return after.toLowerCase();
   throw new InvalidOptionError(option, `must be the next of a page of jobs, got ${describe(after)}`);
@@ -82,7 +82,7 @@ export function earlier(a: string, b: string): string {
   return a < b ? a : b;
 }
 
-/** Below every id made in this millisecond or later, above all that were made before. */
+/** An id below every id made in this millisecond or later, and above all earlier ones. */
 export function firstIdAt(ms: number): string {
   const time = Math.min(Math.max(Math.round(ms), 0), 2 ** 48 - 1)
     .toString(16)
@@ -90,7 +90,7 @@ export function firstIdAt(ms: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`;
 }
 
-/** When an id was made, by the clock of who made it. */
+/** The time in an id, by the clock of the client that made it. */
 export function timeOf(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }

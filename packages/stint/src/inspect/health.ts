@@ -10,12 +10,12 @@ import { attemptsOf, depthBy, sumDepth, sumSeries, toRates } from "./figures.ts"
 import { toSlowJobs } from "./slow.ts";
 import type { Depth, Health, QueueHealth } from "./types.ts";
 
-/** Sooner it may only be that nobody has got round to it. */
+/** A kind counts as unserved after this wait: a shorter one may only mean that all workers are busy. */
 const unservedAfterMs = 10_000;
 const minuteMs = 60_000;
 const minutesShown = 30;
 const nothing = sumSeries([]);
-/** Over which it is judged whether a queue grows: one minute alone is mostly chance. */
+/** The period for judging whether a queue grows: a single minute is too noisy. */
 const steadyMs = 5 * minuteMs;
 
 export async function health(db: Run): Promise<Health> {
@@ -56,7 +56,7 @@ export async function health(db: Run): Promise<Health> {
   };
 }
 
-/** One after the other: both walk the index of leases, and the first makes the way short for the second. */
+/** Sequentially: both scan the index of leases, and the first scan marks dead entries for the second. */
 async function present(db: Run): Promise<{ stands: StandingWithTargets; crewed: WorkerActivity }> {
   const stands = await standing(db);
   return { stands, crewed: await workerActivity(db, unservedAfterMs) };
@@ -78,7 +78,7 @@ function toQueueHealth(input: {
   const targetMs = target.ms;
   const minutes = (input.lately?.minutes ?? []).map(toMinute);
   const lastMinutes = input.lately?.ten ?? nothing;
-  // The step that has just begun, and the six before it.
+  // The current step and the six before it.
   const seconds = 60 + (at.getTime() % 10_000) / 1_000;
   const rates = toRates(input.lately?.one ?? nothing, seconds);
   const attempts = attemptsOf(lastMinutes);
@@ -101,7 +101,7 @@ function toQueueHealth(input: {
         targetMs,
         steady: steadyFlow(at, minutes),
       }),
-      // Nobody takes them, however well the others go.
+      // No worker takes these jobs, at any rate of the others.
       ...unserved.map((kind) => Math.max(0, targetMs - kind.oldestReadyMs)),
     ]),
     rates,
@@ -131,7 +131,7 @@ function toMinute([at, arrived, ended, ready]: NonNullable<QueueLately["minutes"
   return { at, arrived, ended, ready };
 }
 
-/** The last five minutes and the one that has begun; or as long as the queue has figures, if that is shorter. */
+/** The last five minutes and the current one, or the age of the queue's figures if that is shorter. */
 function steadyFlow(at: Date, minutes: readonly Minute[]): Flow {
   const since = Math.floor(at.getTime() / minuteMs) * minuteMs - steadyMs;
   const own = minutes.filter((minute) => minute.at >= since);
@@ -163,7 +163,7 @@ function byMinute(at: Date, minutes: readonly Minute[]): QueueHealth["recent"] {
   return Array.from({ length: minutesShown }, (_, n) => {
     const start = last - (minutesShown - 1 - n) * minuteMs;
     const step = byStart.get(start);
-    // Where nothing changed, nothing was sampled.
+    // No sample is taken while nothing changes.
     ready = step?.ready ?? ready;
     return {
       at: new Date(start),

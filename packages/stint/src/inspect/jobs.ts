@@ -9,7 +9,7 @@ import { auditOf, replaysIn, type AuditEntry } from "../sql/audit.ts";
 import { deadGroups } from "../sql/dead-groups.ts";
 import { closeJob, surroundings, type CloseJob, type Surroundings } from "../sql/explain-job.ts";
 import { earlier, toBefore, toSearch } from "./filter.ts";
-import type { SignalsInspector } from "./signals.ts";
+import type { OverviewInspector } from "./overview.ts";
 import { timeline } from "./timeline.ts";
 import { jobFilterKeys, type Explanation, type Inspector, type Percentiles } from "./types.ts";
 import { searchPage } from "./search-page.ts";
@@ -19,21 +19,21 @@ import { explain } from "./why.ts";
 
 export type JobsInspector = Pick<Inspector, "jobs" | "count" | "deadGroups" | "job" | "why">;
 
-/** Dead jobs looked at for their groups, and groups shown. */
+/** Dead jobs examined for groups, and groups returned. */
 const mostDead = 10_000;
 const mostGroups = 100;
 
 const nobody: Surroundings = { workers: [], ahead: 0, suspects: 0 };
 const unknown: Percentiles = { p50: null, p95: null, p99: null };
 
-/** Looking for jobs, and closely at one. */
+/** Searches jobs and shows one in detail. */
 export function inspectJobs(
   db: Db,
-  signals: Pick<SignalsInspector, "kinds">,
+  overview: Pick<OverviewInspector, "kinds">,
   budget?: Budget,
 ): JobsInspector {
   const normalOf = async (kind: string): Promise<Percentiles> =>
-    (await signals.kinds()).find((view) => view.kind === kind)?.run ?? unknown;
+    (await overview.kinds()).find((view) => view.kind === kind)?.run ?? unknown;
 
   const explainFrom = async (
     seen: CloseJob,
@@ -100,7 +100,7 @@ export function inspectJobs(
         withRetry(db, (run) => auditOf(run, wanted)),
       ]);
       if (seen === undefined) return undefined;
-      // Only a running job is measured against its kind.
+      // Only a running job is compared with its kind.
       const normal = seen.job.state === "running" ? await normalOf(seen.job.kind) : unknown;
       return await explainFrom(seen, audit, normal);
     },
@@ -109,7 +109,7 @@ export function inspectJobs(
 
 const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}/;
 
-/** The trace it was enqueued in, if it was enqueued in one. */
+/** The trace id of the enqueue, if it was traced. */
 function traceIdOf(meta: Readonly<Record<string, unknown>>): string | null {
   const trace = meta["trace"] as { traceparent?: unknown } | null | undefined;
   return typeof trace?.traceparent === "string" ? (traceparent.exec(trace.traceparent)?.[1] ?? null) : null;

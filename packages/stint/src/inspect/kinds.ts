@@ -16,7 +16,7 @@ type Place = { readonly kind: string; readonly queue: string };
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
 
-/** Every kind in every queue it is met in, by name. */
+/** Every pair of kind and queue, by name. */
 export async function kinds(db: Run): Promise<KindView[]> {
   const [depth, minute, day, known, workers] = await Promise.all([
     depths(db),
@@ -56,7 +56,7 @@ export async function kinds(db: Run): Promise<KindView[]> {
   });
 }
 
-/** How long the time is that these are of; the same for all. */
+/** The period that the rows cover; the same for all. */
 export function secondsOf(rows: readonly Recent[]): number {
   return rows[0]?.seconds ?? 60;
 }

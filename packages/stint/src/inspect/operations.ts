@@ -26,12 +26,12 @@ export type OperationsInspector = Pick<
   "preview" | "begin" | "operations" | "operation" | "abort"
 > & { stop(): Promise<void> };
 
-/** Whom to tell of jobs that became ready, or whose end was asked for. */
+/** Notifies workers of jobs that became ready or were cancelled. */
 export type Tell = (hint: string) => void;
 
 const samples = 10;
 
-/** Acting on many jobs at once. */
+/** Bulk cancel, run now and replay. */
 export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
   const letGo = new AbortController();
   const running = new Set<Promise<void>>();
@@ -44,7 +44,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
   return {
     async preview(action, filter) {
       const search = toActionSearch(action, filter);
-      // Taken first: nothing is acted on later that was not counted here.
+      // Read first: no job is acted on later that was not counted here.
       const asOf = await withRetry(db, databaseNow);
       const matched = await withRetry(db, (run) => countMatches(run, search));
       const { jobs } = await withRetry(db, (run) => findPage(run, search, samples));
@@ -95,7 +95,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
       return await find(id);
     },
 
-    /** Let go of what runs: it is abandoned where it stands. */
+    /** Abandon the running operations. */
     async stop() {
       letGo.abort();
       await Promise.all(running);
@@ -103,7 +103,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
   };
 }
 
-/** As a preview says it: in UTC, with all the digits of the database. */
+/** The format of `asOf`: UTC, with all digits of the database. */
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/;
 
 function checkPreview(preview: PreviewedSet): PreviewedSet {
@@ -113,7 +113,10 @@ function checkPreview(preview: PreviewedSet): PreviewedSet {
     matched?: { count?: unknown; capped?: unknown };
   };
   if (typeof asOf !== "string" || !moment.test(asOf) || Number.isNaN(Date.parse(asOf)))
-    throw new InvalidOptionError("begin.preview.asOf", `must be that of a preview, got ${describe(asOf)}`);
+    throw new InvalidOptionError(
+      "begin.preview.asOf",
+      `must be the asOf of a preview, got ${describe(asOf)}`,
+    );
   const count = requireInteger("begin.preview.matched.count", matched?.count, { min: 0, max: 2 ** 31 - 1 });
   return { asOf, matched: { count, capped: matched?.capped === true } };
 }

@@ -12,10 +12,10 @@ import type { Search } from "../sql/search.ts";
 import { findPage } from "./bounded-search.ts";
 
 const batchSize = 100;
-/** Between two batches, and before jobs that somebody held are tried again. */
+/** The pause between two batches, and before locked jobs are tried again. */
 const pauseMs = 20;
 const tries = 3;
-/** Failures in a row, of the kind that passes, after which it is given up. About half a minute. */
+/** Consecutive transient failures after which the operation is abandoned: about 30 seconds. */
 const mostFailures = 10;
 
 export type Running = {
@@ -23,11 +23,11 @@ export type Running = {
   readonly operation: StoredOperation;
   readonly search: Search;
   readonly tell: (hint: string) => void;
-  /** Aborted when this process must let go of it. */
+  /** Aborted when this process closes. */
   readonly signal: AbortSignal;
 };
 
-/** Take an operation to its end, a batch at a time. Never rejects: how it ended is in its row. */
+/** Run an operation to its end, a batch at a time. Never rejects: the outcome is in its row. */
 export async function runOperation(running: Running): Promise<void> {
   const { db, operation, signal } = running;
   try {
@@ -36,12 +36,12 @@ export async function runOperation(running: Running): Promise<void> {
       endOperation(db, operation.id, state, state === "abandoned" ? "its process was closed" : null),
     );
   } catch (error) {
-    // If even this cannot be written, its silence will tell.
+    // If the end cannot be written, the operation counts as abandoned once its progress stops.
     await endOperation(db, operation.id, "abandoned", sayable(error)).catch(() => undefined);
   }
 }
 
-/** The driver's own words may name hosts and users, and everybody who may look reads this. */
+/** The driver's message may contain hosts and users, and every viewer of the operation reads this text. */
 function sayable(error: unknown): string {
   if (error instanceof StintError && !(error instanceof DatabaseUnavailableError))
     return clip(error.message, 2_000);
@@ -61,7 +61,7 @@ async function walkThrough(running: Running): Promise<"finished" | "aborted" | "
     const ids = page.jobs.map((job) => job.id);
     const done = await actOn(running, ids);
     const step = { done, skipped: ids.length - done, cursor: page.next };
-    // Sent again when its answer is lost, and then counted twice: what was done to each job is in the audit.
+    // A lost response is sent again and may be counted twice; the audit has what was done to each job.
     if (!(await steadily(signal, () => progressOperation(db, operation.id, step)))) return "aborted";
     before = page.next;
     await sleep(pauseMs, signal);
@@ -69,11 +69,11 @@ async function walkThrough(running: Running): Promise<"finished" | "aborted" | "
   return "finished";
 }
 
-/** Answers to how many it happened. Those that somebody held for a moment are tried again. */
+/** Returns the number of changed jobs. Jobs locked by another session are tried again. */
 async function actOn(running: Running, ids: readonly string[]): Promise<number> {
   const { db, operation, search, signal } = running;
   const { action, actor, reason, asOf } = operation;
-  // One for each job, however often it is tried: what was done and not answered must not be done again.
+  // One audit id per job for all tries: an action whose response was lost must not be repeated.
   const auditIds = new Map(ids.map((id) => [id, newId()]));
   let left = ids;
   for (let round = 1; left.length > 0 && round <= tries; round++) {
@@ -96,7 +96,7 @@ function tellOf({ operation, tell }: Running, acted: readonly Acted[]): void {
   for (const queue of new Set(acted.flatMap((one) => one.queue ?? []))) tell(`ready:${queue}`);
 }
 
-/** Through faults that pass, for a while. */
+/** Retry transient failures for a while. */
 async function steadily<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   const retryDelay = new RetryDelay();
   for (let failures = 1; ; failures++) {

@@ -6,7 +6,7 @@ import { mostFound } from "./tallied.ts";
 import type { JobPage } from "./types.ts";
 import { findPage, type Budget } from "./bounded-search.ts";
 
-/** A page of jobs. A search that ran out of its budget is over where the tallies know that there is no more; else it says how far it is. */
+/** A page of jobs. A search out of budget is complete if the tallies show that no more jobs match; otherwise it reports its progress. */
 export async function searchPage(db: Run, search: Search, limit: number, budget?: Budget): Promise<JobPage> {
   const { searched = 0, ...page } = await findPage(db, search, limit, budget);
   if (!page.partial) return page;

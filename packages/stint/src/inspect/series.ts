@@ -4,10 +4,10 @@ import { highest, sumSeries, toPoint } from "./figures.ts";
 import type { Series, SeriesPoint, SeriesRange } from "./types.ts";
 
 const hourMs = 3_600_000;
-/** Counts that were sent within a step may be committed this long after its end. */
+/** Counts of a step may be committed this long after its end. */
 const lateMs = 5_000;
 
-/** How far back, by which of the steps that are kept, and how wide a point is: a few hundred at most. */
+/** For each range: its length, the stored step it reads, and the width of a point. At most a few hundred points. */
 const ranges: Record<SeriesRange, { backMs: number; stepSeconds: Step; widthMs: number }> = {
   "1h": { backMs: hourMs, stepSeconds: 10, widthMs: 10_000 },
   "6h": { backMs: 6 * hourMs, stepSeconds: 60, widthMs: 60_000 },
@@ -34,7 +34,7 @@ export async function series(
   };
 }
 
-/** One for every width, the last of which has just begun. */
+/** The start of every point; the last one has just begun. */
 function toPoints(
   steps: readonly SeriesStep[],
   standing: Standing,
@@ -58,7 +58,7 @@ function toPoints(
       at: new Date(start),
       ...toPoint(sums),
       ...stood,
-      // Jobs of a healthy queue are claimed long before the next sample: only their waits tell how old the oldest became.
+      // Jobs of a healthy queue are claimed between two samples: only their waits show how old the oldest became.
       oldestReadyMs: highest([stood.oldestReadyMs, sums.longestWaitMs]),
     };
   });
@@ -66,7 +66,7 @@ function toPoints(
 
 type Stands = Pick<SeriesPoint, "ready" | "running" | "oldestReadyMs">;
 
-/** How it stood at a time: each queue as it was last sampled by then, or all together. Asked of one time after the other. */
+/** The depth at a time: the last sample of each queue, or of all together, by then. Times must be read in ascending order. */
 class Standing {
   readonly #samples: readonly Sample[];
   readonly #now: number;
@@ -79,7 +79,7 @@ class Standing {
     this.#now = now.getTime();
   }
 
-  /** With the samples of the steps that ended by then. Who has waited since waits still. */
+  /** Includes the samples of steps that ended by then. A job that waited at the sample still waits, so ages grow. */
   by(end: number): Stands {
     for (let sample = this.#samples[this.#next]; sample !== undefined && sample.at.getTime() <= end;) {
       this.#take(sample);
@@ -96,9 +96,9 @@ class Standing {
   }
 
   #take({ queue, at, ready, running, oldestReadyMs }: Sample): void {
-    // From a whole hour to one in which each queue stands for itself.
+    // From a sample of all queues together to samples per queue.
     const isKnown = this.#queues.has(queue) || this.#queues.delete(null);
-    // A kind that was asked for and is not among those of the queue has no jobs there any more, or never had.
+    // A requested kind without a row in the queue's sample has no jobs there.
     if (ready === null && !isKnown) return;
     const sampledAt = Math.min(at.getTime(), this.#now);
     const oldestAt = oldestReadyMs === null ? Infinity : sampledAt - oldestReadyMs;

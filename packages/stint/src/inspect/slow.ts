@@ -5,7 +5,7 @@ import type { Runs } from "../sql/series.ts";
 import type { RunningJob } from "../sql/slow.ts";
 import type { SlowJob } from "./types.ts";
 
-/** Of the jobs that run, those that are slow, the longest first. */
+/** The slow running jobs, the longest first. */
 export function toSlowJobs(running: readonly RunningJob[], runs: Runs): SlowJob[] {
   const usual = runBaselines(runs);
   return running
@@ -35,9 +35,9 @@ function textOf(job: RunningJob, usualMs: number | null, because: Slowness): str
   const ran = `It has been running for ${formatMs(job.runningMs)}`;
   if (because === "near-lease") {
     return job.leaseLeftMs <= 0
-      ? `${ran}, and its lease ran out ${formatMs(-job.leaseLeftMs)} ago: its worker is silent.`
+      ? `${ran}, and its lease ran out ${formatMs(-job.leaseLeftMs)} ago: its worker stopped responding.`
       : `${ran}, and its lease runs out in ${formatMs(job.leaseLeftMs)}: it is not being renewed.`;
   }
   if (because === "near-timeout") return `${ran} of the ${formatMs(job.timeoutMs ?? 0)} it may take.`;
-  return `${ran}; 95 of 100 of its kind are over in ${formatMs(usualMs ?? 0)}.`;
+  return `${ran}; p95 for this kind is ${formatMs(usualMs ?? 0)}.`;
 }

@@ -11,7 +11,7 @@ type Tallied = keyof Depth;
 const isTallied = (state: Search["states"][number]): state is Tallied =>
   (depthStates as readonly string[]).includes(state);
 
-/** How many jobs of the kind and queue are in these states, by the tallies: exact, and found without a search. */
+/** The number of jobs of the kind and queue in these states, from the tallies: exact, without a search. */
 async function sumOf(db: Run, { kind, queue }: Search, states: readonly Tallied[]): Promise<number> {
   const rows = (await depths(db)).filter(
     (row) =>
@@ -22,8 +22,8 @@ async function sumOf(db: Run, { kind, queue }: Search, states: readonly Tallied[
 }
 
 /**
- * The most jobs that a search can find, where the tallies know it. Undefined: it looks for states that are not tallied. A search that
- * found as many is over, whatever its budget left unread.
+ * The largest number of jobs that a search can find, from the tallies. Undefined: the search includes states that are not tallied. A
+ * search that found this many is complete, even if its budget left rows unread.
  */
 export async function mostFound(db: Run, search: Search): Promise<number | undefined> {
   const states = search.states.filter(isTallied);
@@ -31,8 +31,8 @@ export async function mostFound(db: Run, search: Search): Promise<number | undef
 }
 
 /**
- * How many jobs match. What is narrowed by states, kind and queue only is known by the tallies; the rest is counted by a search, up to
- * its budget. `next` continues there: what the tallies know is not counted a second time.
+ * Count matching jobs. A filter of states, kind and queue only is answered by the tallies; other filters are counted by a search, up to
+ * its budget. `next` continues the search, and tallied states are not counted again.
  */
 export async function countMatches(db: Run, search: Search, after?: string, budget?: Budget): Promise<Count> {
   const below = after === undefined ? search : { ...search, before: after };
@@ -44,7 +44,7 @@ export async function countMatches(db: Run, search: Search, after?: string, budg
   const tallied = after === undefined && known.length > 0 ? await sumOf(db, search, known) : 0;
   if (others.length === 0) {
     if (tallied > 0 || after !== undefined) return { count: tallied, capped: false };
-    // Rows that were written by hand are in no tally until a recount. Where there should be none, a look at the newest costs little.
+    // Rows written by hand are in no tally until a recount. If the tallies report none, a look at the newest jobs is cheap.
     const seen = await countUpTo(db, below, budget);
     return seen.count > 0 ? seen : { count: 0, capped: false };
   }

@@ -14,7 +14,7 @@ const steps = (
 test.each([
   [{ state: "scheduled", runAt: at(60) }, "due", "Due"],
   [{ state: "retrying", runAt: at(60) }, "due", "Due for its next attempt"],
-  [{ state: "ready" }, "waiting", "Ready, waits to be claimed"],
+  [{ state: "ready" }, "waiting", "Ready, waiting to be claimed"],
   [{ state: "parked", parkReason: "quarantine" }, "waiting", "Parked: quarantine"],
   [{ state: "running", claimedAt: at(5), worker: "w" }, "claimed", "Claimed by w, runs"],
   [{ state: "succeeded", finishedAt: at(5) }, "ended", "Succeeded"],

@@ -4,7 +4,7 @@ import type { AuditEntry } from "../sql/audit.ts";
 import type { CloseJob } from "../sql/explain-job.ts";
 import type { TimelineStep } from "./types.ts";
 
-/** The life of a job, oldest first, from what its row and its audit remember. */
+/** The timeline of a job, oldest first, from its row and its audit. */
 export function timeline(
   seen: Pick<CloseJob, "job" | "leaseId" | "leases">,
   audit: readonly AuditEntry[],
@@ -19,7 +19,7 @@ export function timeline(
     ...audit.flatMap(auditStep),
     ...nowSteps(job, leaseId),
   ];
-  // A stable sort: what bears the same time stays in the order of its causes.
+  // A stable sort keeps steps of the same time in causal order.
   return steps.sort((a, b) => a.at.getTime() - b.at.getTime());
 }
 
@@ -47,8 +47,8 @@ const endings: Record<Attempt["outcome"], string> = {
   succeeded: "Attempt succeeded",
   failed: "Attempt failed",
   "timed-out": "Attempt timed out",
-  crashed: "Rescued: the worker died or fell silent while it ran",
-  released: "Handed back by its worker, unspent",
+  crashed: "Rescued: the worker died or stopped responding",
+  released: "Released by its worker, no attempt spent",
   snoozed: "Snoozed",
   parked: "Parked",
   cancelled: "Attempt ended: the job was cancelled",
@@ -71,13 +71,13 @@ function auditStep({ at, actor, action, reason }: AuditEntry): TimelineStep[] {
     case "cancel":
       return [step(at, "cancelled", `Cancelled by ${actor}`, { detail })];
     case "run-now":
-      return [step(at, "run-now", `Run now, asked by ${actor}`, { detail })];
+      return [step(at, "run-now", `Run now, requested by ${actor}`, { detail })];
     default:
       return [];
   }
 }
 
-/** What it does now, or how it ended. */
+/** The current step, or the end. */
 function nowSteps(job: Job, leaseId: string | null): TimelineStep[] {
   const { state, runAt, claimedAt, finishedAt, epoch, worker, reason, parkReason } = job;
   switch (state) {
@@ -86,7 +86,7 @@ function nowSteps(job: Job, leaseId: string | null): TimelineStep[] {
     case "retrying":
       return [step(runAt, "due", "Due for its next attempt")];
     case "ready":
-      return [step(runAt, "waiting", "Ready, waits to be claimed", { detail: waitText(job) })];
+      return [step(runAt, "waiting", "Ready, waiting to be claimed", { detail: waitText(job) })];
     case "parked":
       return [step(runAt, "waiting", `Parked: ${parkReason ?? "no reason was given"}`)];
     case "running":
@@ -108,7 +108,7 @@ function nowSteps(job: Job, leaseId: string | null): TimelineStep[] {
 
 const ended = { succeeded: "Succeeded", dead: "Dead", cancelled: "Cancelled" };
 
-/** Jobs enqueued for later were due after they came. */
+/** A delayed job was due some time after its enqueue. */
 function waitText({ runAt, createdAt }: Job): string | null {
   const ms = runAt.getTime() - createdAt.getTime();
   return ms < 1_000 ? null : `${formatMs(ms)} after it was enqueued`;

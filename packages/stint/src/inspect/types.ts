@@ -1,6 +1,6 @@
 /**
- * What can be seen of an installation: the shapes that the dashboard, `stint top` and the other commands show. Durations are
- * milliseconds, rates are per second. Every figure is a tally or bounded; nothing here is found by counting a table.
+ * The results of the inspector, shown by the dashboard, `stint top` and other commands. Durations are in milliseconds, rates per
+ * second. Every figure is a tally or bounded; none is found by counting a table.
  */
 import type { Job } from "../model/job.ts";
 import type { TargetSource } from "../model/queue-settings.ts";
@@ -12,10 +12,10 @@ import type { FoundJob } from "../sql/search.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
 
-/** How many, up to a limit. `capped`: there are at least so many, and counting continues below `next`, where that is given. */
+/** A count up to a limit. `capped`: there are at least this many; `next`, if given, continues the count. */
 export type Count = { readonly count: number; readonly capped: boolean; readonly next?: string };
 
-/** How many jobs are in each state that is not the end of them, and how many are dead. */
+/** The number of jobs in each live state, and of dead jobs. */
 export type Depth = {
   readonly scheduled: number;
   readonly ready: number;
@@ -34,11 +34,11 @@ export const depthStates = [
   "dead",
 ] as const satisfies readonly (keyof Depth)[];
 
-/** What happened per second, over the last minute unless said otherwise. */
+/** Events per second, over the last minute unless stated otherwise. */
 export type Rates = {
   readonly arrived: number;
   readonly claimed: number;
-  /** Jobs that ended. What is retried or snoozed has not. */
+  /** Jobs that ended. Retried and snoozed jobs have not. */
   readonly ended: number;
   readonly succeeded: number;
   readonly failed: number;
@@ -56,19 +56,19 @@ export type Percentiles = {
 export type QueueHealth = {
   readonly queue: string;
   readonly depth: Depth;
-  /** How long the oldest ready job has been waiting past its time; null when none waits. */
+  /** How long the oldest ready job has waited past its run time; null when none waits. */
   readonly oldestReadyMs: number | null;
   /** The age it should stay below: the queue's own, else that of the longest pattern, else five minutes. */
   readonly targetMs: number;
   /** Whether that is the default, declared in code or a live change, and the name or pattern it was set for; null: none. */
   readonly targetFrom: { readonly source: TargetSource; readonly setFor: string | null };
   /**
-   * When the oldest ready job will pass the target if things go on as they do: 0 if it has, null if it will not. Rows are sorted by
+   * Milliseconds until the oldest ready job passes the target at the current rates: 0 if it has, null if it will not. Rows are sorted by
    * this, soonest first.
    */
   readonly breachInMs: number | null;
   readonly rates: Rates;
-  /** How long the ready jobs will take at the rate of the last minute; null when none end, or nobody serves some of them. */
+  /** How long the ready jobs will take at the rate of the last minute; null when none end, or no worker serves some of them. */
   readonly drainMs: number | null;
   /** Retries per ended attempt, 0 to 1, over the last 10 minutes; null when none ended. */
   readonly retryShare: number | null;
@@ -76,8 +76,8 @@ export type QueueHealth = {
   readonly wait: Percentiles;
   readonly run: Percentiles;
   /**
-   * `total`: of the workers that serve it and do not drain. `busy`: how many of these run a job. `ahead`: jobs that were claimed and
-   * wait for a slot; they count as running, but run nowhere yet.
+   * `total`: slots of the workers that serve the queue and do not drain. `busy`: slots that run a job. `ahead`: jobs that are claimed and
+   * wait for a slot; they count as running but have not started.
    */
   readonly slots: { readonly busy: number; readonly total: number; readonly ahead: number };
   /** Workers that serve it now. */
@@ -96,14 +96,14 @@ export type Health = {
   readonly queues: readonly QueueHealth[];
   readonly total: Depth;
   readonly workers: number;
-  /** Running jobs beyond what is normal for their kind. */
+  /** Running jobs that are slow for their kind. */
   readonly slow: number;
   readonly unserved: readonly UnservedKind[];
 };
 
 export type UnservedKind = { readonly kind: string; readonly queue: string; readonly oldestReadyMs: number };
 
-/** One point of a chart; counts are of its whole step. */
+/** One point of a chart; counts cover its whole step. */
 export type SeriesPoint = {
   readonly at: Date;
   readonly arrived: number;
@@ -115,14 +115,14 @@ export type SeriesPoint = {
   readonly cancelled: number;
   readonly rescued: number;
   /**
-   * Depth at the end of the step, as last sampled by then, which is done where something changed; null before the first sample.
-   * Of all queues, where very many changed very often, as of the wider step (a minute, ten minutes, an hour) that ended last.
+   * Depth at the end of the step, from the last sample by then; null before the first sample. A queue is sampled when it changes. For
+   * all queues together, where very many changed very often, from the last wider step (a minute, ten minutes, an hour).
    */
   readonly ready: number | null;
   readonly running: number | null;
   /**
-   * How old the oldest ready job became: its age at the end of the step, or the longest wait of an attempt that began within it. Null:
-   * no job waited.
+   * The age that the oldest ready job reached: its age at the end of the step, or the longest wait of an attempt that began in the step.
+   * Null: no job waited.
    */
   readonly oldestReadyMs: number | null;
   readonly wait: Percentiles;
@@ -137,13 +137,13 @@ export type Series = {
   readonly kind: string | null;
   readonly range: SeriesRange;
   readonly stepMs: number;
-  /** Steps that end later are not over, or their last counts are on their way: drawn as they are, they would look like a fall. */
+  /** Steps that end later are incomplete: drawn unchanged they would look like a drop. */
   readonly completeUntil: Date;
-  /** Oldest first, one for every step, also for those in which nothing happened. */
+  /** Oldest first, one per step, including empty steps. */
   readonly points: readonly SeriesPoint[];
 };
 
-/** A kind and what is normal for it, over the last day of its life. */
+/** A kind and its normal figures, over the last day. */
 export type KindView = {
   readonly kind: string;
   readonly queue: string;
@@ -155,7 +155,7 @@ export type KindView = {
   readonly attemptsPerSuccess: number | null;
   /** Workers that serve it now. */
   readonly workers: number;
-  /** Said only where the lease should be another one, and why. */
+  /** Set only if the lease should be changed: how, and why. */
   readonly leaseAdvice: string | null;
 };
 
@@ -170,7 +170,7 @@ export type JobFilter = {
   readonly tag?: string;
   /** Part of the reason or of the last error's message. */
   readonly error?: string;
-  /** That of a group of dead jobs: of one kind, and died of the same thing. */
+  /** The fingerprint of a group of dead jobs of one kind with the same error. */
   readonly fingerprint?: string;
   /** Enqueued at or after, and before. */
   readonly since?: Date;
@@ -190,19 +190,19 @@ export const jobFilterKeys = [
   "until",
 ] as const satisfies (keyof JobFilter)[];
 
-/** A job as lists show it: no payload, no result. */
+/** A job in a list: without payload and result. */
 export type JobRow = FoundJob;
 
 export type JobPage = {
   readonly jobs: readonly JobRow[];
-  /** Hand it back as `after` for the next page. */
+  /** Pass it as `after` for the next page. */
   readonly next: string | null;
   /**
-   * True: the search stopped at its limit of time or rows before the page was full. Ask again with `next` as `after`: only a page that is
-   * not partial shows that nothing else matches.
+   * True: the search stopped at its limit of time or rows before the page was full. Search again with `next` as `after`: only a page that
+   * is not partial shows that no other job matches.
    */
   readonly partial: boolean;
-  /** On a partial page: how many jobs were searched for it, and about how many there are to search in all. */
+  /** On a partial page: the number of jobs examined, and the approximate total. */
   readonly progress?: { readonly searched: number; readonly of: number };
 };
 
@@ -229,12 +229,12 @@ export type TimelineStep = {
 export type JobDetail = {
   readonly job: Job;
   readonly leaseId: string | null;
-  /** Which attempt each entry of `job.log` was, by its epoch: the number that its handler saw. */
+  /** The attempt number that the handler saw, by the epoch of each entry of `job.log`. */
   readonly attemptOfEpoch: Readonly<Record<number, number>>;
   readonly timeline: readonly TimelineStep[];
   readonly audit: readonly AuditEntry[];
   readonly why: Explanation;
-  /** What is normal for its kind. */
+  /** The normal run times of its kind. */
   readonly run: Percentiles;
   readonly traceId: string | null;
 };
@@ -243,7 +243,7 @@ export type JobDetail = {
 export type Explanation = {
   /** One sentence. */
   readonly summary: string;
-  /** Most important first. `blocks`: this alone keeps it from running now. */
+  /** Most important first. `blocks`: this finding alone keeps the job from running now. */
   readonly findings: readonly {
     readonly blocks: boolean;
     readonly text: string;
@@ -262,7 +262,7 @@ export type WorkerView = LiveWorker & {
   readonly silentMs: number;
   /** It missed two reports: killed, frozen or disconnected. */
   readonly unresponsive: boolean;
-  /** Its version is not the newest that runs. */
+  /** Its version is older than the newest running version. */
   readonly behind: boolean;
 };
 
@@ -273,7 +273,7 @@ export type SlowJob = {
   readonly worker: string | null;
   readonly attempt: number;
   readonly runningMs: number;
-  /** The 95th percentile of its kind; null while too few have ended to know. */
+  /** The 95th percentile of its kind; null while there are too few runs. */
   readonly usualMs: number | null;
   readonly because: "beyond-normal" | "near-lease" | "near-timeout";
   readonly text: string;
@@ -281,7 +281,7 @@ export type SlowJob = {
 
 export type BulkAction = "cancel" | "run-now" | "replay";
 
-/** A piece of bulk work: what it will touch is fixed when it is made. */
+/** A bulk operation. The set of jobs is fixed when it starts. */
 export type Operation = {
   readonly id: string;
   readonly action: BulkAction;
@@ -291,25 +291,25 @@ export type Operation = {
   readonly state: "running" | "finished" | "aborted" | "abandoned";
   readonly createdAt: Date;
   readonly endedAt: Date | null;
-  /** How many matched when it was made. */
+  /** The number of matching jobs when it started. */
   readonly matched: Count;
   readonly done: number;
-  /** Those that were found and left alone: they came or changed after the preview, or another session held them. */
+  /** Jobs that were found and not changed: they came or changed after the preview, or another session had locked them. */
   readonly skipped: number;
-  /** Of those that matched, how many had changed before their turn came. Null while it runs, and where they were not all counted. */
+  /** Matching jobs that had changed before their turn. Null while it runs, or if the matches were not all counted. */
   readonly changed: number | null;
-  /** Why it was abandoned, where that is known. */
+  /** Why it was abandoned, if known. */
   readonly error?: string;
 };
 
 export type OperationPreview = {
   readonly matched: Count;
   readonly sample: readonly JobRow[];
-  /** The moment of the preview, by the database's clock. Hand it to `begin`: jobs that match only later are left alone. */
+  /** The time of the preview, by the database's clock. Pass it to `begin`: jobs that match only later are not changed. */
   readonly asOf: string;
 };
 
-/** What a person looked at before they began. */
+/** The preview on which a person based the operation. */
 export type PreviewedSet = Pick<OperationPreview, "matched" | "asOf">;
 
 export type Stats = {
@@ -324,32 +324,32 @@ export type Stats = {
     readonly priority: number;
     readonly depth: Depth;
   }[];
-  /** Jobs that came, enqueued or replayed. Begins at zero again where a name was long unused among more than a thousand. */
+  /** Enqueued and replayed jobs. A counter restarts at zero if its name was long unused among more than a thousand names. */
   readonly arrivals: readonly Arrivals[];
-  /** Tenants with most ended attempts in the last hour. */
+  /** The tenants with the most ended attempts in the last hour. */
   readonly topTenants: readonly { readonly tenant: string; readonly ended: number; readonly runMs: number }[];
 };
 
-/** What the dead died of. */
+/** Dead jobs grouped by error. */
 export type DeadGroups = {
   /** The largest first, at most a hundred. */
   readonly groups: readonly DeadGroup[];
   /** Dead jobs in further groups. */
   readonly others: number;
-  /** How many dead jobs were looked at; capped: only these, the newest, were. */
+  /** The number of dead jobs examined; capped: only the newest were. */
   readonly of: Count;
 };
 
-/** Whose jobs are next. */
+/** Waiting tenants. */
 export type WaitingTenants = {
   /** Most first, at most twenty. */
   readonly tenants: readonly WaitingTenant[];
-  /** How many ready jobs were looked at, without a tenant or with one; capped: only these, the next ones of each queue, were. */
+  /** The number of ready jobs examined, with or without a tenant; capped: only the next jobs of each queue were. */
   readonly of: Count;
 };
 
 /**
- * Looks at an installation, on connections of its own, each statement within a time limit. Made by `stint.inspector()`.
+ * Reads an installation on its own connections, with a time limit on each statement. Made by `stint.inspector()`.
  */
 export type Inspector = {
   /** The schema of the installation. */
@@ -359,18 +359,18 @@ export type Inspector = {
   series(options: { queue?: string; kind?: string; range?: SeriesRange }): Promise<Series>;
   kinds(): Promise<readonly KindView[]>;
   jobs(filter: JobFilter & { after?: string; limit?: number }): Promise<JobPage>;
-  /** `after`: continue a count that was capped, below its `next`; add what it returns. */
+  /** `after`: continue a capped count at its `next`; add the result to it. */
   count(filter: JobFilter & { after?: string }): Promise<Count>;
-  /** What the newest 10,000 dead jobs died of. */
+  /** The newest 10,000 dead jobs, grouped by error. */
   deadGroups(filter?: Pick<JobFilter, "kind" | "queue">): Promise<DeadGroups>;
-  /** Whose jobs wait among the next 10,000 that are ready, shared out among the queues. */
+  /** The tenants of the next 10,000 ready jobs, divided among the queues. */
   waitingTenants(): Promise<WaitingTenants>;
   job(id: string): Promise<JobDetail | undefined>;
   why(id: string): Promise<Explanation | undefined>;
   workers(): Promise<readonly WorkerView[]>;
   slow(): Promise<readonly SlowJob[]>;
   preview(action: BulkAction, filter: JobFilter): Promise<OperationPreview>;
-  /** Begin it. It goes on in this process, a batch at a time, until it is done or aborted. */
+  /** Start an operation. It runs in this process, a batch at a time, until it is finished or aborted. */
   begin(
     action: BulkAction,
     filter: JobFilter,

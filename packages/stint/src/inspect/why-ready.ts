@@ -6,10 +6,10 @@ import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
 
 const mostAhead = 1_000;
-/** From here on a job that could run and does not is worth a remark. */
+/** After this wait, a ready job that does not run is reported. */
 const longMs = 10_000;
 
-/** Why a job that may run does not: nobody serves it, everybody is busy, or others come first. */
+/** Why a ready job does not run: no worker serves it, all slots are busy, or other jobs come first. */
 export function whyReady(facts: Facts): Explanation {
   const { job, at, around } = facts;
   const waitedMs = Math.max(0, at.getTime() - job.runAt.getTime());
@@ -28,7 +28,7 @@ export function whyReady(facts: Facts): Explanation {
   };
 }
 
-/** No worker can take it. Says which half is missing. */
+/** No worker can take the job. Names the missing part: the queue or the handler. */
 function nobody(
   { schema, job: { queue, kind }, around: { workers } }: Facts,
   serving: readonly NearWorker[],
@@ -37,7 +37,11 @@ function nobody(
     const draining = serving.filter((worker) => worker.draining).length;
     const silent = serving.filter(isUnresponsive).length;
     const how =
-      draining === serving.length ? "draining" : silent === serving.length ? "silent" : "draining or silent";
+      draining === serving.length
+        ? "draining"
+        : silent === serving.length
+          ? "unresponsive"
+          : "draining or unresponsive";
     return blocks(
       `${serving.length === 1 ? "The only worker that serves" : `All ${serving.length} workers that serve`} queue ${queue} and kind ${kind} ${serving.length === 1 ? "is" : "are"} ${how}.`,
       "Start a worker, or wait for the one that replaces them.",
@@ -93,9 +97,9 @@ function asleepFindings(able: readonly NearWorker[], waitedMs: number): Finding[
     waitedMs > longMs
       ? blocks(
           "Every worker that could take it is asleep, and no wake has reached one.",
-          "Was it enqueued without wakes, or through a pooler that drops them? Any enqueue with a wake, or a restart, wakes them.",
+          "Check whether it was enqueued without wakes, or through a pooler that drops them. Any enqueue with a wake, or a restart, wakes them.",
         )
-      : notes("The workers that could take it are asleep; a wake is on its way."),
+      : notes("The workers that could take it are asleep; a wake has been sent."),
   ];
 }
 

@@ -88,7 +88,7 @@ test("a snoozed job says so", () => {
 
 test("a job past its time that nobody made ready wants a worker", () => {
   const late = facts({ state: "scheduled", runAt: from(-minute) });
-  expect(words(late)[1]).toMatch(/^! It was due 1m ago and nobody has made it ready/);
+  expect(words(late)[1]).toMatch(/^! It was due 1m ago and no worker has made it ready/);
   expect(advice(late)).toContain("Start a worker");
   expect(words(facts({ state: "retrying", runAt: from(-1_000) }))[1]).toBe(
     "! It is due and becomes ready at any moment.",
@@ -139,15 +139,15 @@ const unserved: [string, NearWorker[], string, string][] = [
     "Start a worker",
   ],
   [
-    "only by the silent",
+    "only by unresponsive workers",
     [worker({ silentMs: 61_000 })],
-    "! The only worker that serves queue mail and kind send is silent.",
+    "! The only worker that serves queue mail and kind send is unresponsive.",
     "Start a worker",
   ],
   [
-    "by some that drain and some that are silent",
+    "by some that drain and some that are unresponsive",
     [worker({ silentMs: 61_000 }), worker({ draining: true })],
-    "! All 2 workers that serve queue mail and kind send are draining or silent.",
+    "! All 2 workers that serve queue mail and kind send are draining or unresponsive.",
     "Start a worker",
   ],
 ];
@@ -195,16 +195,16 @@ test("workers that sleep are woken; if they are not, that is why", () => {
 
 test("a running job whose worker lives is fine", () => {
   expect(words(facts(running))).toEqual([
-    "It runs on w1 for 1m, as attempt 2.",
+    "Running on w1 for 1m, attempt 2.",
     "Its worker is alive and holds the lease for another 20s, renewed while it runs.",
   ]);
 });
 
 test("a running job whose lease ran out is rescued", () => {
   const soon = facts({ ...running, leaseUntil: from(-2_000) });
-  expect(words(soon)[1]).toMatch(/^! Its lease ran out 2s ago: .* rescues it\.$/);
+  expect(words(soon)[1]).toMatch(/^! Its lease ran out 2s ago: .* rescues it with its next check\.$/);
   expect(advice(soon)).toBe("");
-  expect(advice(facts({ ...running, leaseUntil: from(-minute) }))).toContain("Nobody has rescued it yet");
+  expect(advice(facts({ ...running, leaseUntil: from(-minute) }))).toContain("No worker has rescued it yet");
 });
 
 test("a running job whose worker is gone, silent or draining", () => {
@@ -212,7 +212,7 @@ test("a running job whose worker is gone, silent or draining", () => {
     "Its worker is no longer registered; when the lease runs out, in 20s, it is rescued.",
   );
   expect(words(facts(running, { workers: [worker({ silentMs: 120_000 })] }))[1]).toBe(
-    "Its worker has been silent for 2m; when the lease runs out, in 20s, it is rescued unless it is renewed.",
+    "Its worker has not reported for 2m; when the lease runs out, in 20s, it is rescued unless it is renewed.",
   );
   expect(words(facts(running, { workers: [worker({ draining: true })] }))[1]).toMatch(
     /^Its worker is draining/,
@@ -222,20 +222,18 @@ test("a running job whose worker is gone, silent or draining", () => {
 test("a running job that was asked to stop says by whom", () => {
   const audit = [{ at: from(-3_000), actor: "ann", action: "cancel", reason: "wrong order" }];
   const job = { ...running, cancelRequested: true };
-  expect(words(facts(job, { audit }))[1]).toBe("ann asked it to stop 3s ago: wrong order.");
-  expect(words(facts(job))[1]).toBe("It was asked to stop.");
+  expect(words(facts(job, { audit }))[1]).toBe("ann requested a cancel 3s ago: wrong order.");
+  expect(words(facts(job))[1]).toBe("A cancel was requested.");
 });
 
 test("a running job beyond what is normal for its kind is slow, and one near its timeout is told", () => {
-  expect(words(facts(running, { usualMs: 5_000 }))[1]).toBe(
-    "It is slow: 95 of 100 runs of send end within 5s.",
-  );
+  expect(words(facts(running, { usualMs: 5_000 }))[1]).toBe("It is slow: p95 for send is 5s.");
   expect(words(facts(running, { usualMs: 50_000 }))[1]).toMatch(/^Its worker is alive/);
   expect(words(facts({ ...running, claimedAt: from(-900) }, { usualMs: 10 }))[1]).toMatch(
     /^Its worker is alive/,
   );
   expect(words(facts(running, { timeoutMs: 80_000 }))[1]).toBe(
-    "It nears its timeout of 1m 20s; then the attempt fails.",
+    "It is close to its timeout of 1m 20s, at which the attempt fails.",
   );
 });
 
@@ -251,7 +249,7 @@ test("a quarantined job waits for an idle worker", () => {
     "If the worker dies again, the job is dead.",
   ]);
   expect(words(facts({ state: "parked", parkReason: "quarantine", crashes: 1 }, { workers: [] }))).toContain(
-    "! No worker that lives serves queue mail and kind send.",
+    "! No live worker serves queue mail and kind send.",
   );
 });
 
@@ -288,7 +286,7 @@ test("a dead job tells why, its last error, and how to send it round again", () 
   expect(words(given)).toEqual([
     "It died 1m ago: attempts exhausted",
     "Its last error was TypeError: boom.",
-    "! It spent 5 attempts and its worker died once. It is not tried again by itself.",
+    "! It spent 5 attempts and its worker died once. It won't be retried automatically.",
   ]);
   expect(advice(given)).toContain(`\`npx stint jobs replay ${id} --reason '…'\``);
 });
@@ -303,7 +301,7 @@ test("a dead job does not tell its error twice, and long errors are cut", () => 
   };
   expect(words(facts(job))).toEqual([
     "It died 0ms ago: TypeError: boom",
-    "! It spent 1 attempt. It is not tried again by itself.",
+    "! It spent 1 attempt. It won't be retried automatically.",
   ]);
   const long: Attempt = { ...failed, error: { class: "Error", message: "x".repeat(5_000) } };
   expect(words(facts({ ...job, log: [long] }))[1]?.length).toBeLessThan(400);

@@ -8,7 +8,7 @@ import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
 import { whyReady } from "./why-ready.ts";
 
-/** Beyond this nobody should still be waiting for what happens by itself. */
+/** An automatic step that is later than this is reported. */
 const soonMs = 10_000;
 
 /** Why a job does not run, or how it runs or ended, in plain words. */
@@ -58,7 +58,7 @@ function waitsForItsTime({ schema, job, at }: Facts): Finding[] {
   if (lateMs > soonMs) {
     return [
       blocks(
-        `It was due ${formatMs(lateMs)} ago and nobody has made it ready. Any worker does that, whatever it serves.`,
+        `It was due ${formatMs(lateMs)} ago and no worker has made it ready. Any running worker does that.`,
         `Start a worker, or look at the logs of those that run (\`${command(schema, "workers")}\`).`,
       ),
     ];
@@ -82,7 +82,7 @@ function whyRunning(facts: Facts): Explanation {
     );
   }
   return {
-    summary: `It runs on ${job.worker ?? "a worker"} for ${formatMs(runningMs)}, as attempt ${job.attempts}.`,
+    summary: `Running on ${job.worker ?? "a worker"} for ${formatMs(runningMs)}, attempt ${job.attempts}.`,
     findings,
   };
 }
@@ -93,9 +93,9 @@ function leaseFindings({ job, at, around }: Facts): Finding[] {
   if (overMs > 0) {
     return [
       blocks(
-        `Its lease ran out ${formatMs(overMs)} ago: its worker died or lost the database. The next worker that looks rescues it.`,
+        `Its lease ran out ${formatMs(overMs)} ago: its worker died or lost the database. Any worker rescues it with its next check.`,
         overMs > soonMs
-          ? "Nobody has rescued it yet: start a worker, or look at the logs of those that run."
+          ? "No worker has rescued it yet: start a worker, or read the logs of those that run."
           : null,
       ),
     ];
@@ -104,11 +104,11 @@ function leaseFindings({ job, at, around }: Facts): Finding[] {
   if (worker === undefined) return [notes(`Its worker is no longer registered; ${until}.`)];
   if (isUnresponsive(worker)) {
     return [
-      notes(`Its worker has been silent for ${formatMs(worker.silentMs)}; ${until} unless it is renewed.`),
+      notes(`Its worker has not reported for ${formatMs(worker.silentMs)}; ${until} unless it is renewed.`),
     ];
   }
   return worker.draining
-    ? [notes("Its worker is draining: the job may end, or be handed back unspent.")]
+    ? [notes("Its worker is draining: the job may end, or be released with nothing spent.")]
     : [];
 }
 
@@ -118,9 +118,9 @@ function cancelFindings({ job, audit, at }: Facts): Finding[] {
   return [
     notes(
       asked === undefined
-        ? "It was asked to stop."
-        : `${asked.actor} asked it to stop ${ago(asked.at, at)}${because(asked.reason)}.`,
-      "A handler stops when it heeds its signal; no further attempt starts either way.",
+        ? "A cancel was requested."
+        : `${asked.actor} requested a cancel ${ago(asked.at, at)}${because(asked.reason)}.`,
+      "The handler stops when it reacts to its signal; no further attempt starts either way.",
     ),
   ];
 }
@@ -130,13 +130,13 @@ function slowFindings({ usualMs, timeoutMs, job }: Facts, runningMs: number): Fi
   if (isBeyondNormal(runningMs, usualMs)) {
     findings.push(
       notes(
-        `It is slow: 95 of 100 runs of ${job.kind} end within ${formatMs(usualMs)}.`,
-        "Look at what the handler waits for: a lock, a call without a timeout.",
+        `It is slow: p95 for ${job.kind} is ${formatMs(usualMs)}.`,
+        "Check what the handler waits for, such as a lock or a call without a timeout.",
       ),
     );
   }
   if (isNearTimeout(runningMs, timeoutMs)) {
-    findings.push(notes(`It nears its timeout of ${formatMs(timeoutMs)}; then the attempt fails.`));
+    findings.push(notes(`It is close to its timeout of ${formatMs(timeoutMs)}, at which the attempt fails.`));
   }
   return findings;
 }
@@ -165,12 +165,12 @@ function whyParked({ schema, job, maxCrashes, around, at }: Facts): Explanation 
     findings: [
       blocks(parkRules.quarantine.why),
       ...(able.length === 0
-        ? [blocks(`No worker that lives serves queue ${queue} and kind ${kind}.`, "Start one.")]
+        ? [blocks(`No live worker serves queue ${queue} and kind ${kind}.`, "Start one.")]
         : []),
       ...(around.suspects > 0 ? [blocks(`${some(around.suspects, 100)} in quarantine before it.`)] : []),
       notes(
         "If the worker dies again, the job is dead.",
-        `If the crash is understood and mended: \`${runNow(schema, id)}\`.`,
+        `Once the cause of the crash is fixed: \`${runNow(schema, id)}\`.`,
       ),
     ],
   };
@@ -185,8 +185,8 @@ function whyDead({ schema, job, at }: Facts): Explanation {
     findings: [
       ...(error === null || reason.includes(error) ? [] : [notes(`Its last error was ${error}.`)]),
       blocks(
-        `${spent} It is not tried again by itself.`,
-        `When the cause is mended: \`${replay(schema, job.id)}\`.`,
+        `${spent} It won't be retried automatically.`,
+        `Once the cause is fixed: \`${replay(schema, job.id)}\`.`,
       ),
     ],
   };
@@ -197,9 +197,7 @@ function whyCancelled({ schema, job, audit, at }: Facts): Explanation {
   const by = deed === undefined ? "by its handler" : `by ${deed.actor}`;
   return {
     summary: `It was cancelled ${by} ${ago(job.finishedAt, at)}${because(deed?.reason ?? job.reason)}.`,
-    findings: [
-      blocks("It is not tried again by itself.", `To send it round again: \`${replay(schema, job.id)}\`.`),
-    ],
+    findings: [blocks("It won't be retried automatically.", `To requeue it: \`${replay(schema, job.id)}\`.`)],
   };
 }
 
@@ -224,7 +222,7 @@ function replay(schema: string, id: string): string {
   return command(schema, "jobs", "replay", id, "--reason", "…");
 }
 
-/** The last error, in one line of bearable length. */
+/** The last error in one line, at most 300 characters. */
 function lastError({ log }: Job): string | null {
   const error = log.findLast((attempt) => attempt.error !== undefined)?.error;
   if (error === undefined) return null;

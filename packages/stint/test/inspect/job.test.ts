@@ -43,7 +43,7 @@ test("from nobody, to a worker without the kind, to one that is busy, to one tha
   });
   await seen("claimed");
   expect(await jobs.why(first.id)).toMatchObject({
-    summary: expect.stringMatching(/^It runs on .* as attempt 1\.$/) as string,
+    summary: expect.stringMatching(/^Running on .* attempt 1\.$/) as string,
     findings: [{ blocks: false, text: expect.stringContaining("Its worker is alive") as string }],
   });
   expect(await jobs.why(second.id)).toMatchObject({

@@ -14,18 +14,18 @@ import { series } from "./series.ts";
 import { toSlowJobs } from "./slow.ts";
 import { seriesRanges, type Inspector, type Stats, type WorkerView } from "./types.ts";
 
-export type SignalsInspector = Pick<
+export type OverviewInspector = Pick<
   Inspector,
   "health" | "stats" | "series" | "kinds" | "waitingTenants" | "workers" | "slow"
 >;
 
 const hourMs = 3_600_000;
-/** Ready jobs looked at for whose they are, and tenants shown. */
+/** Ready jobs examined for their tenants, and tenants returned. */
 const mostReady = 10_000;
 const mostTenants = 20;
 
-/** What is going on: how many there are, how old, how fast. */
-export function inspectSignals(db: PgDb): SignalsInspector {
+/** Depth, age and rates of queues, kinds and workers. */
+export function inspectOverview(db: PgDb): OverviewInspector {
   return {
     health: async () => await health(db),
     stats: async () => await stats(db),
@@ -96,7 +96,7 @@ function toView({ vitals, ...worker }: WatchedWorker, newest: string): WorkerVie
   };
 }
 
-/** Whether a version comes before another, part by part. */
+/** Whether a version is lower than another, compared part by part. */
 function isBehind(version: string, other: string): boolean {
   const parts = (text: string): number[] => text.split(/[^0-9]+/).map(Number);
   const [own, newer] = [parts(version), parts(other)];
