@@ -10,7 +10,7 @@ export type Right = "view" | "operate" | "admin";
 
 /** Who is here and what they may do. */
 export type Access = {
-  /** Stands in the audit as the actor of what they do. */
+  /** Recorded in the audit log as the actor. */
   user?: string;
   role: Role;
   /** May see payloads and results. Default: admins only. */
@@ -28,7 +28,7 @@ export interface Authorize {
     request: Request,
     context: { readonly req?: IncomingMessage },
   ): Access | null | undefined | Promise<Access | null | undefined>;
-  /** Sent as WWW-Authenticate to those who are sent away, so that a browser asks for a password. */
+  /** Sent as WWW-Authenticate with a 401, so that a browser prompts for a password. */
   readonly challenge?: string;
 }
 
@@ -40,7 +40,7 @@ export type Visitor = {
   readonly can: Readonly<Record<Right | "payloads", boolean>>;
 };
 
-/** What `authorize` answered, checked: an answer that makes no sense must not let anybody in. */
+/** Checks what `authorize` returned. An invalid value must not grant access. */
 export function toVisitor(access: Access): Visitor {
   const rank = roles.indexOf(access.role);
   if (rank === -1) {
@@ -64,7 +64,7 @@ export function toVisitor(access: Access): Visitor {
   };
 }
 
-/** Whoever sits at this machine. */
+/** A local user. */
 export const localVisitor: Visitor = {
   user: null,
   actor: "dashboard",

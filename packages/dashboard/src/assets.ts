@@ -34,14 +34,14 @@ export class Assets {
     const body = brotli ? file.brotli : (file.plain ?? file.brotli);
     return answer(new Uint8Array(body), 200, {
       "content-type": file.type,
-      // The name changes with the content. Private: a shared cache would hand it to those who may not look.
+      // The name changes with the content. Private: a shared cache would serve it without authorization.
       "cache-control": "private, max-age=31536000, immutable",
       vary: "accept-encoding",
       ...(brotli ? { "content-encoding": "br" } : {}),
     });
   }
 
-  /** The page, told where it is mounted. */
+  /** The page, with the path of the mount in it. */
   async page(base: string): Promise<Response> {
     const html = (await this.#open())?.html ?? notBuilt;
     return answer(

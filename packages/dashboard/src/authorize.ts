@@ -8,7 +8,7 @@ export type Token = { token: string; user?: string; role?: Role; payloads?: bool
 const shortest = 16;
 
 /**
- * Let in whoever sends `Authorization: Bearer TOKEN`. A bare token is an admin's.
+ * Admits requests with `Authorization: Bearer TOKEN`. A bare token has the role admin.
  *
  * @throws {InvalidOptionError} A token is shorter than 16 characters.
  */
@@ -25,7 +25,7 @@ export function bearer(tokens: string | Token | readonly (string | Token)[]): Au
 }
 
 export type BasicOptions = {
-  /** Left out: any name will do, and stands in the audit. */
+  /** Default: any name, which is recorded in the audit log. */
   user?: string;
   password: string;
   role?: Role;
@@ -33,7 +33,7 @@ export type BasicOptions = {
 };
 
 /**
- * Let in whoever knows the password, by HTTP Basic: browsers ask for it by themselves. Use it over TLS only.
+ * Admits requests with the password, by HTTP Basic: browsers prompt for it. Use it over TLS only.
  *
  * @throws {InvalidOptionError} The password is shorter than 16 characters.
  */

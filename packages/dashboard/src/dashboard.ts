@@ -71,7 +71,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
         { err: error, id, method: request.method, path: mount.inner },
         "the dashboard could not answer",
       );
-      return problemAnswer(new Problem(500, "INTERNAL", `Internal error. The log has it as ${id}.`));
+      return problemAnswer(new Problem(500, "INTERNAL", `Internal error, logged as ${id}.`));
     }
   }
 

@@ -10,29 +10,29 @@ export type StreamLimits = {
 /** The pause between two reads of the health grows up to this while nothing changes. */
 const longestPauseMs = 5_000;
 /**
- * How often every listener hears something, also while the health cannot be read. Pages that hear nothing for 10 s say that the server
- * does not respond. Proxies end silent connections, and writing shows that a listener is gone.
+ * Every listener gets an event this often, also while the health cannot be read. A page without events for 10 s says that the server
+ * does not respond. Proxies close idle connections, and only a write detects a closed one.
  */
 const pingEveryMs = 3_000;
-/** Then the listener comes back by itself, and is asked again who it is. */
+/** Then the stream ends; the browser reconnects and is authorized again. */
 const longestMs = 10 * 60_000;
 
 type Listener = { readonly user: string; send(text: string): void; end(): void };
 
-/** Live updates: one look at the health for all who listen, none while nobody does. */
+/** Live updates: one read of the health for all listeners, none without listeners. */
 export class Events {
   readonly #listeners = new Set<Listener>();
   readonly #health: () => Promise<string>;
   readonly #limits: StreamLimits;
   #timer: NodeJS.Timeout | undefined;
   #ping: NodeJS.Timeout | undefined;
-  /** As all who listen know it. */
+  /** The snapshot that all listeners have. */
   #last: Snapshot | undefined;
   #pauseMs = 0;
   #looking = false;
   #closed = false;
 
-  /** `health` answers it as JSON. */
+  /** `health` returns JSON. */
   constructor(health: () => Promise<string>, limits: StreamLimits) {
     this.#health = health;
     this.#limits = limits;
@@ -61,7 +61,7 @@ export class Events {
           user,
           end,
           send: (text) => {
-            // A reader that does not read would let this grow without end.
+            // Bounds the buffer of a client that does not read.
             if ((controller.desiredSize ?? 0) < -64) end();
             else controller.enqueue(encoder.encode(text));
           },
@@ -77,7 +77,7 @@ export class Events {
         listener.send(`retry: 3000\n\n${known}`);
         this.#begin();
       },
-      // Whoever cancels it has closed it.
+      // A cancelled stream is closed already.
       cancel: () => void leave(),
     });
   }
@@ -99,7 +99,7 @@ export class Events {
     try {
       const next = toSnapshot(await this.#health());
       const tookMs = performance.now() - began;
-      // Those who came while it was read know what was read before.
+      // Listeners that joined during the read have the previous snapshot.
       const last = this.#last;
       this.#last = next;
       const change = last === undefined ? undefined : changeOf(last, next);
@@ -135,7 +135,7 @@ export class Events {
     for (const listener of this.#listeners) listener.send(text);
   }
 
-  /** Nobody listens: stop looking. */
+  /** Without listeners, stop reading. */
   #rest(): void {
     if (this.#listeners.size > 0) return;
     clearTimeout(this.#timer);
@@ -152,7 +152,7 @@ function event(name: string, json: string): string {
   return `event: ${name}\ndata: ${json}\n\n`;
 }
 
-/** Nothing but the moment at which it was read. */
+/** Only the time of the read changed. */
 function isIdle(change: Change): boolean {
   return change.queues.length === 0 && Object.keys(change).every((key) => key === "at" || key === "queues");
 }

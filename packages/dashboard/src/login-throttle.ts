@@ -1,29 +1,28 @@
 /**
- * Slows down whoever tries secrets: after some wrong ones, an address has to wait between two, and so have all together, since
- * addresses are cheap. Nobody is told whether a secret is right while they wait, or waiting would cost them nothing.
+ * Slows down guessing of secrets. After some wrong ones an address must wait between two tries, and so must all addresses together,
+ * because an attacker can have many. While a client must wait, right and wrong secrets get the same response.
  *
- * A browser that was let in gets a cookie, which lets it in nowhere: by it, the secret that was right is told apart from those
- * that are tried, and does not wait for them, be it behind the same proxy. It is good for that secret alone: who knows one that
- * may only look has won nothing for guessing another.
+ * A browser that signed in gets a cookie that exempts its own secret from the wait. It grants no access and does not help with
+ * other secrets. Without it, one client behind the same proxy could lock out every operator: docs/decisions/0026-login-throttle.md.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { Problem } from "./problem.ts";
 import { Rate } from "./rate.ts";
 
-/** Wrong secrets that are borne at once, and how fast more are. */
+/** Wrong secrets allowed at once, and how fast more are allowed. */
 const ofOne = { burst: 10, perSecond: 0.2 };
 const ofAll = { burst: 200, perSecond: 2 };
-/** Tries that are being decided at the same moment: none of them has been charged yet. */
+/** Most tries in `authorize` at the same time: none of them is charged yet. */
 const mostOpen = 100;
 
 const cookieName = "stint-known";
 const cookie = new RegExp(String.raw`(?:^|;\s*)${cookieName}=([\w-]{43})(?:;|$)`);
 
-/** A request that brings a secret, and where it came from. `known`: this very secret was right before. */
+/** A request with a secret, and its address. `known`: the cookie shows that this secret was right before. */
 export type LoginAttempt = { readonly known: boolean; readonly address: string };
 
 export class LoginThrottle {
-  /** Of this process: another one, or the same after a restart, hands out a new cookie. */
+  /** Random per process: a restart invalidates the cookies. */
   readonly #key = randomBytes(32);
   readonly #byOne: Rate;
   readonly #byAll: Rate;
@@ -35,13 +34,13 @@ export class LoginThrottle {
   }
 
   /**
-   * Undefined: it brings none. What is begun must be ended.
+   * Undefined: the request has no secret. Every attempt that is begun must be ended.
    *
-   * @throws {Problem} It must wait.
+   * @throws {Problem} The client must wait.
    */
   begin(request: Request, from: string): LoginAttempt | undefined {
     if (!request.headers.has("authorization")) return undefined;
-    // A proxy's header may hold anything, and thousands of these are kept.
+    // A proxy's header may have any length, and thousands of addresses are kept.
     const tried = { known: this.#knows(request), address: from.slice(0, 64) };
     if (tried.known) return tried;
     const wait = Math.max(
@@ -50,7 +49,7 @@ export class LoginThrottle {
       this.#open >= mostOpen ? 1 : 0,
     );
     if (wait > 0) {
-      throw new Problem(429, "TOO_MANY_GUESSES", "Too many wrong secrets were sent.", {
+      throw new Problem(429, "TOO_MANY_GUESSES", "Too many wrong secrets.", {
         hint: `Try again in ${wait} s.`,
         headers: { "retry-after": String(wait) },
       });
@@ -59,22 +58,22 @@ export class LoginThrottle {
     return tried;
   }
 
-  /** It is decided. */
+  /** `authorize` has decided. */
   end(tried: LoginAttempt, right: boolean): void {
     if (tried.known) return;
     this.#open -= 1;
     if (right) return;
-    // Those that came at the same moment are all charged, though none of them has waited.
+    // Parallel tries are all charged, though none of them has waited.
     if (hasAddress(tried)) this.#byOne.charge(tried.address);
     this.#byAll.charge("");
   }
 
-  /** The cookie for whoever was let in. Undefined: it has one. */
+  /** The cookie for a browser that signed in. Undefined: it has one. */
   cookieFor({ known }: LoginAttempt, request: Request, base: string): string | undefined {
     if (known) return undefined;
     const secure = new URL(request.url).protocol === "https:" ? "; Secure" : "";
     const value = this.#sign(request).toString("base64url");
-    // A path may hold what would end it here, and begin an attribute of somebody's choice.
+    // A semicolon in the path would end it, and start an attribute chosen by the client.
     const path = `${base.replaceAll(";", "%3B")}/`;
     return `${cookieName}=${value}; Path=${path}; Max-Age=2592000; HttpOnly; SameSite=Strict${secure}`;
   }
@@ -93,7 +92,7 @@ export class LoginThrottle {
   }
 }
 
-/** `dashboard.fetch` is told none. One for all would be a stranger's way to lock out everybody. */
+/** `dashboard.fetch` knows no address. One shared address would let a single client lock out all others. */
 function hasAddress({ address }: LoginAttempt): boolean {
   return address !== "";
 }

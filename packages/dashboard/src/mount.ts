@@ -1,4 +1,4 @@
-/** Where the dashboard is mounted, found from each request. */
+/** The path at which the dashboard is mounted, found from each request. */
 
 export type Mount = {
   /** The path below the mount, with its leading slash; "" for the mount itself without one. */
@@ -13,7 +13,7 @@ export function mountOf(path: string, basePath: string): Mount {
     const below = path === basePath || path.startsWith(`${basePath}/`);
     return { base: basePath, inner: below ? path.slice(basePath.length) : path };
   }
-  // Data and files say by their own names where the mount ends.
+  // The paths of the API and of files show where the mount ends.
   const known = Math.max(path.lastIndexOf("/api/"), path.lastIndexOf("/assets/"));
   return known > 0
     ? { base: path.slice(0, known), inner: path.slice(known) }
@@ -29,7 +29,7 @@ export function mountFromStripped(path: string, original: string): Mount {
 
 /**
  * For `<base href>`. Where the mount is not known, the way back to it is: as many steps up as the path has below it.
- * A path that ends with a slash is the mount itself, since no page of ours does.
+ * A path that ends with a slash is the mount itself, since no page of the dashboard does.
  */
 export function baseHref({ base, inner }: Mount): string {
   if (base !== undefined) return `${base}/`;

@@ -1,4 +1,4 @@
-/** Between Node's requests and answers and the web's. */
+/** Converts between Node's requests and responses and those of the web. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { problemAnswer } from "./answer.ts";
@@ -56,7 +56,7 @@ function bodyOf(req: Framed): ReadableStream | string {
   return Buffer.isBuffer(body) ? body.toString("utf8") : JSON.stringify(body);
 }
 
-/** Write the answer. Never rejects: the process would end by it, and what goes wrong here is a socket that is gone. */
+/** Writes the response. Never rejects: a failure here is a closed socket, and a rejection would end the process. */
 export async function answerNode(
   res: ServerResponse,
   ask: () => Promise<Response>,
@@ -78,10 +78,10 @@ async function write(
     response = problemAnswer(error);
   }
   res.statusCode = response.status;
-  // The rest of what is too large is not waited for.
+  // The rest of a body that is too large is not read.
   if (response.status === 413) res.setHeader("connection", "close");
   for (const [name, value] of response.headers) {
-    // What runs before us may have set cookies of its own.
+    // Earlier middleware may have set cookies.
     if (name === "set-cookie") res.appendHeader(name, value);
     else res.setHeader(name, value);
   }
@@ -90,14 +90,14 @@ async function write(
     res.end();
     return;
   }
-  // Gone while it was decided who they are: nobody will tell of it again.
+  // The client disconnected during authorization; no close event will follow.
   if (res.destroyed) {
     await reader.cancel();
     return;
   }
-  // Told at once, not with the next event: an answer that never ends would otherwise keep its place for ever.
+  // Cancelled at once, not at the next event: an endless stream would otherwise keep its slot for ever.
   res.once("close", () => void reader.cancel().catch(() => undefined));
-  // Whoever takes nothing of its answer would be kept for ever. Live updates say something more often than that.
+  // Drops clients that do not read. Live updates send something more often than this.
   res.setTimeout(longestStillMs, () => res.destroy());
   res.flushHeaders();
   for (;;) {

@@ -8,28 +8,28 @@ import { checkTraceUrl } from "./trace-url.ts";
 
 export type DashboardOptions = {
   stint: DashboardClient;
-  /** Where it is mounted, as "/ops/jobs". Needed only where the framework hands on the whole path and no `originalUrl`. */
+  /** The path of the mount, as "/ops/jobs". Needed only if the framework passes on the whole path without `originalUrl`. */
   basePath?: string;
-  /** Who may do what. Left out, only this machine is served. */
+  /** Returns the visitor. Default: only this machine is served. */
   authorize?: Authorize;
-  /** Shown as a badge. In production bulk operations must be confirmed by typing its name. */
+  /** Shown as a badge. In production, bulk operations are confirmed by typing its name. */
   environment?: { name: string; production?: boolean };
-  /** What never leaves the server, by path: "payload.card.number", "*.password", "error.stack". */
+  /** Paths of values that never leave the server: "payload.card.number", "*.password", "error.stack". */
   redact?: readonly string[];
-  /** Host names under which it answers, as "jobs.example.com". Left out with `authorize`: any. Without it: this machine's. */
+  /** Allowed host names, as "jobs.example.com". Default: any with `authorize`, loopback names without it. */
   hosts?: readonly string[];
-  /** Where a job's trace is shown, as "https://traces.example.com/trace/{traceId}". */
+  /** The address of a trace, as "https://traces.example.com/trace/{traceId}". */
   traceUrl?: string;
-  /** From which address a request comes, by which wrong secrets are counted. Default: the other end of its connection. */
+  /** Returns the client address by which wrong secrets are counted. Default: the peer of the connection. */
   addressOf?: AddressOf;
-  /** Told when somebody sees a payload. When it throws, the payload is not shown. */
+  /** Called when a visitor sees a payload. If it throws, the payload is not shown. */
   onAudit?: OnAudit;
   limits?: Partial<Limits>;
-  /** Where what went wrong is written. Default: JSON lines on standard error. */
+  /** Receives failures. Default: JSON lines on standard error. */
   logger?: Logger;
 };
 
-/** Behind a proxy: what the proxy says. Only what your own proxy sets can be believed. */
+/** Behind a proxy: the address from a header that only your own proxy can set. */
 export type AddressOf = (
   request: Request,
   context: { readonly req?: IncomingMessage },
@@ -86,13 +86,13 @@ const optionKeys = [
   "logger",
 ] as const satisfies (keyof DashboardOptions)[];
 
-/** Fill in defaults and refuse what cannot work. The only place the dashboard's options are checked. */
+/** Fills in defaults and refuses invalid options. The only place the dashboard's options are checked. */
 export function resolveOptions(input: DashboardOptions): ResolvedOptions {
   refuseUnknown("createDashboard", input, optionKeys);
   const { stint: client, authorize, redact = [], logger } = input;
   if (typeof (client as Partial<DashboardClient> | undefined)?.inspector !== "function")
     throw new InvalidOptionError("createDashboard.stint", "must be the client made by createStint(…)");
-  // Not told apart from leaving it out, a mistake here would open what was meant to be closed.
+  // `authorize: undefined`, by mistake, must not open the dashboard to every local user.
   if ("authorize" in input && typeof authorize !== "function")
     throw new InvalidOptionError(
       "createDashboard.authorize",
@@ -158,7 +158,7 @@ function textsOf(name: string, given: unknown): string[] {
   throw new InvalidOptionError(`createDashboard.${name}`, "must be a list of texts");
 }
 
-/** A misspelt `authorise` would otherwise silently mean: none. */
+/** A misspelt `authorise` would otherwise mean no authorization at all. */
 export function refuseUnknown(what: string, given: unknown, allowed: readonly string[]): void {
   if (typeof given !== "object" || given === null || Array.isArray(given))
     throw new InvalidOptionError(what, "must be an object of options");

@@ -1,11 +1,11 @@
-/** Tells whoever wants to know that somebody saw a payload. The screen asks every few seconds; that is one look. */
+/** Reports to `onAudit` that a visitor saw a payload. The screen refreshes every few seconds; that counts as one view. */
 import type { Job } from "stint";
 import type { Visitor } from "./access.ts";
 
-/** Told to `onAudit`. What is done to jobs is in the audit of each job. */
+/** Passed to `onAudit`. Actions on jobs are in the audit log of each job. */
 export type AuditEvent = {
   readonly action: "payload-seen";
-  /** Null: whoever sits at this machine, or nobody said. */
+  /** Null: a local user, or `authorize` returned no name. */
   readonly user: string | null;
   readonly job: string;
   readonly kind: string;
@@ -14,36 +14,36 @@ export type AuditEvent = {
 
 export type OnAudit = (event: AuditEvent) => void | Promise<void>;
 
-const oneLookMs = 10 * 60_000;
+const oneViewMs = 10 * 60_000;
 const most = 10_000;
 
 export class PayloadAudit {
-  readonly #tell: OnAudit | undefined;
-  readonly #told = new Map<string, number>();
+  readonly #onAudit: OnAudit | undefined;
+  readonly #reportedAt = new Map<string, number>();
   readonly #now: () => number;
 
-  constructor(tell: OnAudit | undefined, now = () => performance.now()) {
-    this.#tell = tell;
+  constructor(onAudit: OnAudit | undefined, now = () => performance.now()) {
+    this.#onAudit = onAudit;
     this.#now = now;
   }
 
-  /** Rejects where it could not be told: the payload must then not be shown. */
-  async saw({ user }: Visitor, { id, kind }: Pick<Job, "id" | "kind">): Promise<void> {
-    if (this.#tell === undefined) return;
+  /** Rejects if `onAudit` fails: the payload must then not be shown. */
+  async record({ user }: Visitor, { id, kind }: Pick<Job, "id" | "kind">): Promise<void> {
+    if (this.#onAudit === undefined) return;
     const name = JSON.stringify([user, id]);
     const now = this.#now();
-    const told = this.#told.get(name);
-    if (told !== undefined && now - told < oneLookMs) return;
+    const reported = this.#reportedAt.get(name);
+    if (reported !== undefined && now - reported < oneViewMs) return;
     try {
-      await this.#tell({ action: "payload-seen", user, job: id, kind, at: new Date() });
+      await this.#onAudit({ action: "payload-seen", user, job: id, kind, at: new Date() });
     } catch (cause) {
-      // By a code of its own, such as ECONNREFUSED, it would be taken for the database being away.
+      // Wrapped: a code such as ECONNREFUSED would be reported as an unavailable database.
       throw new Error("onAudit failed, so the payload is not shown", { cause });
     }
-    this.#told.delete(name);
-    this.#told.set(name, now);
-    if (this.#told.size <= most) return;
-    const [oldest] = this.#told.keys();
-    if (oldest !== undefined) this.#told.delete(oldest);
+    this.#reportedAt.delete(name);
+    this.#reportedAt.set(name, now);
+    if (this.#reportedAt.size <= most) return;
+    const [oldest] = this.#reportedAt.keys();
+    if (oldest !== undefined) this.#reportedAt.delete(oldest);
   }
 }

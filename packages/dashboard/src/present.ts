@@ -16,13 +16,13 @@ import type { Redactor } from "./redact.ts";
 import type { Overview } from "./route.ts";
 import { hiddenMark, Secrets } from "./secrets.ts";
 
-/** Beyond this a browser has more to do with a value than anybody has to read. */
+/** Larger values slow down the browser more than they help the reader. */
 const largestShown = 256 * 1024;
 
 export type PresentedDetail = JobDetail & {
   /** The visitor may not see payload and result; both are null. */
   readonly hidden?: true;
-  /** Which of them were too large. In the job stands a note instead, in `preview` their beginning. */
+  /** The values that were too large. The job has a note in their place, `preview` has their beginning. */
   readonly cut?: readonly DataName[];
   readonly preview?: Readonly<Partial<Record<DataName, unknown>>>;
 };
@@ -162,7 +162,7 @@ async function presentRow(row: JobRow, redactor: Redactor, get: GetJob): Promise
   const secrets = new Secrets();
   if (redactor.hidesData) {
     const job = await get(row.id);
-    // Pruned since: nobody knows any more what was to be hidden.
+    // Pruned since: the values to redact are unknown, so all texts are hidden.
     if (job === undefined) return { ...row, key: null, tenant: null, tags: [], reason: null, error: null };
     redact(job, redactor, secrets);
   }

@@ -19,7 +19,7 @@ export function badRequest(message: string, hint?: string): Problem {
   return new Problem(400, "BAD_REQUEST", message, hint === undefined ? {} : { hint });
 }
 
-/** Errors of the library whose messages are written for whoever asked. */
+/** Errors of the library whose messages are written for the caller. */
 const statusByCode: Readonly<Record<string, number>> = {
   INVALID_OPTION: 400,
   INVALID_PAYLOAD: 400,

@@ -33,7 +33,7 @@ export function makeRedactor(paths: readonly string[]): Redactor {
 
 function parsePath(text: string): Path {
   const keys = typeof text === "string" ? text.toLowerCase().split(".") : [];
-  // A path that begins elsewhere would hide nothing, and nobody would be told.
+  // A path with another first part would silently redact nothing.
   if (keys.length < 2 || keys.includes("") || !["*", ...roots].includes(keys[0] ?? "")) {
     throw new InvalidOptionError(
       "createDashboard.redact",
@@ -55,7 +55,7 @@ function walk(
     return value === null || value === undefined ? value : hiddenMark;
   }
   if (typeof value !== "object" || value === null || value instanceof Date) return value;
-  // Nobody reads so deep, and this function calls itself.
+  // Bounds the recursion.
   if (depth > deepest) return hiddenMark;
   if (Array.isArray(value)) {
     return value.map((item: unknown, index) =>

@@ -1,4 +1,4 @@
-/** The shape of an API route: data, so that tests, the document and the server all go by the same table. */
+/** The shape of an API route. Routes are data: the server, the tests and openapi.json use the same list. */
 import type { Stint } from "stint";
 import type { Inspector } from "stint/inspect";
 import type { Right, Visitor } from "./access.ts";
@@ -6,16 +6,16 @@ import type { Events } from "./events.ts";
 import type { Redactor } from "./redact.ts";
 import type { PayloadAudit } from "./payload-audit.ts";
 
-/** What the dashboard needs of a client. */
+/** The part of a client that the dashboard uses. */
 export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay">;
 
 export type Environment = { readonly name: string; readonly production: boolean };
 
-/** What routes work with. */
+/** Dependencies of routes. */
 export type Tools = {
   readonly client: DashboardClient;
   inspector(): Inspector;
-  /** The reads without arguments, shared by all who ask within a second, as JSON. */
+  /** Reads without arguments, as JSON, shared by all viewers for up to a second. */
   readonly overviews: Readonly<Record<Overview, () => Promise<string>>>;
   readonly events: Events;
   readonly redactor: Redactor;
@@ -39,13 +39,13 @@ export type RouteDefinition<T> = {
   /** Below `api/`; `:name` stands for one segment. */
   readonly path: string;
   readonly right: Right;
-  /** Parameters and keys of the body that it takes. Others are refused: a misspelt filter would match everything. */
+  /** Allowed query parameters and body keys. Others are refused: a misspelt filter would match everything. */
   readonly query?: readonly string[];
   readonly body?: readonly string[];
   readonly status?: number;
-  /** @throws {Problem} What was sent cannot be meant. */
+  /** @throws {Problem} The input is invalid. */
   readonly parse: (input: Input, tools: Tools) => T;
-  /** The answer; a Response is sent as it is. */
+  /** Returns the body; a Response is sent as it is. */
   readonly run: (tools: Tools, input: T, visitor: Visitor) => Promise<unknown>;
 };
 
@@ -53,7 +53,7 @@ export type Route = Omit<RouteDefinition<unknown>, "parse" | "run"> & {
   readonly answer: (tools: Tools, input: Input, visitor: Visitor) => Promise<unknown>;
 };
 
-/** Tie `run` to what `parse` answers. */
+/** Ties the input type of `run` to the output of `parse`. */
 export function route<T>({ parse, run, ...rest }: RouteDefinition<T>): Route {
   return { ...rest, answer: async (tools, input, visitor) => await run(tools, parse(input, tools), visitor) };
 }

@@ -17,7 +17,7 @@ export async function answerApi(
   const { route, params } = find(request.method, path);
   if (!visitor.can[route.right]) {
     throw new Problem(403, "NOT_ALLOWED", `This needs the role ${route.right}.`, {
-      hint: "Ask whoever runs this installation for it.",
+      hint: "Ask the operator of this installation for it.",
     });
   }
   const query = new URL(request.url).searchParams;

@@ -1,4 +1,4 @@
-/** One question for all who ask at about the same time: ten open screens cost the database what one does. */
+/** Shares one result among concurrent callers: ten open screens cost the database as much as one. */
 export class Shared<T> {
   readonly #ask: () => Promise<T>;
   readonly #freshMs: number;
@@ -9,7 +9,7 @@ export class Shared<T> {
     this.#ask = ask;
   }
 
-  /** `freshMs`: how old an answer may be for this one who asks. */
+  /** `freshMs`: the oldest result this caller accepts. */
   async get(freshMs = this.#freshMs): Promise<T> {
     const now = performance.now();
     if (this.#answer === undefined || now - this.#answer.at > freshMs) {
@@ -17,7 +17,7 @@ export class Shared<T> {
       const answer = { value, at: now };
       this.#answer = answer;
       value.catch(() => {
-        // A failure is not kept: the next one asks again.
+        // Failures are not shared with later callers.
         if (this.#answer === answer) this.#answer = undefined;
       });
     }
@@ -25,7 +25,7 @@ export class Shared<T> {
   }
 }
 
-/** What is made of an answer is made once, however many are told it. */
+/** Derives a value once per result. */
 export function onceOf<Answer extends object, Made>(
   make: (answer: Answer) => Made,
 ): (answer: Answer) => Made {

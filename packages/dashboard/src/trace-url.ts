@@ -11,7 +11,7 @@ export function checkTraceUrl(given: unknown): string {
   const text = typeof given === "string" ? given : "";
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
-  // Not in a password or a host: an id that somebody wrote into a job's meta would choose whom the visitor asks, and as whom.
+  // Not in the user, password or host: an id in a job's meta could send the visitor to any host.
   const isFixed = isWeb && url.username + url.password === "" && !/[{}]|%7[BD]/i.test(url.host);
   const below = isFixed ? url.pathname + url.search + url.hash : "";
   if (below.replaceAll("%7B", "{").replaceAll("%7D", "}").includes(place)) return text;

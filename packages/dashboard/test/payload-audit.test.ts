@@ -47,7 +47,7 @@ test("a screen that asks again and again is one look for ten minutes", async () 
     ({ job }) => void told.push(job),
     () => now,
   );
-  const look = async (id: string) => await payloadAudit.saw(localVisitor, fakeJob({ id }));
+  const look = async (id: string) => await payloadAudit.record(localVisitor, fakeJob({ id }));
   await look("a");
   await look("a");
   await look("b");

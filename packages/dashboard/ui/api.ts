@@ -61,7 +61,7 @@ export type GroupsAnswer = Omit<Wire<DeadGroups>, "groups"> & {
   })[];
 };
 
-/** `hidden`: something is redacted, which the name of a tenant may repeat, so none is told to this role. */
+/** `hidden`: a tenant's name may repeat a redacted value, so this role gets none. */
 export type StatsAnswer = Wire<Stats> & { readonly hidden?: boolean };
 export type TenantsAnswer = WaitingTenants & { readonly hidden?: boolean };
 

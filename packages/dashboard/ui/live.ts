@@ -1,7 +1,6 @@
 /**
- * Keeps what is on the screen fresh. The server's events carry the health; each of them is also the tick at which other visible
- * queries are asked again, each at its own pace. Without events there is a poll. Nothing is asked while nobody looks: the page is
- * hidden, or a person paused it.
+ * Keeps the screen fresh. The server's events carry the health; each event also refreshes the other visible queries, each at its own
+ * pace. Without events the page polls. A hidden or paused page requests nothing.
  */
 import type { QueryClient } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
@@ -25,9 +24,9 @@ const retryEventsMs = 30_000;
 
 let paused = false;
 let connection: Connection = "connecting";
-/** Why nothing fresh comes, in the server's words where it has any. */
+/** Why there are no fresh figures, in the server's words if it sent any. */
 let trouble = "";
-/** When the server, or a fresh figure, was last heard of. */
+/** When the server last responded, or last sent fresh figures. */
 let since = Date.now();
 const listeners = new Set<() => void>();
 
@@ -61,7 +60,7 @@ export function useSince(): number {
 
 let apply: () => void = () => {};
 
-/** Stop asking until it is called again with false. Asked-for data (a new page, another filter) still comes. */
+/** Stops live updates until called with false. Requests of the user (a new page, another filter) still run. */
 export function setPaused(next: boolean): void {
   paused = next;
   apply();
@@ -71,7 +70,7 @@ export function togglePaused(): void {
   setPaused(!paused);
 }
 
-/** Begin. Called once, when the page starts. */
+/** Called once, when the page starts. */
 export function startLive(client: QueryClient): void {
   let events: EventSource | undefined;
   let poll: ReturnType<typeof setInterval> | undefined;
@@ -102,13 +101,13 @@ export function startLive(client: QueryClient): void {
     silence = setTimeout(fellSilent, silenceMs);
   };
 
-  // An open stream that says nothing looks healthy to the browser, for as long as the server hangs.
+  // To the browser a silent open stream looks healthy, for as long as the server hangs.
   const fellSilent = () => {
     if (connection !== "connecting") show("silent", "", heardAt);
     startPoll();
   };
 
-  /** Something came over the stream, whatever it is. */
+  /** An event of any sort arrived. */
   const heard = () => {
     heardAt = Date.now();
     watch();
@@ -140,17 +139,17 @@ export function startLive(client: QueryClient): void {
     source.addEventListener("ping", () => {
       heard();
       if (Date.now() - freshAt > staleMs)
-        show("away", "The server responds, but its figures do not.", freshAt);
+        show("away", "The server responds, but without fresh figures.", freshAt);
       else if (connection === "silent") show("live");
     });
-    // The server is there and cannot read the figures: the database does not respond, or the schema is another one.
+    // The server cannot read the figures: the database does not respond, or its schema is of another version.
     source.addEventListener("problem", (event: MessageEvent<string>) => {
       heard();
       stopPoll();
       show("away", (JSON.parse(event.data) as { message: string }).message, freshAt);
     });
     source.addEventListener("error", () => {
-      // The browser tries again by itself unless the response was not a stream; until then the poll stands in.
+      // The browser reconnects unless the response was not a stream. The page polls until then.
       startPoll();
       if (source.readyState === EventSource.CLOSED) {
         clearTimeout(retryEvents);
@@ -203,7 +202,7 @@ export function startLive(client: QueryClient): void {
   apply();
 }
 
-/** Ask again for what is on the screen and older than its pace; a query says its pace as `meta.everyMs`. */
+/** Refetches active queries that are older than their pace, `meta.everyMs`. */
 function refresh(client: QueryClient, all: boolean): void {
   const now = Date.now();
   void client.invalidateQueries({

@@ -1,4 +1,4 @@
-/** One hook for each question to the server. `everyMs` is how fresh an answer should be while it is on the screen. */
+/** One hook per API call. `everyMs`: how often it is refreshed while on the screen. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { BulkAction, PreviewedSet, SeriesRange } from "stint/inspect";
 import { api, ApiError, type JobsFilter } from "./api.ts";
@@ -23,7 +23,7 @@ export function createQueryClient(): QueryClient {
   });
 }
 
-/** No answer, or the database is away: worth another try. What the server refused stays refused. */
+/** No response, or the database is unavailable: retried. Refusals are not. */
 function isPassing(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 0 || error.status === 503);
 }
@@ -120,7 +120,7 @@ export const useOperation = (id: string | null) =>
     placeholderData: nothing,
   });
 
-/** After something was done, everything on the screen is asked for again. */
+/** After an action, everything on the screen is refetched. */
 function useAct<Input, Answer>(act: (input: Input) => Promise<Answer>) {
   const client = useQueryClient();
   return useMutation<Answer, Error, Input>({
@@ -151,7 +151,7 @@ export function explain(error: unknown): { message: string; hint: string | null 
   return { message: error instanceof Error ? error.message : String(error), hint: null };
 }
 
-/** The rights of whoever looks; none until they are known. */
+/** The rights of the viewer; none until they are known. */
 export function useRights() {
   const { data } = useMe();
   return data?.can ?? { view: false, operate: false, admin: false, payloads: false };

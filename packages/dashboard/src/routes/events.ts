@@ -12,8 +12,8 @@ export const eventRoutes = [
     run: async ({ events }, _, { actor }) => {
       const stream = events.open(actor);
       if (stream === undefined) {
-        throw new Problem(429, "TOO_MANY_STREAMS", "Too many windows listen for live updates.", {
-          hint: "Close some; this one asks for news by itself meanwhile.",
+        throw new Problem(429, "TOO_MANY_STREAMS", "Too many live update streams.", {
+          hint: "Close some windows. This one polls until then.",
           headers: { "retry-after": "30" },
         });
       }

@@ -1,4 +1,4 @@
-/** Every route of the API. What a new screen needs is one more file beside this one, and one line here. */
+/** Every route of the API. To add one, write a file beside this one and list it here. */
 import type { Route } from "../route.ts";
 import { deadRoutes } from "./dead.ts";
 import { eventRoutes } from "./events.ts";
@@ -7,7 +7,7 @@ import { overviewRoutes } from "./overviews.ts";
 import { meRoutes } from "./me.ts";
 import { operationRoutes } from "./operations.ts";
 
-/** Those with a fixed segment stand before those with a parameter in its place. */
+/** Routes with a fixed segment come before routes with a parameter in its place. */
 export const routes: readonly Route[] = [
   ...meRoutes,
   ...overviewRoutes,

@@ -1,4 +1,4 @@
-/** Bulk work: looked at before, begun with a reason, watched, aborted. */
+/** Bulk operations: preview, start with a reason, progress, abort. */
 import { requireSearchable } from "../filters.ts";
 import { actionOf, bulkFilterOf, idOf, nothing, previewOf, reasonOf } from "../input.ts";
 import { Problem } from "../problem.ts";
@@ -67,7 +67,7 @@ export const operationRoutes = [
   }),
 ];
 
-/** In production nobody begins bulk work by a slip of the hand, or in the wrong window. */
+/** Prevents bulk operations in production by mistake, or in the wrong window. */
 function requireConfirmation(body: Input["body"], environment: Environment | null): void {
   if (environment === null || !environment.production || body["confirm"] === environment.name) return;
   throw new Problem(400, "CONFIRMATION_NEEDED", "Bulk operations in production must be confirmed.", {

@@ -1,4 +1,4 @@
-/** What is looked at as a whole: health, stats, kinds, whose jobs wait, workers, slow jobs; and the series behind the charts. */
+/** Reads of the whole installation: health, stats, kinds, waiting tenants, workers, slow jobs; and the series of the charts. */
 import { seriesRanges } from "stint/inspect";
 import { jsonText } from "../answer.ts";
 import { nothing, namedIn, oneOf } from "../input.ts";

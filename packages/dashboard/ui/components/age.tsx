@@ -20,12 +20,12 @@ function listen(changed: () => void): () => void {
 }
 
 function currentSecond(): number {
-  // While nobody listens the timer stands still, and what it left behind would be an old second.
+  // Without listeners the timer is stopped, and its last value would be old.
   if (timer === undefined) second = Math.floor(Date.now() / 1000);
   return second;
 }
 
-/** The present, to the second, or to a longer step for those who need to be told less often. */
+/** The current time, to the second or to a longer step, which rerenders less often. */
 export function useNow(stepSeconds = 1): number {
   const step = useSyncExternalStore(listen, () => Math.floor(currentSecond() / stepSeconds));
   return step * stepSeconds * 1000;
@@ -60,7 +60,7 @@ const exactFormat = new Intl.DateTimeFormat(undefined, {
   timeZoneName: "short",
 });
 
-/** The exact time, in the zone of whoever looks. */
+/** The exact time, in the time zone of the viewer. */
 export function exact(at: string): string {
   const date = new Date(at);
   return Number.isNaN(date.getTime()) ? at : exactFormat.format(date);

@@ -1,6 +1,4 @@
-/** The order of rows that are all there. */
-
-/** A copy in order of what is read from each; what has no value stands last either way. */
+/** A sorted copy. Items without a value come last in both directions. */
 export function sorted<Item>(
   items: readonly Item[],
   read: (item: Item) => number | string | null,

@@ -11,7 +11,7 @@ import "./rows.css";
 export type Column<Item> = {
   readonly title: string;
   readonly cell: (item: Item) => ReactNode;
-  /** Numbers stand to the right. */
+  /** Aligned to the right. */
   readonly number?: boolean;
   /** The name of the row: its first words when it is read out, its head on a phone. */
   readonly head?: boolean;
@@ -19,7 +19,7 @@ export type Column<Item> = {
   readonly wide?: boolean;
   /** Missed least where the table is narrow: gone first, or next. A card has all of them. */
   readonly leaves?: "first" | "next";
-  /** What the rows can be sorted by here; null stands last either way. */
+  /** The value to sort by; null comes last in both directions. */
   readonly sort?: (item: Item) => number | string | null;
 };
 

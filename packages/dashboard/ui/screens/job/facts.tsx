@@ -16,7 +16,7 @@ function Fact({ label, wide = false, children }: { label: string; wide?: boolean
   );
 }
 
-/** A link where it was said where traces are shown. What does not look like an id leads nowhere: anybody may write it. */
+/** A link if `traceUrl` is set. Only a valid trace id becomes a link, because any enqueuer can write it. */
 function Trace({ id }: { id: string }) {
   const { data: me } = useMe();
   const url = me?.traceUrl ?? null;

@@ -152,7 +152,7 @@ function Audit({ answer: { audit } }: { answer: JobAnswer }) {
     <Section title="Audit">
       <div className="card">
         {audit.length === 0 ? (
-          <p className="muted card-padded">Nobody has acted on this job.</p>
+          <p className="muted card-padded">No user has acted on this job.</p>
         ) : (
           <ul className="audit">
             {audit.map(({ at, actor, action, reason }) => (

@@ -1,13 +1,13 @@
 /**
- * Workers tell what they counted about every ten seconds, a little sooner or later. Of steps as short as that, one may get
- * nothing and the next one both: drawn as it is, a steady queue looks as if it stopped again and again.
+ * Workers report their counts about every ten seconds. In steps as short as that, one step may get no report and the next one two:
+ * a steady queue would look as if it stopped again and again.
  */
-const stepsToldLate = 3;
+const window = 3;
 
 /** The mean of each count and the two before it. */
 export function smoothed(counts: readonly number[]): number[] {
   return counts.map((_, index) => {
-    const few = counts.slice(Math.max(0, index + 1 - stepsToldLate), index + 1);
+    const few = counts.slice(Math.max(0, index + 1 - window), index + 1);
     return few.reduce((sum, count) => sum + count, 0) / few.length;
   });
 }

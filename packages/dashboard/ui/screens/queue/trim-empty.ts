@@ -4,13 +4,10 @@ import { roundDuration } from "../../format.ts";
 
 type Known = { readonly series: Wire<Series> | undefined; readonly says: string };
 
-/** So many points at least, so that a chart never is a single stroke. */
+/** At least this many points stay, so that a chart is never a single stroke. */
 const fewest = 12;
 
-/**
- * The part of a series from its first figure on. An installation that began minutes ago would otherwise show an hour of nothing
- * and its whole life in the last millimetre.
- */
+/** Drops the empty beginning of a series. An installation that is minutes old would otherwise show an almost empty hour. */
 export function trimEmpty(series: Wire<Series> | undefined): Known {
   if (series?.points === undefined) return { series: undefined, says: " " };
   const step = `one point is ${roundDuration(series.stepMs)}`;
