@@ -13,7 +13,7 @@ test("the server imports only itself, Node and the library's entry points", () =
     [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => `${name}: ${match[1]}`),
   );
   expect(imported.length).toBeGreaterThan(40);
-  expect(imported.filter((line) => !/: (?:\.{1,2}\/|node:|stint(?:/inspect)?$)/.test(line))).toEqual([]);
+  expect(imported.filter((line) => !/: (?:\.{1,2}\/|node:|stint(?:\/inspect)?$)/.test(line))).toEqual([]);
 
   const manifest = JSON.parse(readFileSync(`${folder}package.json`, "utf8")) as Record<string, unknown>;
   expect(manifest["dependencies"]).toBeUndefined();
