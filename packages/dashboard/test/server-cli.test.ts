@@ -147,7 +147,8 @@ test("where the package is not installed, dashboard says what to install, and de
   const env = { DATABASE_URL: fresh.url, NODE_OPTIONS: `--import=${join(folder, "without.mjs")}` };
   const words = "npm install --save-dev @stint/dashboard";
 
-  expect(await stint(["dashboard"], { cwd: folder, env })).toMatchObject({
+  // A process of its own: only that reads NODE_OPTIONS.
+  expect(await start(["dashboard"], { cwd: folder, env }).ended).toMatchObject({
     code: 2,
     stderr: expect.stringContaining(words),
   });
