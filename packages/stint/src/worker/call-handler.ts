@@ -4,7 +4,7 @@ import type { HandlerContext, Middleware } from "./handler.ts";
 /** Calls user code where the lease thread can see which attempt it belongs to. */
 export type Enter = <T>(call: () => T) => T;
 
-/** Call the handler inside its middlewares, the first outermost. Resolves with what comes out of the outermost. */
+/** Call the handler inside its middlewares, the first outermost. Resolves with the result of the outermost one. */
 export function callHandler(
   handler: () => unknown,
   middlewares: readonly Middleware[],
@@ -27,7 +27,7 @@ export function callHandler(
   return middlewares.length === 0 ? enter(handler) : layer(0);
 }
 
-/** What a middleware wraps: the next one, or the handler. It runs once at most, and only while the middleware does. */
+/** What a middleware wraps: the next middleware, or the handler. It runs at most once, and only while the middleware runs. */
 class Inside {
   readonly #call: () => Promise<unknown>;
   #running: Promise<unknown> | undefined;
@@ -43,7 +43,7 @@ class Inside {
     if (this.#running !== undefined) return refused("was called twice; the handler runs once in an attempt");
     const ended = (): void => void (this.#ended = true);
     const running = (this.#running = this.#call());
-    // Handles a rejection, too, which a middleware that does not await `next()` would leave unhandled.
+    // Also handles a rejection that a middleware without `await next()` would leave unhandled.
     running.then(ended, ended);
     return running;
   };
@@ -52,7 +52,7 @@ class Inside {
     this.#closed = true;
   }
 
-  /** A middleware that returned before the handler ended did not await it. The handler's failure counts all the same. */
+  /** A middleware that returned before the handler ended did not await it. A failure of the handler still counts. */
   async unawaited(): Promise<void> {
     if (!this.#ended) await this.#running;
   }

@@ -1,11 +1,11 @@
 import type { Completed } from "../model/outcome.ts";
 
 /**
- * What `complete(…)` returns. A handler that does not await it must neither end the process with an unhandled rejection nor
- * pass for successful when its transaction failed, so the promise knows whether anything waits for it.
+ * The promise that `complete(…)` returns. It knows whether anything awaits it: a handler that does not must neither end the
+ * process with an unhandled rejection nor count as successful when its transaction failed.
  */
 export class Completion extends Promise<Completed> {
-  /** Set by `then`, which `await` calls, too, because this is not a plain promise. */
+  /** Set by `then`. `await` calls it, too, because this is not a plain promise. */
   #awaited = false;
   #failure: { readonly error: unknown } | undefined;
 
@@ -28,13 +28,13 @@ export class Completion extends Promise<Completed> {
     return super.then(onFulfilled, onRejected);
   }
 
-  /** Wait for its end without counting as awaiting it. Never rejects. */
+  /** Wait for its end without counting as an awaiter. Never rejects. */
   async ended(): Promise<void> {
     await this.#watch(() => undefined);
   }
 
-  /** What it failed with, if nothing else has heard of that. */
-  get unheard(): { readonly error: unknown } | undefined {
+  /** Its failure, if nothing awaits it. */
+  get unhandled(): { readonly error: unknown } | undefined {
     return this.#awaited ? undefined : this.#failure;
   }
 

@@ -5,7 +5,7 @@ import type { Completed } from "../model/outcome.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { HandlerContext } from "./handler.ts";
 
-/** What a context asks of its attempt. */
+/** What a context needs of its attempt. */
 export type AttemptOfContext = {
   readonly job: ClaimedJob;
   readonly maxAttempts: number;
@@ -15,8 +15,8 @@ export type AttemptOfContext = {
 };
 
 /**
- * What a handler gets. Everything is a property of its own, so that `{ ...context }` has it too. What is expensive to make is an
- * accessor, and made when it is read: an AbortController alone costs more than the rest of a short attempt.
+ * What a handler gets. Everything is an own property, so that `{ ...context }` has it, too. Expensive values are accessors, and
+ * made when they are read: an AbortController alone costs more than the rest of a short attempt.
  */
 export class Context implements HandlerContext {
   readonly payload: unknown;
@@ -51,10 +51,10 @@ export class Context implements HandlerContext {
     this.tags = job.tags;
     this.meta = job.meta;
     this.fence = job.fence;
-    // The very promise, which knows whether it is awaited.
+    // Returns the promise itself, which knows whether it is awaited.
     this.complete = (work) => attempt.complete(work, tx);
     this.#attempt = attempt;
-    // One by one, with descriptors that all contexts share: a tenth of a microsecond each.
+    // One by one, with descriptors that all contexts share: 0.1 µs each.
     Object.defineProperty(this, "createdAt", Context.#createdAt);
     Object.defineProperty(this, "signal", Context.#signal);
     Object.defineProperty(this, "logger", Context.#logger);
@@ -65,7 +65,7 @@ export class Context implements HandlerContext {
   static readonly #signal = own((context) => context.#attempt.signal);
   static readonly #logger = own((context) => context.#attempt.logger);
 
-  /** Of a kind that is not atomic. Not a property of its own: reading it throws, and a spread reads everything. */
+  /** Of a kind that is not atomic. Not an own property: reading it throws, and a spread reads every own property. */
   get tx(): Tx {
     throw new InvalidOptionError(
       "tx",

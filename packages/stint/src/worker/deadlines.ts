@@ -1,12 +1,12 @@
-/** A lease that nobody renews must be found, or given back, before it ends; so an answer about it is not waited for to its end. */
+/** The shortest deadline. A statement about a lease has to end well before the lease does, so that it can be repeated. */
 const shortestMs = 1_000;
 
-/** How long to wait for the answer to a claim that may give such leases. After half of a lease its jobs are not begun any more. */
+/** How long a claim that gives such leases may take. After half of a lease its jobs no longer begin. */
 export function claimDeadlineMs(leasesMs: readonly number[]): number {
   return clamp(Math.min(...leasesMs) / 2, 15_000);
 }
 
-/** How long to wait for the answer to a renewal or a release of such leases, so that another connection can still be tried. */
+/** How long a renewal or a release of such leases may take, so that there is time to try another connection. */
 export function leaseDeadlineMs(leasesMs: readonly number[]): number {
   return clamp(Math.min(...leasesMs) / 3, 5_000);
 }

@@ -1,20 +1,20 @@
 const everyMs = 1_000;
 
-/** A beat each second: for what is looked at now and then, and to see how late the event loop is. */
+/** Ticks once a second, and measures how late the event loop is. */
 export class EventLoopLag {
-  readonly #onBeat: () => void;
+  readonly #onTick: () => void;
   #timer: NodeJS.Timeout | undefined;
   #expectedAt = 0;
   #lagMs = 0;
 
-  constructor(onBeat: () => void) {
-    this.#onBeat = onBeat;
+  constructor(onTick: () => void) {
+    this.#onTick = onTick;
   }
 
   start(): void {
     this.#expectedAt = performance.now() + everyMs;
-    this.#timer = setInterval(() => this.#beat(), everyMs);
-    // It must not be what keeps the process.
+    this.#timer = setInterval(() => this.#tick(), everyMs);
+    // The timer must not keep the process alive.
     this.#timer.unref();
   }
 
@@ -22,17 +22,17 @@ export class EventLoopLag {
     clearInterval(this.#timer);
   }
 
-  /** How late the event loop was at worst since this was last asked. */
+  /** The largest delay of the event loop since the last call. */
   takeLagMs(): number {
     const lagMs = this.#lagMs;
     this.#lagMs = 0;
     return Math.round(lagMs);
   }
 
-  #beat(): void {
+  #tick(): void {
     const now = performance.now();
     this.#lagMs = Math.max(this.#lagMs, now - this.#expectedAt);
     this.#expectedAt = now + everyMs;
-    this.#onBeat();
+    this.#onTick();
   }
 }

@@ -11,11 +11,11 @@ export type AttemptEvent = {
   readonly kind: string;
   readonly key: string | null;
   readonly attempt: number;
-  /** Of the trace it belongs to, if there is one. */
+  /** The trace it belongs to, if there is one. */
   readonly traceId?: string;
 };
 
-/** A job as the events `failed` and `dead` describe it. Its payload is not part of it: payloads may hold secrets. */
+/** A job as the events `failed` and `dead` describe it. Without its payload, which may hold secrets. */
 export type FailedJob = AttemptEvent & {
   readonly queue: string;
   readonly tenant: string | null;
@@ -24,66 +24,66 @@ export type FailedJob = AttemptEvent & {
 
 export type FailedEvent = {
   /**
-   * What the handler threw. `TimedOutError` after a timeout, `LeaseLostError` if the job was no longer this worker's,
-   * `CrashedError` if its worker died. A thrown value that is no error comes as an `Error` that describes it.
+   * What the handler threw. `TimedOutError` after a timeout, `LeaseLostError` if another worker owned the job,
+   * `CrashedError` if its worker died. A thrown value that is not an error is wrapped in an `Error` that describes it.
    */
   readonly error: Error;
   readonly job: FailedJob;
   readonly outcome: "failed" | "timed-out" | "lease-lost" | "crashed";
-  /** What became of the job; null if another worker decides that. */
+  /** The state of the job after it; null if another worker decides that. */
   readonly state: JobState | null;
   /** How long the attempt ran; null if its worker died. */
   readonly ms: number | null;
 };
 
 export type DeadEvent = {
-  /** Of the last attempt. */
+  /** The error of the last attempt. */
   readonly error: Error;
   readonly job: FailedJob;
   readonly outcome: FailedEvent["outcome"];
   readonly reason: string;
 };
 
-/** Everything a worker tells its listeners. A listener that throws is logged and harms nothing. */
+/** The events of a worker. An error thrown by a listener is logged and has no other effect. */
 export type WorkerEvents = {
   started: { worker: string };
   stopping: { worker: string; running: number };
   stopped: StopReport;
   claimed: { jobs: readonly { id: string; kind: string }[] };
-  /** An attempt begins: its handler is about to be called. */
+  /** The handler of an attempt is about to be called. */
   began: AttemptEvent;
   /** An attempt ended and its outcome was recorded. */
   settled: AttemptEvent & {
     outcome: AttemptOutcome;
     state: string;
     ms: number;
-    /** What went wrong, if something did. */
+    /** The failure, if there was one. */
     error?: Failure;
   };
-  /** An attempt failed, in whatever way. Crashes are reported by the worker that took the job back. */
+  /** An attempt failed in any way. The worker that rescues the job reports a crash. */
   failed: FailedEvent;
-  /** A job is dead. Comes after `failed` of its last attempt. */
+  /** A job is dead. Follows `failed` of its last attempt. */
   dead: DeadEvent;
-  /** An attempt ended, but the job was no longer this worker's: nothing was recorded. */
+  /** An attempt ended, but another worker owned the job: nothing was recorded. */
   leaseLost: AttemptEvent & { epoch: number };
-  /** A job whose worker was silent was taken back. */
+  /** A job whose worker stopped responding was rescued. */
   rescued: Rescued;
-  /** Jobs wait that no worker serves. */
+  /** No worker serves the kinds or queues of these waiting jobs. */
   unserved: readonly Unserved[];
-  /** The event loop stood still. Leases were renewed meanwhile; nothing else was done. */
+  /** The event loop was blocked. Leases were renewed meanwhile; nothing else was done. */
   blocked: { ms: number; kinds: readonly string[] };
-  /** An attempt takes longer than is usual for its kind, or most of the time it may take. Told once of each. */
+  /** An attempt runs longer than usual for its kind, or is close to its timeout. Emitted once per attempt. */
   slow: {
     id: string;
     kind: string;
     queue: string;
     /** How long it has run. */
     ms: number;
-    /** What 95 of 100 runs of its kind stay below; null while too few have ended to know. */
+    /** The p95 of its kind; null while too few runs have ended to know it. */
     usualMs: number | null;
     because: Slowness;
   };
-  /** A handler went on after its signal aborted and its time to end was over. Its slot stays taken. */
+  /** A handler kept running after its signal aborted and its `abort` time was over. Its slot stays taken. */
   stuck: { id: string; kind: string };
 };
 
@@ -104,14 +104,14 @@ const names: Record<keyof WorkerEvents, true> = {
   stuck: true,
 };
 
-/** For refusing a listener that would never be called. */
+/** A listener for any other name would never be called. */
 export const workerEventNames = Object.keys(names) as readonly (keyof WorkerEvents)[];
 
 export type StopReport = {
   worker: string;
-  /** How many attempts ended by themselves while draining. */
+  /** How many attempts ended during the drain. */
   drained: number;
-  /** How many were handed back unspent. */
+  /** How many jobs were released with no attempt spent. */
   released: number;
   ms: number;
 };

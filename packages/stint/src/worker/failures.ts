@@ -11,7 +11,7 @@ import type { FailedJob, WorkerEvents } from "./events.ts";
 
 type Events = Emitter<WorkerEvents>;
 
-/** An attempt failed, and that is on record. */
+/** An attempt failed, and its failure is recorded. */
 export function reportFailed(
   events: Events,
   attempt: Attempt,
@@ -26,7 +26,7 @@ export function reportFailed(
   if (state === "dead") events.emit("dead", { error, job, outcome, reason });
 }
 
-/** An attempt ended when its job was no longer its worker's. */
+/** An attempt ended when another worker owned its job. */
 export function reportLeaseLost(events: Events, attempt: Attempt): void {
   if (!events.heard("failed")) return;
   const { job, epoch } = attempt.job.fence;
@@ -37,7 +37,7 @@ export function reportLeaseLost(events: Events, attempt: Attempt): void {
   events.emit("failed", { error, job: failed, outcome: "lease-lost", state: null, ms });
 }
 
-/** An attempt of some worker never ended: its lease ran out, and the job was taken back. */
+/** The lease of an attempt, of any worker, ran out, and its job was rescued. */
 export function reportRescued(events: Events, rescued: Rescued): void {
   events.emit("rescued", rescued);
   const { job: id, kind, queue, key, tenant, tags, attempt, worker, crashes, state } = rescued;
@@ -53,18 +53,18 @@ function jobOf({ fence, kind, queue, key, tenant, tags, attempt }: ClaimedJob, t
   return traceId === undefined ? job : { ...job, traceId };
 }
 
-/** What was thrown, if it is an error; else an error that describes it. */
+/** The thrown value, if it is an error; otherwise an error that describes it. */
 function toError(thrown: unknown, failure: Failure): Error {
   if (isError(thrown)) return thrown;
   const isObject = (typeof thrown === "object" && thrown !== null) || typeof thrown === "function";
-  // An object that is no error may be anything, a revoked proxy included, and a logger would read it.
+  // Not as cause: an object may be anything, a revoked proxy included, and a logger would read it.
   const error = new Error(failure.message, isObject || thrown === undefined ? undefined : { cause: thrown });
-  // Of this function, which threw nothing.
+  // Replaces the stack of this function, which threw nothing.
   error.stack = failure.stack ?? `${failure.class}: ${failure.message}`;
   return error;
 }
 
-/** Of whatever realm: Jest and `vm` have an `Error` of their own. */
+/** Of any realm: Jest and `vm` have their own `Error`. */
 function isError(value: unknown): value is Error {
   return isA(value, Error) || types.isNativeError(value);
 }

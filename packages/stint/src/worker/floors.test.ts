@@ -24,7 +24,7 @@ function usedFloors(): Floors {
   return floors;
 }
 
-test("the first claim is a sweep, and so is every one for which it is time", () => {
+test("the first claim is a sweep, and so is each one whose sweep is due", () => {
   expect(new Floors().from(["main"], 0)).toBeUndefined();
   const floors = usedFloors();
   floors.claimed(both, [job("a", 1)], 1, sweep(1, "main"));
@@ -34,7 +34,7 @@ test("the first claim is a sweep, and so is every one for which it is time", () 
   expect(floors.from(["main"], 21)).toBeUndefined();
 });
 
-test("each priority of each queue goes on after the last job that was taken from it, the most urgent first", () => {
+test("each queue and priority goes on after its last job, the most urgent first", () => {
   const floors = usedFloors();
   const last = [job("b", 2, { priority: -4 }), job("c", 3), job("e", 1, { priority: 7 })];
   const side = job("s", 9, { queue: "side" });
@@ -45,7 +45,7 @@ test("each priority of each queue goes on after the last job that was taken from
   expect(floors.from(["main", "side"], 2)).toHaveLength(4);
 });
 
-test("a queue from which nothing was taken yet has no floor to go on from, and is swept", () => {
+test("a queue without a taken job has no floor, and is swept", () => {
   const floors = usedFloors();
   floors.claimed(both, [job("a", 1)], 1, sweep(1, "main"));
 
@@ -53,7 +53,7 @@ test("a queue from which nothing was taken yet has no floor to go on from, and i
   expect(floors.from(["elsewhere"], 2)).toBeUndefined();
 });
 
-test("a queue that is seldom asked is swept when it is, however often others were", () => {
+test("a queue that is rarely asked is swept when it is, however often others are", () => {
   const floors = usedFloors();
   floors.claimed(["main", "side"], [job("a", 1), job("s", 1, { queue: "side" })], 1, sweep(1, "main"));
   for (let at = 2; at < 5_000; at += 20) floors.claimed(["main"], [], at, sweep(at));
@@ -62,7 +62,7 @@ test("a queue that is seldom asked is swept when it is, however often others wer
   expect(floors.from(["side"], 5_001)).toBeUndefined();
 });
 
-test("a claim onward raises the floors", () => {
+test("a claim from the floors raises them", () => {
   const floors = usedFloors();
   floors.claimed(both, [job("a", 1)], 1, sweep(1, "main"));
   floors.claimed(both, [job("b", 2), job("c", 2)], 2);
@@ -70,7 +70,7 @@ test("a claim onward raises the floors", () => {
   expect(floors.from(["main"], 2)).toEqual([floorOf(job("c", 2))]);
 });
 
-test("a sweep that came back full lowers the floors to where it came", () => {
+test("a full sweep lowers the floors to its last jobs", () => {
   const floors = usedFloors();
   floors.claimed(both, [job("x", 50), job("y", 50, { priority: 3 })], 1, sweep(1, "main"));
   floors.claimed(both, [job("a", 1), job("b", 2)], 21, sweep(21, "main"));
@@ -78,7 +78,7 @@ test("a sweep that came back full lowers the floors to where it came", () => {
   expect(floors.from(["main"], 22)).toEqual([floorOf(job("b", 2)), floorOf(job("y", 50, { priority: 3 }))]);
 });
 
-test("a sweep that took all there was raises floors, and lowers none", () => {
+test("a sweep that took everything raises floors, and lowers none", () => {
   const floors = usedFloors();
   floors.claimed(both, [job("x", 50), job("y", 50, { priority: 3 })], 1, sweep(1, "main"));
   floors.claimed(both, [job("a", 1), job("z", 51, { priority: 3 })], 21, sweep(21));
@@ -86,7 +86,7 @@ test("a sweep that took all there was raises floors, and lowers none", () => {
   expect(floors.from(["main"], 22)).toEqual([floorOf(job("x", 50)), floorOf(job("z", 51, { priority: 3 }))]);
 });
 
-test("of a sweep over several queues only those that came back full are lowered", () => {
+test("a sweep of several queues lowers the floors of the full ones only", () => {
   const floors = usedFloors();
   const side = { queue: "side" };
   floors.claimed(both, [job("x", 50), job("y", 50, side)], 1, sweep(1, "main", "side"));
@@ -96,7 +96,7 @@ test("of a sweep over several queues only those that came back full are lowered"
   expect(floors.from(["side"], 22)).toEqual([floorOf(job("b", 1, side))]);
 });
 
-test("at the same moment the id decides which floor is higher", () => {
+test("between jobs of the same moment the id decides which floor is higher", () => {
   const floors = usedFloors();
   floors.claimed(both, [job("m", 5)], 1, sweep(1, "main"));
   floors.claimed(both, [job("k", 5)], 21, sweep(21));
@@ -105,7 +105,7 @@ test("at the same moment the id decides which floor is higher", () => {
   expect(floors.from(["main"], 42)).toEqual([floorOf(job("n", 5))]);
 });
 
-test("a queue with more priorities in use than are worth a floor each is swept for a while; others are not", () => {
+test("a queue with too many priorities in use is swept for a while; others are not", () => {
   const floors = usedFloors();
   const many = Array.from({ length: 33 }, (_, priority) => job("a", 1, { priority }));
   floors.claimed(both, [...many, job("s", 1, { queue: "side" })], 1, sweep(1, "main"));
@@ -115,7 +115,7 @@ test("a queue with more priorities in use than are worth a floor each is swept f
   expect(floors.from(["side"], 2)).toHaveLength(1);
 });
 
-test("priorities that were used once are forgotten, and make no queue one of many", () => {
+test("priorities that were used once are forgotten, and cause no sweeps", () => {
   const floors = usedFloors();
   let at = 0;
   for (let priority = 0; priority < 100; priority++) {
@@ -128,7 +128,7 @@ test("priorities that were used once are forgotten, and make no queue one of man
   expect(now.at(-1)).toEqual(floorOf(job("a", 1, { priority: 99 })));
 });
 
-test("a sweep of one queue settles nothing that is owed to another", () => {
+test("a sweep of one queue does not count for another", () => {
   const floors = usedFloors();
   floors.claimed(both, [], 1, sweep(1));
   floors.claimed(["main", "side"], [], 2);
@@ -138,7 +138,7 @@ test("a sweep of one queue settles nothing that is owed to another", () => {
   expect(floors.owedInMs(61)).toBeUndefined();
 });
 
-test("after a claim onward a sweep is owed as soon as it may be; after a sweep none is", () => {
+test("after a claim from the floors a sweep is due as soon as allowed, once", () => {
   const floors = usedFloors();
   floors.claimed(both, [job("a", 1)], 1, sweep(1, "main"));
   expect(floors.owedInMs(5)).toBeUndefined();

@@ -2,26 +2,26 @@ import type { ClaimedJob } from "../model/job.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import type { Floor } from "../sql/claim.ts";
 
-/** Queues that may have floors: those that match a pattern are without number. */
+/** The most queues with floors. A pattern may match any number of queues. */
 const mostQueues = 10_000;
-/** Priorities of one queue that may have floors. */
+/** The most priorities of one queue with floors. */
 const mostFloors = 32;
 const inUseMs = 1_000;
-/** How long a queue with too many in use is swept. */
+/** How long every claim of a queue with too many priorities is a sweep. */
 const manyMs = 10_000;
 
 /**
- * Where claims begin. Each queue and priority has a floor: the last job this worker took from it. A claim looks at
- * what comes after the floors; a sweep looks at everything, and finds what lies behind them: late commits, retries,
- * jobs that were handed back, priorities not met before.
+ * Where claims begin. Each queue and priority has a floor: the last job this worker took from it. A claim reads only what comes
+ * after the floors. A sweep reads everything, and finds what lies before them: late commits, retries, released jobs, new
+ * priorities.
  */
 export class Floors {
   readonly #floors = new Map<string, Map<number, Floor & { usedAt: number }>>();
-  /** For each queue by itself: one whose slots are seldom free must be swept when one is, whatever the others had. */
+  /** Per queue: a queue whose slots are rarely free must be swept when one is, however recent the sweeps of others. */
   readonly #sweeps = new Map<string, Sweeps>();
   /** Queues whose last claim was not a sweep. */
   readonly #owed = new Set<string>();
-  /** Queues with more priorities in use than are worth a floor each: every claim of them is a sweep, until then. */
+  /** Queues with more priorities in use than floors: every claim of such a queue is a sweep, until then. */
   readonly #manyUntil = new Map<string, number>();
   readonly #excludes: (queue: string) => boolean;
 
@@ -30,7 +30,7 @@ export class Floors {
     this.#excludes = excludes;
   }
 
-  /** Where the next claim begins; undefined if it is to be a sweep. */
+  /** Where the next claim begins; undefined if it should be a sweep. */
   from(queues: readonly string[], at: number): Floor[] | undefined {
     if (queues.some((queue) => this.#sweepsOf(queue).inMs(at) === 0)) return undefined;
     if (queues.some((queue) => at < (this.#manyUntil.get(queue) ?? 0))) return undefined;
@@ -38,7 +38,7 @@ export class Floors {
     return floors.length === 0 ? undefined : floors.sort((a, b) => a.priority - b.priority);
   }
 
-  /** Note what a claim took, in its order, and, of a sweep, what it cost and in which queues it may have left something. */
+  /** Note what a claim took, in claim order. Of a sweep also its duration, and the queues that may have more. */
   claimed(
     queues: readonly string[],
     jobs: readonly ClaimedJob[],
@@ -60,14 +60,14 @@ export class Floors {
   }
 
   /**
-   * A sweep that took all it found, behind the floors, leaves them where they are: nothing else is there. One that could have
-   * taken more lowers them to where it came, so that the next claims go on from there and need not wait for a sweep.
+   * A sweep that took everything leaves the floors where they are: nothing else lies before them. A sweep that could have taken
+   * more lowers them to its last job, so that the next claims go on from there without another sweep.
    */
   #note({ queue, priority, runAt, fence: { job: id } }: ClaimedJob, at: number, lower: boolean): void {
     let floors = this.#floors.get(queue);
     if (floors === undefined) this.#floors.set(queue, (floors = new Map()));
     const floor = floors.get(priority);
-    // Those that were not used for the longest are first.
+    // Reinserted, so that the least recently used one is first.
     floors.delete(priority);
     if (floor !== undefined && !lower && !isBefore(floor, runAt, id))
       floors.set(priority, { ...floor, usedAt: at });
@@ -75,7 +75,7 @@ export class Floors {
     if (floors.size > mostFloors) this.#makeRoom(queue, floors, at);
   }
 
-  /** A priority that was used once is forgotten. If all are in use, floors would hide some of them from most claims. */
+  /** Forget the least recently used priority. If all are in use, floors would hide some of them from most claims. */
   #makeRoom(queue: string, floors: Map<number, { usedAt: number }>, at: number): void {
     for (const [priority, { usedAt }] of floors) {
       if (at - usedAt < inUseMs) this.#manyUntil.set(queue, at + manyMs);
@@ -84,7 +84,7 @@ export class Floors {
     }
   }
 
-  /** How long until something may be found that lies behind a floor; undefined if the last claims were sweeps. */
+  /** How long until a sweep may look before the floors; undefined if the last claims were sweeps. */
   owedInMs(at: number): number | undefined {
     let soonest: number | undefined;
     for (const queue of this.#owed)
@@ -92,7 +92,7 @@ export class Floors {
     return soonest;
   }
 
-  /** Queues in which a sweep is due. */
+  /** Queues whose sweep is due. */
   owed(at: number): string[] {
     return [...this.#owed].filter((queue) => !this.#excludes(queue) && this.#sweepsOf(queue).inMs(at) === 0);
   }
@@ -106,7 +106,7 @@ export class Floors {
     return sweeps;
   }
 
-  /** A queue without floors is swept, so that nothing is missed by this. */
+  /** A queue without floors is swept, so nothing is missed. */
   #forgetFirst(): void {
     for (const queue of this.#sweeps.keys()) {
       this.#sweeps.delete(queue);
@@ -118,7 +118,7 @@ export class Floors {
   }
 }
 
-// Times of one connection are written alike, and their texts sort as they do.
+// Timestamps of one connection have one format, and their texts sort by time.
 function isBefore(floor: Floor, runAt: string, id: string): boolean {
   return floor.runAt < runAt || (floor.runAt === runAt && floor.id < id);
 }

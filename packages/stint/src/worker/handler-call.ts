@@ -154,7 +154,7 @@ export class HandlerCall implements AttemptOfContext {
 
   /** A handler has not succeeded if it hides a refused result, a failed `complete` it did not await, or a failed transaction. */
   #throwUnhandled(value: unknown): void {
-    const unhandled = this.#completions?.find((completion) => completion.unheard !== undefined)?.unheard;
+    const unhandled = this.#completions?.find((completion) => completion.unhandled !== undefined)?.unhandled;
     const failure = this.#refusal ?? unhandled ?? (isOutcome(value) ? undefined : this.#fault);
     if (failure !== undefined) throw failure.error;
   }

@@ -12,7 +12,7 @@ import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import type { Completed, Outcome } from "../model/outcome.ts";
 import type { Logger } from "../runtime/logger.ts";
 
-/** What a handler gets to know and may do. */
+/** What a handler can read and do. */
 export type HandlerContext<Payload = unknown, Result = unknown> = {
   readonly id: string;
   readonly kind: string;
@@ -23,13 +23,13 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
   /** Which attempt this is, from 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** Which life of the job: one more at every replay. */
+  /** Which run of the job this is: one more at every replay. */
   readonly run: number;
   readonly createdAt: Date;
   readonly tenant: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, unknown>>;
-  /** Hand this to systems that can refuse a caller whose epoch is not the newest. */
+  /** Pass this to systems that can refuse a caller whose epoch is not the newest. */
   readonly fence: Fence;
   /** Aborts when the lease is lost, time is up, the job is cancelled, or the worker must stop. Its reason says which. */
   readonly signal: AbortSignal;
@@ -38,7 +38,7 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
    * Commit your own writes and the success of this job in one transaction, or neither. Return what it resolves with where
    * the kind declares a result: `return await complete(…)`.
    *
-   * @throws {LeaseLostError} Another worker has the job; your writes were rolled back.
+   * @throws {LeaseLostError} Another worker owns the job; your writes were rolled back.
    */
   readonly complete: (work: (tx: Tx) => Promise<Result> | Result) => Promise<Completed>;
   /** The transaction an `atomic` kind runs in. Any other kind has none. */
@@ -49,10 +49,10 @@ export type HandlerFunction<Payload, Result> = (
   context: HandlerContext<Payload, Result>,
 ) => Promise<Result | Outcome | Completed> | Result | Outcome | Completed;
 
-/** Wraps each attempt. Call `next` to go on; what it resolves with is what the handler returned. */
+/** Wraps each attempt. Call `next` to go on; it resolves with what the handler returned. */
 export type Middleware = (context: HandlerContext, next: () => Promise<unknown>) => Promise<unknown>;
 
-/** A kind and what to do with it, made by `handle`. */
+/** A kind and its handler, made by `handle`. */
 export type Handler = {
   readonly definition: JobDefinition;
   readonly run: HandlerFunction<never, unknown>;
@@ -60,7 +60,7 @@ export type Handler = {
 };
 
 /**
- * Say what handles a kind. Policy given here goes over what the definition says, for the jobs this worker runs.
+ * Pair a kind with its handler. Options given here override those of the definition, for the jobs this worker runs.
  *
  * @throws {InvalidOptionError} An option cannot work.
  */

@@ -2,16 +2,16 @@ import type { Connection } from "../db/connection.ts";
 import type { Fence } from "../model/job.ts";
 
 /**
- * Where each job of a claim stands, one byte each, in memory that both threads see. Only the main thread starts and ends
- * jobs; either may hand back one that still waits, and the byte decides who was first.
+ * The stage of each job of a claim, one byte each, in memory that both threads share. Only the main thread begins and ends jobs.
+ * Either thread may release a waiting job; an atomic exchange of the byte decides which of them was first.
  */
 export const stage = {
   /** Claimed ahead of a free slot. */
   waiting: 0,
   running: 1,
-  /** Recorded, or not ours any more. */
+  /** Recorded, or owned by another worker. */
   over: 2,
-  /** Goes back to its queue, and must not start here. */
+  /** Released by the lease thread; must not begin here. */
   released: 3,
 } as const;
 
@@ -20,30 +20,30 @@ export type LeasedClaim = {
   readonly leaseId: string;
   /** When the claim was sent: no lease of it can end before this plus its length. */
   readonly sentAt: number;
-  /** Each attempt of the process has a number of its own, from 1; those of a claim follow one another. */
+  /** Every attempt of the process has its own number, from 1. Those of a claim are consecutive. */
   readonly firstSerial: number;
   readonly jobs: readonly string[];
   readonly epochs: readonly number[];
   readonly kinds: readonly string[];
   readonly leaseMs: readonly number[];
-  /** Never renewed past this: a wedged handler must not keep its job for ever. */
+  /** Never renewed past this: a handler that hangs must not keep its job for ever. */
   readonly renewUntil: readonly number[];
   readonly stages: Uint8Array<SharedArrayBuffer>;
 };
 
 export type LeaseThreadData = {
   readonly connection: Connection;
-  /** The password comes from a function, and is asked for by message. */
+  /** Whether the password comes from a function, which only the main thread can call. */
   readonly asksPassword: boolean;
   readonly schema: string;
   readonly prepare: boolean | undefined;
   readonly applicationName: string;
-  /** Whether workers are to be told of jobs that went back. */
+  /** Whether to wake workers for released jobs. */
   readonly wake: boolean;
   /** How long a claimed job may wait for a slot before it is released. */
   readonly prefetchMs: number;
-  /** Written by the main thread while it turns: [0] its last sign of life in ms, [1] the serial number of the attempt whose handler it is in. */
-  readonly pulse: SharedArrayBuffer;
+  /** Written by the main thread: [0] the time of its last heartbeat in ms, [1] the serial number of the attempt whose handler is on its stack. */
+  readonly heartbeat: SharedArrayBuffer;
 };
 
 export type ToThread =
@@ -56,12 +56,12 @@ export type ToThread =
 export type FromThread =
   | { type: "lost"; fence: Fence }
   | { type: "cancelled"; fence: Fence }
-  /** Jobs that waited here for a slot are not to be begun. Those that were still ours are ready in these queues. */
+  /** Waiting jobs were released and must not begin. Those that were still ours are ready again in these queues. */
   | { type: "released"; queues: readonly string[] }
-  /** A connection is about to be made, and only the main thread can call the password function. */
+  /** The thread is about to connect and needs the result of the password function. */
   | { type: "password-wanted" }
   /** Leases can be renewed: the first time, and again after each failure. */
   | { type: "ready" }
-  /** Leases cannot be renewed now. The thread tries again by itself. */
+  /** Leases cannot be renewed now. The thread retries. */
   | { type: "trouble"; message: string; transient: boolean }
   | { type: "blocked"; ms: number; kinds: readonly string[] };

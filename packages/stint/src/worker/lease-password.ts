@@ -1,10 +1,10 @@
 import { Wakeable } from "../runtime/sleep.ts";
 
-/** While the main thread stands still in a handler it cannot be asked; the last password is then used after this time. */
+/** A blocked main thread cannot call the password function. After this time the last password is used. */
 const askWithinMs = 1_000;
 const firstWithinMs = 5_000;
 
-/** Passwords for the lease thread, which cannot call functions of the main thread: asked for by message at every connect. */
+/** Passwords for the lease thread. It requests one by message at every connect, because only the main thread can call the function. */
 export class LeasePassword {
   readonly #ask: () => void;
   #arrived = new Wakeable();
@@ -14,18 +14,18 @@ export class LeasePassword {
     this.#ask = ask;
   }
 
-  /** The main thread has responded; with undefined if its function threw. */
+  /** The main thread has responded; undefined if the function threw. */
   receive(password: string | undefined): void {
     this.#last = password ?? this.#last;
     this.#arrived.wake();
   }
 
   async get(): Promise<string> {
-    // A new one: a response that came too late for the last connection must not be taken for this one's.
+    // A new object: a late response to the last request must not be taken for this one.
     this.#arrived = new Wakeable();
     this.#ask();
     await this.#arrived.wait(this.#last === undefined ? firstWithinMs : askWithinMs);
-    if (this.#last === undefined) throw new Error("the password function gave no password");
+    if (this.#last === undefined) throw new Error("the password function returned no password");
     return this.#last;
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Keeps leases, on a thread and a connection of its own, so that a handler that blocks the event loop
- * does not lose its job to another worker while it still works on it.
+ * Renews leases, on a thread and a connection of its own: a handler that blocks the event loop must not lose its job to another
+ * worker while it still works on it.
  *
- * No file of its own where it runs: scripts/embed.mjs puts this module and all its imports into one text, which the main
- * thread starts. It must not load anything by path.
+ * scripts/embed.mjs bundles this module and its imports into one text, which the main thread starts. It must not load anything
+ * by path.
  */
 import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
@@ -29,15 +29,15 @@ import {
 } from "./lease-messages.ts";
 
 const data = workerData as LeaseThreadData;
-const pulse = new Float64Array(data.pulse);
+const heartbeat = new Float64Array(data.heartbeat);
 const idleMs = 3_600_000;
-/** How often to look whether the main thread turns, and how long it may stand still unremarked. */
+/** How often to check that the event loop of the main thread turns, and how long it may be blocked before that is reported. */
 const watchMs = 250;
 const blockedMs = 1_000;
-/** How soon to ask again about a row that was locked. */
+/** How soon to renew again after the row was locked. */
 const lockedMs = 250;
 
-type Keeping = Fence & {
+type TrackedLease = Fence & {
   readonly kind: string;
   readonly serial: number;
   readonly leaseMs: number;
@@ -46,15 +46,15 @@ type Keeping = Fence & {
   readonly index: number;
   renewAt: number;
   safeUntil: number;
-  told: boolean;
-  /** To be handed back; the database does not know it yet, so its lease is kept until then. */
-  unwanted: boolean;
+  isReportedLost: boolean;
+  /** To be released. Until the database has done it, the lease is kept. */
+  isReleasing: boolean;
 };
 
-/** Claims whose leases are untracked. Most of their jobs end before one has to be renewed, and cost nothing here. */
+/** Claims with young leases, and when to track each lease. Most jobs end before that, and cost nothing here. */
 const untracked = new Map<LeasedClaim, number>();
 /** By fence: a stale and a current attempt of one job may both be here. */
-const leases = new Map<string, Keeping>();
+const leases = new Map<string, TrackedLease>();
 const timer = new Wakeable();
 const retryDelay = new RetryDelay(Math.random, { baseMs: 100, capMs: 2_000 });
 const password = new LeasePassword(() => post({ type: "password-wanted" }));
@@ -78,16 +78,16 @@ let renewable = false;
 let tryAgainAt = 0;
 
 const stopping = new AbortController();
-const patience = new RetryDelay(Math.random, { baseMs: 200, capMs: 2_000 });
-let handBackAt = 0;
+const releaseDelay = new RetryDelay(Math.random, { baseMs: 200, capMs: 2_000 });
+let releaseAt = 0;
 let renewAll = false;
 let blocked: { since: number; kinds: readonly string[]; warned: boolean } | undefined;
 
-// Never on the main thread's clock of `Date`: only durations count, and this one never jumps.
+// Not `Date`: only durations count, and this clock never jumps.
 const now = (): number => performance.timeOrigin + performance.now();
 
 parentPort?.on("message", (message: ToThread) => {
-  // While anything is held, the loop turns by itself, and often enough.
+  // While anything is held, the loop below turns often enough without a wake.
   const turns = isHolding();
   if (message.type === "hold") for (const claim of message.claims) untracked.set(claim, trackAt(claim));
   else if (message.type === "renew") renewAll = true;
@@ -101,15 +101,15 @@ async function keepLeases(): Promise<void> {
   while (!stopping.signal.aborted) {
     const at = now();
     forgetOver();
-    for (const [claim, dueAt] of untracked) if (renewAll || dueAt <= at) keep(claim);
-    withdrawWaiting(at);
+    for (const [claim, dueAt] of untracked) if (renewAll || dueAt <= at) track(claim);
+    releaseWaiting(at);
     const due = [...leases.values()].filter(
       (lease) => at < lease.renewUntil && (renewAll || lease.renewAt <= at),
     );
     renewAll = false;
     if (due.length > 0 || (!renewable && tryAgainAt <= at)) await renewLeases(due, at);
-    await handBackUnwanted();
-    tellExpired();
+    await sendReleases();
+    reportExpired();
     watchMainThread();
     await timer.wait(untilNext(), stopping.signal);
   }
@@ -117,12 +117,12 @@ async function keepLeases(): Promise<void> {
   parentPort?.close();
 }
 
-/** When to look at a claim job by job: before the first lease of it is due, and when a job has waited in it for too long. */
+/** When to track the leases of a claim one by one: before the first is due, and before a job has waited for too long. */
 function trackAt(claim: LeasedClaim): number {
   return claim.sentAt + Math.min(data.prefetchMs, Math.min(...claim.leaseMs) / 3);
 }
 
-function keep(claim: LeasedClaim): void {
+function track(claim: LeasedClaim): void {
   untracked.delete(claim);
   const { leaseId, sentAt, firstSerial } = claim;
   for (const [index, job] of claim.jobs.entries()) {
@@ -139,8 +139,8 @@ function keep(claim: LeasedClaim): void {
       index,
       renewAt: sentAt + leaseMs / 3,
       safeUntil: sentAt + leaseMs,
-      told: false,
-      unwanted: false,
+      isReportedLost: false,
+      isReleasing: false,
     });
   }
 }
@@ -156,8 +156,8 @@ function stageOf(claim: LeasedClaim, index: number): number {
 function forgetOver(): void {
   for (const claim of untracked.keys())
     if (claim.jobs.every((_, index) => isOver(claim, index))) untracked.delete(claim);
-  for (const [key, { claim, index, unwanted }] of leases)
-    if (isOver(claim, index) && !unwanted) leases.delete(key);
+  for (const [key, { claim, index, isReleasing }] of leases)
+    if (isOver(claim, index) && !isReleasing) leases.delete(key);
 }
 
 function isOver(claim: LeasedClaim, index: number): boolean {
@@ -165,56 +165,56 @@ function isOver(claim: LeasedClaim, index: number): boolean {
 }
 
 /**
- * Jobs that found no slot in time go back for somebody else to take: from here, because the main thread may be standing still in
- * a handler, and they would wait for as long as that does.
+ * Release jobs that found no slot in time, so that other workers can run them. From here, because a handler may be blocking the
+ * main thread, and they would wait for as long.
  */
-function withdrawWaiting(at: number): void {
+function releaseWaiting(at: number): void {
   for (const lease of leases.values()) {
-    if (at >= lease.claim.sentAt + data.prefetchMs && withdraw(lease.claim, lease.index))
-      lease.unwanted = true;
+    if (at >= lease.claim.sentAt + data.prefetchMs && leaveWaiting(lease.claim, lease.index))
+      lease.isReleasing = true;
   }
 }
 
-/** True if it was still waiting: the main thread will not begin it now. */
-function withdraw(claim: LeasedClaim, index: number): boolean {
+/** True if the job was still waiting: the main thread will not begin it any more. */
+function leaveWaiting(claim: LeasedClaim, index: number): boolean {
   return Atomics.compareExchange(claim.stages, index, stage.waiting, stage.released) === stage.waiting;
 }
 
-async function handBackUnwanted(): Promise<void> {
-  const unwanted = [...leases.values()].filter((lease) => lease.unwanted);
-  if (unwanted.length === 0 || now() < handBackAt) return;
+async function sendReleases(): Promise<void> {
+  const releasing = [...leases.values()].filter((lease) => lease.isReleasing);
+  if (releasing.length === 0 || now() < releaseAt) return;
   try {
-    const { queues, left } = await releaseUnbegun(database, unwanted, deadline(unwanted));
+    const { queues, left } = await releaseUnbegun(database, releasing, deadline(releasing));
     const staying = new Set(left);
-    if (left.length === 0) patience.reset();
-    else handBackAt = now() + patience.next();
-    for (const lease of unwanted) if (!staying.has(lease)) leases.delete(keyOfFence(lease));
+    if (left.length === 0) releaseDelay.reset();
+    else releaseAt = now() + releaseDelay.next();
+    for (const lease of releasing) if (!staying.has(lease)) leases.delete(keyOfFence(lease));
     post({ type: "released", queues });
-    // From here as well: while the main thread stands still, nobody else would know.
+    // From here: a blocked main thread could not send these wakes.
     if (data.wake && queues.length > 0)
       await wake(
         database,
         queues.map((queue) => `ready:${queue}`),
       );
   } catch (error) {
-    handBackAt = now() + patience.next();
+    releaseAt = now() + releaseDelay.next();
     failed(error);
   }
 }
 
-async function renewLeases(due: readonly Keeping[], sentAt: number): Promise<void> {
+async function renewLeases(due: readonly TrackedLease[], sentAt: number): Promise<void> {
   try {
     const answers = await renew(database, due, deadline(due));
     succeeded();
     for (const answer of answers) {
       const lease = leases.get(keyOfFence(answer));
       if (lease === undefined) continue;
-      if (isOver(lease.claim, lease.index) && !lease.unwanted) continue;
+      if (isOver(lease.claim, lease.index) && !lease.isReleasing) continue;
       lease.renewAt = sentAt + lease.leaseMs / 3;
-      // Counted from before the request: the true end can only be later.
+      // Counted from before the request: the lease ends later than this, never sooner.
       if (answer.renewed) lease.safeUntil = sentAt + lease.leaseMs;
       else if (answer.held) lease.renewAt = sentAt + lockedMs;
-      else tell(lease);
+      else reportLost(lease);
       if (answer.cancelRequested) post({ type: "cancelled", fence: fenceOf(lease) });
     }
   } catch (error) {
@@ -237,59 +237,59 @@ function failed(error: unknown): void {
   post({ type: "trouble", message, transient: isTransient(error) });
 }
 
-/** A connection that stands still is given up while there is time to try another. */
-function deadline(due: readonly Keeping[]): RunOptions {
+/** Abandon a connection that does not respond while there is time to try another. */
+function deadline(due: readonly TrackedLease[]): RunOptions {
   return { deadlineMs: leaseDeadlineMs(due.map(({ leaseMs }) => leaseMs)) };
 }
 
-/** A lease that was not renewed in time, or not any more, may be somebody else's by now. */
-function tellExpired(): void {
+/** After a lease that was not renewed in time, another worker may own the job. */
+function reportExpired(): void {
   const at = now();
   for (const lease of leases.values())
-    if (lease.safeUntil <= at && !isOver(lease.claim, lease.index)) tell(lease);
+    if (lease.safeUntil <= at && !isOver(lease.claim, lease.index)) reportLost(lease);
 }
 
-function tell(lease: Keeping): void {
-  if (lease.told) return;
-  lease.told = true;
-  // One that waits for a slot is not begun. It may still be ours, and would then wait for a rescue if it were merely forgotten.
-  if (withdraw(lease.claim, lease.index)) {
-    lease.unwanted = true;
+function reportLost(lease: TrackedLease): void {
+  if (lease.isReportedLost) return;
+  lease.isReportedLost = true;
+  // A waiting job does not begin. It may still be ours: merely forgotten, it would stay running until a rescue.
+  if (leaveWaiting(lease.claim, lease.index)) {
+    lease.isReleasing = true;
     return post({ type: "released", queues: [] });
   }
   post({ type: "lost", fence: fenceOf(lease) });
 }
 
-function fenceOf({ job, epoch, leaseId }: Keeping): Fence {
+function fenceOf({ job, epoch, leaseId }: TrackedLease): Fence {
   return { job, epoch, leaseId };
 }
 
-/** The main thread beats while it has jobs. If it stands still, name what it was running. */
+/** The main thread sends heartbeats while it has jobs. Without them its event loop is blocked: name the kinds that it runs. */
 function watchMainThread(): void {
   const at = now();
-  const stillMs = isHolding() ? at - (pulse[0] ?? at) : 0;
-  if (stillMs >= blockedMs) for (const claim of untracked.keys()) keep(claim);
+  const stillMs = isHolding() ? at - (heartbeat[0] ?? at) : 0;
+  if (stillMs >= blockedMs) for (const claim of untracked.keys()) track(claim);
   if (stillMs < blockedMs) {
     if (blocked !== undefined)
       post({ type: "blocked", ms: Math.round(at - blocked.since), kinds: blocked.kinds });
     blocked = undefined;
     return;
   }
-  blocked ??= { since: at - stillMs, kinds: suspects(), warned: false };
+  blocked ??= { since: at - stillMs, kinds: blockingKinds(), warned: false };
   const shortest = Math.min(...[...leases.values()].map((lease) => lease.leaseMs));
   if (!blocked.warned && stillMs > shortest / 3) {
     blocked.warned = true;
-    const message = "the event loop stands still; leases are renewed, but nothing else is done";
+    const message = "the event loop is blocked; leases are renewed, but nothing else is done";
     const ms = Math.round(stillMs);
     const line = { time: new Date().toISOString(), level: "warn", message, kinds: blocked.kinds, ms };
-    // Here, not through the logger: that one is on the thread that stands still.
+    // Not through the logger: it runs on the blocked thread.
     writeSync(2, `${JSON.stringify(line)}\n`);
   }
 }
 
-/** The kind whose handler was entered and has not yielded; failing that, every kind that runs. */
-function suspects(): string[] {
-  const serial = pulse[1] ?? 0;
+/** The kind whose handler was entered and has not yielded; if that is not known, every kind that runs. */
+function blockingKinds(): string[] {
+  const serial = heartbeat[1] ?? 0;
   const kinds = [...leases.values()]
     .filter((lease) => serial === 0 || lease.serial === serial)
     .map((lease) => lease.kind);

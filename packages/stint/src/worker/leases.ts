@@ -9,15 +9,15 @@ import { ClaimLeases, type LeasedJob } from "./claim-leases.ts";
 import { code } from "./lease-thread-code.js";
 import type { FromThread, LeasedClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
 
-const pulseMs = 100;
-/** How long a start waits for the first renewal: two attempts to connect, on a machine that is busy. */
+const heartbeatMs = 100;
+/** How long a start waits for the first renewal: two attempts to connect, on a busy machine. */
 const readyWithinMs = 15_000;
 
 export type LeaseListener = {
-  /** The lease may be somebody else's by now. */
+  /** Another worker may own the job by now. */
   lost(fence: Fence): void;
   cancelled(fence: Fence): void;
-  /** Jobs that waited for a slot are not to be begun; those that were still ours went back to these queues. */
+  /** Waiting jobs were released and must not begin. Those that were still ours are ready again in these queues. */
   released(queues: readonly string[]): void;
   blocked(ms: number, kinds: readonly string[]): void;
   /** Leases can be renewed again. */
@@ -36,17 +36,17 @@ export type LeasesOptions = {
   listener: LeaseListener;
 };
 
-/** The main thread's side of the lease thread: says what to keep, hears what was lost. */
+/** The main thread's side of the lease thread: sends it the leases to keep, and receives those that were lost. */
 export class Leases {
   readonly #options: LeasesOptions;
-  readonly #pulse = new Float64Array(new SharedArrayBuffer(16));
+  readonly #heartbeat = new Float64Array(new SharedArrayBuffer(16));
   readonly #held = new Set<ClaimLeases>();
   readonly #retryDelay = new RetryDelay();
   #thread: Thread | undefined;
   #renewable = false;
   #starting: { resolve: () => void; reject: (error: Error) => void; lastTrouble: string } | undefined;
   #restarting: NodeJS.Timeout | undefined;
-  #beat: NodeJS.Timeout | undefined;
+  #heartbeatTimer: NodeJS.Timeout | undefined;
   #stopping = false;
   #serial = 0;
 
@@ -102,18 +102,18 @@ export class Leases {
       applicationName,
       wake,
       prefetchMs,
-      pulse: this.#pulse.buffer,
+      heartbeat: this.#heartbeat.buffer,
     };
-    // From a text, not from a file: a bundle has no such file.
+    // From a text, because an application bundle has no such file.
     const thread = new Thread(code, {
       eval: true,
       workerData: data,
       name: "stint-leases",
-      // Not the application's: a loader it was started with would run in here too, and may need the main thread.
+      // Without the flags of the application: its loaders would run in here, too, and may need the main thread.
       execArgv: [],
     });
     this.#thread = thread;
-    thread.on("message", (message: FromThread) => this.#hear(message));
+    thread.on("message", (message: FromThread) => this.#receive(message));
     thread.on("error", (error) => {
       if (this.#starting !== undefined) this.#refuse(messageOf(error), error);
       else this.#options.logger.error({ err: error }, "the lease thread failed");
@@ -143,7 +143,7 @@ export class Leases {
     );
     this.#serial += jobs.length;
     this.#held.add(leases);
-    this.#startPulse();
+    this.#startHeartbeat();
     this.#post({ type: "hold", claims: [leases.claim] });
     return jobs.map((job, index) => ({ job, leases, index }));
   }
@@ -151,28 +151,28 @@ export class Leases {
   #forget(leases: ClaimLeases): void {
     this.#held.delete(leases);
     if (this.#held.size > 0) return;
-    clearInterval(this.#beat);
-    this.#beat = undefined;
+    clearInterval(this.#heartbeatTimer);
+    this.#heartbeatTimer = undefined;
   }
 
-  /** Ask the database about every lease now, because somebody said that one of them was cancelled. */
+  /** Renew every lease now: one of their jobs may have been cancelled. */
   renewNow(): void {
     if (this.#held.size > 0) this.#post({ type: "renew" });
   }
 
-  /** Remember whose handler is on the stack, so that a handler that never yields can be named. */
+  /** Note whose handler is on the stack, so that a handler that blocks the event loop can be named. */
   inHandler<T>(serial: number, call: () => T): T {
-    this.#pulse[1] = serial;
+    this.#heartbeat[1] = serial;
     try {
       return call();
     } finally {
-      this.#pulse[1] = 0;
+      this.#heartbeat[1] = 0;
     }
   }
 
   async stop(): Promise<void> {
     this.#stopping = true;
-    clearInterval(this.#beat);
+    clearInterval(this.#heartbeatTimer);
     clearTimeout(this.#restarting);
     const thread = this.#thread;
     if (thread === undefined) return;
@@ -185,16 +185,16 @@ export class Leases {
     clearTimeout(hurry);
   }
 
-  #startPulse(): void {
-    if (this.#beat !== undefined) return;
-    const beat = (): void => {
-      this.#pulse[0] = Leases.now();
+  #startHeartbeat(): void {
+    if (this.#heartbeatTimer !== undefined) return;
+    const send = (): void => {
+      this.#heartbeat[0] = Leases.now();
     };
-    beat();
-    this.#beat = setInterval(beat, pulseMs);
+    send();
+    this.#heartbeatTimer = setInterval(send, heartbeatMs);
   }
 
-  #hear(message: FromThread): void {
+  #receive(message: FromThread): void {
     const { listener, logger } = this.#options;
     switch (message.type) {
       case "password-wanted":
@@ -241,7 +241,7 @@ export class Leases {
     this.#restartSoon();
   }
 
-  /** Without its thread every lease would run out; a new one takes over what the old one held. */
+  /** Without the thread every lease would run out. A new thread takes over the leases of the old one. */
   #restartSoon(): void {
     this.#restarting = setTimeout(() => {
       try {
@@ -270,7 +270,7 @@ export class Leases {
   }
 }
 
-/** A claim that is still here has been renewed by the thread that ended, when it was due; it is due again now. */
+/** The thread that ended has renewed the leases that were due. At the latest now they are due again. */
 function asRenewed(claim: LeasedClaim): LeasedClaim {
   const dueSince = Leases.now() - (Math.min(...claim.leaseMs) * 2) / 3;
   return { ...claim, sentAt: Math.max(claim.sentAt, dueSince) };

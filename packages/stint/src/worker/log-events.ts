@@ -3,29 +3,29 @@ import type { Logger } from "../runtime/logger.ts";
 import { formatMs } from "../model/duration.ts";
 import type { AttemptEvent, WorkerEvents } from "./events.ts";
 
-/** What a worker says in its log, in one place. With `attempts`, the start and the end of each at level `info`. */
+/** The log lines of a worker, in one place. With `attempts`, the start and the end of each attempt at level `info`. */
 export function logEvents(
   events: Emitter<WorkerEvents>,
   logger: Logger,
   { attempts = false }: { attempts?: boolean } = {},
 ): void {
   events.on("started", () => logger.info({}, "worker started"));
-  events.on("stopping", ({ running }) => logger.info({ running }, "worker stopping: nothing new is taken"));
+  events.on("stopping", ({ running }) => logger.info({ running }, "worker stopping: claims nothing new"));
   events.on("stopped", ({ drained, released, ms }) => {
     logger.info(
       { drained, released, ms: Math.round(ms) },
-      `worker stopped in ${formatMs(ms)}: ${drained} ended, ${released} handed back`,
+      `worker stopped in ${formatMs(ms)}: ${drained} ended, ${released} released`,
     );
   });
-  // Thousands a second: without a listener they cost nothing.
+  // Thousands a second: events without a listener cost nothing.
   if (attempts || (logger.isLevelEnabled?.("debug") ?? true)) logAttempts(events, logger, attempts);
   events.on("failed", ({ error, job, outcome, state, ms }) => {
-    // A death has a line of its own; so have a lease that was lost and a job that was taken back.
+    // Dead jobs, lost leases and rescued jobs have their own lines.
     if (state === "dead" || outcome === "lease-lost" || outcome === "crashed") return;
     const fields = { ...fieldsOf(job), outcome, state, ms: Math.round(ms ?? 0), err: error };
     logger.warn(
       fields,
-      `${job.kind} ${outcome}; ${state === "cancelled" ? "it was cancelled" : "it will be tried again"}`,
+      `${job.kind} ${outcome}; ${state === "cancelled" ? "it was cancelled" : "it will be retried"}`,
     );
   });
   events.on("dead", ({ error, job, outcome, reason }) => {
@@ -41,24 +41,24 @@ export function logEvents(
   events.on("rescued", (job) => {
     logger.warn(
       { ...job },
-      `${job.kind}: taken back from worker ${job.worker}, whose lease ran out; now ${job.state}`,
+      `${job.kind}: rescued from worker ${job.worker}, whose lease ran out; now ${job.state}`,
     );
   });
   events.on("unserved", (kinds) => {
     const names = kinds.map(({ kind, queue }) => `${kind} (queue ${queue})`).join(", ");
-    logger.warn({ kinds }, `jobs wait that no worker serves: ${names}`);
+    logger.warn({ kinds }, `no worker serves these waiting jobs: ${names}`);
   });
   events.on("blocked", ({ ms, kinds }) => {
     logger.warn(
       { ms, kinds },
-      `the event loop stood still for ${formatMs(ms)} while running ${kinds.join(", ")}`,
+      `the event loop was blocked for ${formatMs(ms)} while running ${kinds.join(", ")}`,
     );
   });
   events.on("slow", ({ id, kind, queue, ms, usualMs, because }) => {
     const why =
       because === "near-timeout" || usualMs === null
-        ? "its time is nearly over"
-        : `95 of 100 are over in ${formatMs(usualMs)}`;
+        ? "its timeout is near"
+        : `p95 of its kind is ${formatMs(usualMs)}`;
     logger.warn(
       { job: id, kind, queue, ms: Math.round(ms), usualMs, because },
       `${kind} has been running for ${formatMs(ms)}; ${why}`,
@@ -67,7 +67,7 @@ export function logEvents(
   events.on("stuck", ({ id, kind }) => {
     logger.error(
       { job: id, kind },
-      `${kind} goes on although its signal aborted; its slot stays taken until it ends`,
+      `${kind} runs on although its signal aborted; its slot stays taken until it ends`,
     );
   });
 }
@@ -77,14 +77,14 @@ function logAttempts(events: Emitter<WorkerEvents>, logger: Logger, attempts: bo
   events.on("began", (began) => logger[level](fieldsOf(began), `${began.kind} begins`));
   events.on("settled", (settled) => {
     const { kind, outcome, state, ms } = settled;
-    // These have a line at level `warn` or `error`.
+    // Failures have a line at level `warn` or `error`.
     if (outcome === "failed" || outcome === "timed-out") return;
     const fields = { ...fieldsOf(settled), outcome, state, ms: Math.round(ms) };
     logger[level](fields, `${kind} ${outcome}`);
   });
 }
 
-/** What every line about an attempt has, so that one search finds them all. */
+/** The fields of every line about an attempt, so that one search finds them all. */
 function fieldsOf({ id, kind, key, attempt, traceId }: AttemptEvent): object {
   return { job: id, kind, key, attempt, ...(traceId === undefined ? {} : { traceId }) };
 }

@@ -5,7 +5,7 @@ import { Meter } from "../telemetry/meter.ts";
 import type { WorkerEvents } from "./events.ts";
 import { logTotals } from "./log-totals.ts";
 
-test("totals are logged once a minute, only after something happened, and when the worker stops", () => {
+test("totals are logged once a minute if something happened, and at the stop", () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const lines: { fields: object; message: string }[] = [];

@@ -15,7 +15,7 @@ const everyMs = 60_000;
 
 const logged = counterNames.filter((counter) => wordsOf(counter) !== undefined);
 
-/** One line a minute with what the worker did in it, if it did anything; the last when it stops. */
+/** Log one line a minute with what the worker did, if it did anything; the last when it stops. */
 export function logTotals(events: Emitter<WorkerEvents>, meter: Meter, logger: Logger): void {
   let timer: NodeJS.Timeout | undefined;
   let before = totalsOf(meter);
@@ -29,7 +29,7 @@ export function logTotals(events: Emitter<WorkerEvents>, meter: Meter, logger: L
     logger.info({ totals: Object.fromEntries(since) }, `attempts since the last totals: ${text}`);
   };
   events.on("started", () => {
-    // Not a reason for the process to stay.
+    // The timer must not keep the process alive.
     timer = setInterval(write, everyMs).unref();
   });
   events.on("stopped", () => {

@@ -107,7 +107,7 @@ test("a hint at one queue of a searched pool leads to a claim without a search",
   expect(sent[before]).toBe("claim tenant-7");
 });
 
-test("an excluded queue is not asked and not swept, and is asked once the exclusion ends", async () => {
+test("an excluded queue is neither asked nor swept until the exclusion ends", async () => {
   let given = 0;
   const { loop, seen, excluded, stop } = start("main", 9, () => (given < 2 ? [job((given += 1))] : []));
   const claims = (): number => seen.sweeps + seen.onward;

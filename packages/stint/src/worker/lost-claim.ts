@@ -4,8 +4,8 @@ import { claimedBy, claimWindow, type LeaseInput } from "../sql/claim.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
 
 /**
- * A claim whose answer was lost. It may have taken jobs, or may still take some until its deadline; they would count a crash
- * when their lease ends.
+ * A claim whose response was lost. It may have taken jobs, or may still take some until its deadline. When their leases run out,
+ * those jobs would count a crash.
  */
 export class LostClaim {
   readonly #db: Db;
@@ -19,7 +19,7 @@ export class LostClaim {
 
   /**
    * @param until Its deadline, by the database's clock.
-   * @param backend Process id of the session it was sent to, if that is known.
+   * @param backend Process id of the session that got it, if known.
    */
   constructor(db: Db, input: LeaseInput, until: number, backend?: number) {
     this.#db = db;
@@ -29,22 +29,22 @@ export class LostClaim {
     this.#leasesMs = [input.leaseMs, ...Object.values(input.kindLeaseMs)];
   }
 
-  /** How long to wait for an answer about its leases. */
+  /** How long a statement about its leases may take. */
   get deadlineMs(): number {
     return leaseDeadlineMs(this.#leasesMs);
   }
 
-  /** How long to wait between two looks, so that none of its leases ends unseen. */
+  /** How often to look, so that none of its leases runs out unseen. */
   get lookEveryMs(): number {
     return Math.min(2_000, Math.max(250, Math.min(...this.#leasesMs) / 4));
   }
 
-  /** Whether it can take nothing any more, and has taken nothing. */
+  /** Whether it has taken nothing and can no longer take anything. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** The jobs it has taken, if it has taken any by now. */
+  /** The jobs it has taken by now. */
   async look(): Promise<ClaimedJob[]> {
     const options = { deadlineMs: this.deadlineMs };
     // Before the look: a claim that commits between the two is seen.
@@ -52,9 +52,9 @@ export class LostClaim {
     const { pastMs, oldest, own, atWork } = await claimWindow(this.#db, window, options);
     const jobs = await claimedBy(this.#db, this.#input, options);
     if (jobs.length > 0 || pastMs <= 0) return jobs;
-    // A claim has its transaction id before it checks its deadline. So one that is still under way is older than this; where
-    // another old transaction stays open, the end of the longest lease ends the search. A backend that stands still in the middle
-    // of the claim may commit after that: then its leases have ended already, and only this search prevents a crash.
+    // A claim gets its transaction id before it checks its deadline, so a claim still under way is older than the boundary. Where
+    // another old transaction stays open, the search ends with the longest lease. A backend that hangs in the middle of the claim
+    // may commit after that: its leases have run out by then, and only this search prevents a counted crash.
     this.#boundary ??= own;
     this.#over = oldest >= this.#boundary || (pastMs > Math.max(...this.#leasesMs) && !atWork);
     return jobs;

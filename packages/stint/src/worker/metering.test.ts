@@ -34,7 +34,7 @@ test.each<[AttemptOutcome, string, Partial<KindMeter>]>([
   expect(Object.fromEntries(counted)).toEqual(expected);
 });
 
-test("the wait is up to the claim, by the database's clock as it was last heard", () => {
+test("the wait ends at the claim, by the estimate of the database's clock", () => {
   const meter = new Meter();
   const metering = new Metering(meter);
   metering.clock.heard("2026-01-01 00:00:04.000001+00");
@@ -50,7 +50,7 @@ test("the wait is up to the claim, by the database's clock as it was last heard"
   expect(wait.sumMs).toBeLessThan(5_500);
 });
 
-test("each queue of a kind is counted by itself, and only jobs with a tenant count for one", () => {
+test("queues of a kind count separately, and only jobs with a tenant count for one", () => {
   const meter = new Meter();
   const metering = new Metering(meter);
   metering.over(job(), 5);
@@ -64,7 +64,7 @@ test("each queue of a kind is counted by itself, and only jobs with a tenant cou
   expect(meter.tenants.take(5)).toEqual([["t", { ended: 1, runMs: 7 }]]);
 });
 
-test("what was taken back from others is counted for its kind, and where it went if it ended", () => {
+test("rescued jobs count for their kind, and for their state if they ended", () => {
   const meter = new Meter();
   const rescued = {
     job: "1",

@@ -3,18 +3,18 @@ import { DatabaseClock } from "../telemetry/clock.ts";
 import type { KindMeter, Meter } from "../telemetry/meter.ts";
 import type { Rescued } from "../sql/rescue.ts";
 
-/** Counts what a worker does with its jobs. Thousands a second pass here: each costs a look-up and a few additions. */
+/** Counts what a worker does with its jobs. Thousands a second pass here: each costs one look-up and a few additions. */
 export class Metering {
   readonly clock = new DatabaseClock();
   readonly #meter: Meter;
-  /** Of each kind the one for the queue it was last met in, which is nearly always the same. */
+  /** By kind, for the queue it was last seen in, which is nearly always the same. */
   readonly #kinds = new Map<string, KindMeter>();
 
   constructor(meter: Meter) {
     this.#meter = meter;
   }
 
-  /** The wait is up to now, by what is known of the database's clock: a claim does not answer with the time. */
+  /** The wait ends now, by the estimate of the database's clock: a claim does not return the time. */
   claimed(jobs: readonly ClaimedJob[]): void {
     const now = this.clock.now();
     for (const job of jobs) {
@@ -24,13 +24,13 @@ export class Metering {
     }
   }
 
-  /** The handler is over, after so long. */
+  /** The handler has ended after so long. */
   over(job: ClaimedJob, ms: number): void {
     this.#of(job).run.add(ms);
     if (job.tenant !== null) this.#meter.tenants.add(job.tenant, ms);
   }
 
-  /** The outcome is on record, and the job is in this state now. */
+  /** The outcome is recorded, and the job is in this state now. */
   recorded(job: ClaimedJob, outcome: AttemptOutcome, state: string): void {
     const kind = this.#of(job);
     if (outcome === "succeeded") {
@@ -60,7 +60,7 @@ export class Metering {
     this.#of(job).slow += 1;
   }
 
-  /** Jobs of others, of whatever kind, were taken back. */
+  /** Jobs of any worker and kind were rescued. */
   rescued(jobs: readonly Rescued[]): void {
     for (const { queue, kind, state } of jobs) {
       const meter = this.#meter.of(queue, kind);

@@ -11,36 +11,34 @@ import type { Handler, Middleware } from "./handler.ts";
 
 export type WorkerOptions = KindOptions & {
   /**
-   * Slots by queue: how many jobs of it this worker runs at once. The queues of a pool share its slots and take turns. In place of
-   * a queue there may be a pattern such as `tenant-*`, for every queue it matches that no other pool serves by its name or by a
-   * longer pattern.
+   * Slots by queue: how many of its jobs this worker runs at once. The queues of a pool share its slots and take turns. A pattern
+   * such as `tenant-*` stands for every queue it matches that no other pool serves by name or by a longer pattern.
    */
   pools: Record<string, number | { queues: readonly string[]; slots: number }>;
   handlers: readonly Handler[];
   /** Wrap each attempt, the first outermost. */
   middlewares?: readonly Middleware[];
-  /** What the worker's id begins with, in the database and in logs; a random end follows. Default: host and process id. */
+  /** The beginning of the worker's id, in the database and in logs; random characters follow. Default: host and process id. */
   name?: string;
   /** Log the start and the end of each attempt at level `info`. Default false: at level `debug`. */
   logAttempts?: boolean;
-  /** Look for work at least this often. Default 7.5 s while wakes arrive, 1 s while they do not. */
+  /** Look for work at least this often. Default 7.5 s while wakes arrive, 1 s otherwise. */
   poll?: Duration;
-  /** Look for leases that run out at least this often. Default a third of the lease, 7.5 s at most. */
+  /** Look for expired leases at least this often. Default a third of the lease, at most 7.5 s. */
   rescueEvery?: Duration;
   /**
-   * How long a job that was claimed ahead may wait here for a slot before it is released to other workers. `false`: claim
-   * only into free slots. Default 1 s.
+   * How long a prefetched job may wait for a slot before it is released to other workers. `false`: claim only into free slots.
+   * Default 1 s.
    */
   prefetch?: Duration | false;
   /**
-   * Fall silent after so long without work, and send no statement at all until a wake comes, a scheduled job is due,
-   * `worker.wake()` is called, or a quarter of an hour has passed: for a database that is to go to sleep itself.
-   * Default: never.
+   * Sleep after so long without work: send no statement at all until a wake arrives, a scheduled job is due, `worker.wake()` is
+   * called, or 15 minutes have passed. For databases that suspend when idle. Default: never.
    */
   sleep?: Duration;
   /** How long `stop` lets running attempts finish. Default 20 s. */
   drain?: Duration;
-  /** How long they then get to react to their signal. Default 5 s. */
+  /** How long handlers then have to react to their signal. Default 5 s. */
   abort?: Duration;
   /** Stop on SIGTERM and SIGINT. Default true. */
   signals?: boolean;
@@ -55,7 +53,7 @@ export type PoolOptions = {
   readonly slots: number;
 };
 
-/** What one worker may list. Each name is a row's worth of memory here and in the database; patterns cost the same for any number. */
+/** The most queues and patterns of one worker. Each name costs memory here and in the database; a pattern costs the same for any number of queues. */
 const mostQueues = 20_000;
 const mostPatterns = 100;
 
@@ -72,7 +70,7 @@ export type ResolvedWorkerOptions = {
   readonly maxCrashes: number;
   readonly pollMs: number | undefined;
   readonly rescueEveryMs: number;
-  /** 0: nothing is claimed ahead. */
+  /** 0: nothing is prefetched. */
   readonly prefetchMs: number;
   readonly sleepMs: number | undefined;
   readonly drainMs: number;
@@ -103,7 +101,7 @@ const keys = [
   "retention",
 ] as const satisfies (keyof WorkerOptions)[];
 
-/** Fill in defaults, refuse what cannot work, freeze the rest. The only place worker options are checked. */
+/** Fill in defaults, refuse invalid options, freeze the rest. The only place worker options are checked. */
 export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOptions {
   refuseUnknownKeys("worker", input, keys);
   const retention = input.retention ?? {};
@@ -208,7 +206,7 @@ function resolveHandlers(
     const { kind, queue } = handler.definition;
     if (handlers.has(kind))
       throw new InvalidOptionError("worker.handlers", `has two handlers for kind "${kind}"`);
-    // Inert otherwise: its jobs would wait in a queue this worker never looks into.
+    // Otherwise its jobs would wait in a queue that this worker never claims from.
     if (!served.has(queue)) {
       throw new InvalidOptionError(
         "worker.pools",

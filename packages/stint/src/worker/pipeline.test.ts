@@ -142,7 +142,7 @@ test("hold: jobs without a slot wait, and crash suspects among them are released
   expect((await settled(2)).ended.job.fence.job).toBe("b");
 });
 
-test("begin: a job that arrives after every handler was asked to stop is released unrun", async () => {
+test("begin: a job claimed after all handlers were asked to stop is released", async () => {
   const run = vi.fn();
   const { pipeline, story, claim, settled } = pipelineOf(1, run);
   pipeline.interruptAll(new StoppingError());
@@ -250,7 +250,7 @@ test("settle: a requeued job is due again after its delay", async () => {
   expect(story).toContain("onRequeued later");
 });
 
-test("forget: a slot that becomes free takes the next waiting job before the next claim", async () => {
+test("forget: a slot that becomes free takes the next waiting job at once", async () => {
   const { pools, claim, settled, story } = pipelineOf(1, () => undefined);
   claim(claimedJob("a"), claimedJob("b"), claimedJob("c"));
   await settled(3);

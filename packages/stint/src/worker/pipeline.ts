@@ -194,16 +194,11 @@ export class AttemptPipeline {
 
   /** Returns what the job is to carry, so that the trace of its next attempt can point to this one. */
   #endTrace(attempt: Attempt, verdict: Verdict | undefined): string | undefined {
-    try {
-      return attempt.trace?.ended({
-        outcome: verdict?.ending?.outcome ?? "succeeded",
-        state: verdict?.state ?? "succeeded",
-        error: verdict?.ending?.error,
-      });
-    } catch (error) {
-      this.#deps.logger.warn({ err: error }, "telemetry threw at the end of an attempt");
-      return undefined;
-    }
+    return attempt.trace?.ended({
+      outcome: verdict?.ending?.outcome ?? "succeeded",
+      state: verdict?.state ?? "succeeded",
+      error: verdict?.ending?.error,
+    });
   }
 
   /** The handler has ended, whether or not its outcome is recorded. */

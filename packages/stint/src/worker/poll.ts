@@ -2,6 +2,6 @@ const withWakesMs = 7_500;
 const withoutWakesMs = 1_000;
 
 /** How often an idle worker looks for work, unless `poll` says otherwise. Wakes make polling a safety net. */
-export function defaultPollMs(hearsEveryWake: boolean): number {
-  return hearsEveryWake ? withWakesMs : withoutWakesMs;
+export function defaultPollMs(receivesEveryWake: boolean): number {
+  return receivesEveryWake ? withWakesMs : withoutWakesMs;
 }

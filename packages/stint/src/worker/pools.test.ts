@@ -9,12 +9,12 @@ import { Pools } from "./pools.ts";
 
 const later = 10_000;
 
-/** A claim that was answered at once. */
+/** A claim that returned at once. */
 const at = (ms: number): { sentAt: number; at: number } => ({ sentAt: ms, at: ms });
 
 const job = claimedJob;
 
-/** The jobs of one claim, as they wait; those named were handed back meanwhile. */
+/** The jobs of one claim, as they wait; those named were released by the lease thread. */
 function hold(jobs: readonly ClaimedJob[], released: readonly string[] = []): LeasedJob[] {
   const claim = {
     leaseId: "l",
@@ -51,7 +51,7 @@ const poolOf = (pools: Pools, queue = "main"): Pool => pools.find(queue) as Pool
 const ids = (jobs: readonly ClaimedJob[]): string[] => jobs.map(({ fence }) => fence.job);
 const names = (entries: readonly LeasedJob[]): string[] => entries.map((entry) => entry.job.fence.job);
 
-/** Slots whose pool has been seen to end one job a millisecond: it claims fifty ahead. */
+/** A pool that has ended one job a millisecond: it prefetches fifty. */
 function quick(slots: number): Pools {
   const pools = one(slots);
   const takes = pools.takes(0);
@@ -105,7 +105,7 @@ test("a fast pool prefetches, and claims again once half of the prefetch has beg
   expect(pools.takes(later)).toEqual([{ queue: "main", limit: 25 }]);
 });
 
-test("one claim asks for at most a thousand jobs, but never for less than the free slots", () => {
+test("one claim asks for at most 1,000 jobs, but never for less than the free slots", () => {
   const fill = (pools: Pools): Pools => {
     const takes = pools.takes(0);
     pools.claimed(takes, [], at(0));
@@ -246,7 +246,7 @@ test("jobs fit if each has a slot that no other job waits for", () => {
   expect(pools.fits(of("b"))).toBe(true);
 });
 
-test("an excluded queue keeps its place in line, and the others share the room of the pool", () => {
+test("an excluded queue keeps its place in line while the others share the room", () => {
   const excluded = new Set(["b"]);
   const pools = new Pools([{ name: "pool", queues: ["a", "b", "c"], slots: 4 }], {
     ...rules,

@@ -12,7 +12,7 @@ function run(
   prefetch.measure(from + ms, weight, roundTrip);
 }
 
-test("a pool that has ended nothing claims nothing ahead", () => {
+test("a pool that has ended nothing prefetches nothing", () => {
   const prefetch = new Prefetch(10);
   expect(prefetch.ahead).toBe(0);
   prefetch.measure(0, 4, 1);
@@ -20,14 +20,14 @@ test("a pool that has ended nothing claims nothing ahead", () => {
   expect(prefetch.ahead).toBe(0);
 });
 
-test("it claims ahead what it ends in fifty milliseconds", () => {
+test("it prefetches what it ends in fifty milliseconds", () => {
   const prefetch = new Prefetch(10);
   run(prefetch, 100);
 
   expect(prefetch.ahead).toBe(50);
 });
 
-test("while answers take long it claims ahead what it ends in four round trips, up to a quarter of a second", () => {
+test("with long round trips it prefetches four of them, up to 250 ms", () => {
   const prefetch = new Prefetch(10);
   run(prefetch, 100, { roundTrip: 30 });
   expect(prefetch.ahead).toBe(120);
@@ -35,14 +35,14 @@ test("while answers take long it claims ahead what it ends in four round trips, 
   expect(prefetch.ahead).toBe(250);
 });
 
-test("once answers come quickly again, it claims ahead less by half at every claim", () => {
+test("once round trips are short again, the prefetch halves at every claim", () => {
   const prefetch = new Prefetch(10);
   run(prefetch, 100, { roundTrip: 50 });
   run(prefetch, 50, { from: 100, ms: 50 });
   expect(prefetch.ahead).toBe(50);
 });
 
-test("a pool whose slots wait for claims is given more, not less", () => {
+test("a pool whose slots wait for claims prefetches more, not less", () => {
   const prefetch = new Prefetch(10);
   let claimed = 20;
   for (let n = 0; n < 12; n++) {
@@ -53,21 +53,21 @@ test("a pool whose slots wait for claims is given more, not less", () => {
   expect(claimed).toBe(1_000);
 });
 
-test("a pool of long jobs claims none ahead, however close together they end", () => {
+test("a pool of long jobs prefetches none, however close together they end", () => {
   const prefetch = new Prefetch(10);
   run(prefetch, 9, { took: 1_000, ms: 2 });
 
   expect(prefetch.ahead).toBe(0);
 });
 
-test("jobs of a few milliseconds are claimed ahead as far as the slots get through them in that time", () => {
+test("short jobs are prefetched as far as the slots can run them in that time", () => {
   const prefetch = new Prefetch(4);
   run(prefetch, 1_000, { took: 10, ms: 1 });
 
   expect(prefetch.ahead).toBe(20);
 });
 
-test("one long job is believed at once, and quick ones little by little", () => {
+test("one long job counts at once, and short ones little by little", () => {
   const prefetch = new Prefetch(10);
   run(prefetch, 1_000);
   prefetch.ended(80);
@@ -78,7 +78,7 @@ test("one long job is believed at once, and quick ones little by little", () => 
   expect(prefetch.ahead).toBeGreaterThan(100);
 });
 
-test("it is quicker at once, and slower by half at every claim", () => {
+test("the rate rises at once, and falls by half at every claim", () => {
   const prefetch = new Prefetch(10);
   run(prefetch, 100);
   run(prefetch, 1_600, { from: 200 });
@@ -89,14 +89,14 @@ test("it is quicker at once, and slower by half at every claim", () => {
   expect(prefetch.ahead).toBe(200);
 });
 
-test("it never claims more than two thousand ahead", () => {
+test("it never prefetches more than two thousand jobs", () => {
   const prefetch = new Prefetch(100);
   run(prefetch, 100_000);
 
   expect(prefetch.ahead).toBe(2_000);
 });
 
-test("heavy payloads are claimed ahead up to four megabytes, and are remembered for some claims", () => {
+test("large payloads are prefetched up to four megabytes, and remembered", () => {
   const prefetch = new Prefetch(100);
   run(prefetch, 100_000, { weight: 1_048_576 });
   expect(prefetch.ahead).toBe(4);
@@ -106,7 +106,7 @@ test("heavy payloads are claimed ahead up to four megabytes, and are remembered 
   expect(prefetch.ahead).toBe(0);
 });
 
-test("after a reset it claims nothing ahead until it has been measured anew", () => {
+test("after a reset it prefetches nothing until it has been measured anew", () => {
   const prefetch = new Prefetch(10);
   run(prefetch, 1_000);
   prefetch.ended(0.01);
@@ -118,7 +118,7 @@ test("after a reset it claims nothing ahead until it has been measured anew", ()
   expect(prefetch.ahead).toBe(50);
 });
 
-test("two claims in the same moment do not make it infinitely quick", () => {
+test("two claims in the same moment do not make the rate infinite", () => {
   const prefetch = new Prefetch(1);
   prefetch.measure(5, 4, 1);
   prefetch.ended(0);

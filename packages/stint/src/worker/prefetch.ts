@@ -1,20 +1,19 @@
 /**
- * How much work to hold ready, in milliseconds of it: a few round trips, so that slots never wait for one. Were it a fixed
- * time, a server that takes longer than half of it to answer would starve the slots; starved, they end less; and what ends
- * less is given less, until each claim brings a handful.
+ * How much work to prefetch, in milliseconds of it: a few round trips, so that slots never wait for one. With a fixed time, a
+ * server whose round trips take half of it would starve the slots; fewer jobs would end, so fewer would be prefetched, and so on.
  */
 const leastAheadMs = 50;
 const mostAheadMs = 250;
 const roundTrips = 4;
 const mostAhead = 2_000;
-/** Characters of payloads to hold ready. */
+/** The most characters of payloads to prefetch. */
 const heaviestAhead = 4_194_304;
 const slowly = 0.05;
 
 /**
- * How many jobs a pool should claim ahead of its free slots: as many as it ends in a moment. A pool of long jobs claims
- * none ahead, because what waits here could run elsewhere. How often jobs end does not tell them apart: ten long ones that
- * began together end together.
+ * How many jobs a pool claims beyond its free slots: as many as it ends in a moment. A pool of long jobs prefetches nothing,
+ * because a job that waits here could run elsewhere. The rate of ends alone does not show long jobs: ten that began together end
+ * together.
  */
 export class Prefetch {
   readonly #slots: number;
@@ -29,26 +28,26 @@ export class Prefetch {
     this.#slots = slots;
   }
 
-  /** A handler ended. One that took long is believed at once, that they are quick only little by little. */
+  /** A handler ended. The estimate follows a longer run at once, and shorter ones slowly. */
   ended(tookMs: number): void {
     this.#ended += 1;
     this.#tookMs = tookMs > this.#tookMs ? tookMs : this.#tookMs + (tookMs - this.#tookMs) * slowly;
   }
 
-  /** A claim was answered, after so long: what ended since the one before says how quick this pool is. */
+  /** A claim returned after `roundTripMs`. The jobs that ended since the last one give the rate of the pool. */
   measure(at: number, heaviest: number, roundTripMs: number): void {
     const ms = Math.max(at - (this.#since ?? at), 0.1);
     const perMs = this.#ended / ms;
     this.#perMs = perMs > this.#perMs ? perMs : (perMs + this.#perMs) / 2;
     this.#heaviest = Math.max(heaviest, this.#heaviest / 2);
-    // Longer at once, and shorter by half at every claim, like the pace itself.
+    // Longer at once, shorter by half at every claim, like the rate.
     const aheadMs = Math.max(roundTrips * roundTripMs, this.#aheadMs / 2, leastAheadMs);
     this.#aheadMs = Math.min(aheadMs, mostAheadMs);
     this.#ended = 0;
     this.#since = at;
   }
 
-  /** Jobs waited here for too long: forget how quick it was. */
+  /** Prefetched jobs waited for too long: measure the rate anew. */
   reset(): void {
     this.#perMs = 0;
     this.#ended = 0;

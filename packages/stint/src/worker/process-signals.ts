@@ -1,6 +1,6 @@
-/** SIGTERM and SIGINT, heard once for all workers of the process. */
+/** A worker to stop on SIGTERM and SIGINT. The process has one listener for all its workers. */
 type Stoppable = {
-  /** Stop with time to drain. Called again, hurry. */
+  /** Stop with time to drain. A second call cuts the drain short. */
   onSignal(signal: NodeJS.Signals): Promise<void>;
 };
 
@@ -8,16 +8,16 @@ const signals = ["SIGTERM", "SIGINT"] as const;
 const workers = new Set<Stoppable>();
 
 export function stopOnSignals(worker: Stoppable): () => void {
-  if (workers.size === 0) for (const signal of signals) process.on(signal, hear);
+  if (workers.size === 0) for (const signal of signals) process.on(signal, onSignal);
   workers.add(worker);
   return () => {
     workers.delete(worker);
-    if (workers.size === 0) for (const signal of signals) process.off(signal, hear);
+    if (workers.size === 0) for (const signal of signals) process.off(signal, onSignal);
   };
 }
 
-function hear(signal: NodeJS.Signals): void {
-  // Somebody else listens too and will decide when the process ends; alone, that falls to us.
+function onSignal(signal: NodeJS.Signals): void {
+  // Another listener decides when the process ends. Without one, this must end it.
   const alone = process.listenerCount(signal) === 1;
   void Promise.all([...workers].map((worker) => worker.onSignal(signal))).then(() => {
     if (alone) process.exit(0);

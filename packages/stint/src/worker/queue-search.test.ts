@@ -22,7 +22,7 @@ test.each([
   expect(new QueueSearch(queues).start()).toEqual(ranges);
 });
 
-test("a search that was not over goes on behind the last queue it looked at, and then begins anew", () => {
+test("an unfinished search continues after its last queue, then starts over", () => {
   const search = new QueueSearch(["a-*", "m-*"]);
   search.done({ queues: [], after: "a-7" }, at(0));
   expect(search.inMs(0, 0)).toBe(0);
@@ -37,7 +37,7 @@ test("a search that was not over goes on behind the last queue it looked at, and
   expect(search.start()).toEqual(search.ranges);
 });
 
-test("when it came to the end it waits for a hint, unless one came meanwhile", () => {
+test("after a full search it waits for a hint, unless one came meanwhile", () => {
   const search = new QueueSearch(["*"]);
   search.start();
   search.done(none, at(0));
@@ -51,7 +51,7 @@ test("when it came to the end it waits for a hint, unless one came meanwhile", (
   expect(search.inMs(0, 0)).toBe(0);
 });
 
-test("while queues with work are known it looks for others now and then", () => {
+test("while queues with work are known, it searches for others now and then", () => {
   const search = new QueueSearch(["*"]);
   search.start();
   search.done(none, at(1_000));
@@ -61,7 +61,7 @@ test("while queues with work are known it looks for others now and then", () => 
   expect(search.inMs(1_000, maxQueuesPerClaim)).toBeGreaterThan(recheckEmptyMs);
 });
 
-test("long searches that come to the end take a twentieth of the time", () => {
+test("full searches take at most a twentieth of the time", () => {
   const search = new QueueSearch(["*"]);
   search.start();
   search.done(none, { sentAt: 0, at: 1_000 });

@@ -3,19 +3,19 @@ import { Sweeps } from "../runtime/sweeps.ts";
 import type { QueueRange, ReadyQueues } from "../sql/ready-queues.ts";
 import { recheckEmptyMs, maxQueuesPerClaim } from "./queue-turns.ts";
 
-/** The same while more queues are in line than the next claim asks: a new one would only wait behind them. */
+/** How often to search while more queues are in line than a claim asks: a new one would only wait behind them. */
 const searchBusyMs = 5_000;
 
 /**
- * The search for queues with ready jobs, for pools with more queues than a claim can ask. It walks the ready index through the
- * ranges in which the queues of those pools are, a part at a time, and goes on where it was.
+ * The search for queues with ready jobs, for pools with more queues than a claim asks. It reads the ready index in the ranges
+ * that hold the queues of those pools, a part at a time, and continues where it stopped.
  */
 export class QueueSearch {
   readonly ranges: readonly QueueRange[];
-  /** A walk to the end reads every entry of the ready index that was left behind by a job, as a sweep does. */
+  /** Like a sweep, a full search reads every dead entry of the ready index; its cost is limited in the same way. */
   readonly #sweeps = new Sweeps();
   #after: string | null = null;
-  /** Whether there may be queues with ready jobs that it has not named. */
+  /** Whether there may be queues with ready jobs that it has not found. */
   #open = true;
   #hinted = false;
   #doneAt = -Infinity;
@@ -32,10 +32,10 @@ export class QueueSearch {
   }
 
   /**
-   * How long until the next search is worth while.
+   * How long until the next search is worth a round trip.
    *
-   * @param known How many queues with ready jobs are in line. While there are some, others may get jobs, and a busy worker hears no
-   * wakes.
+   * @param known How many queues with ready jobs are in line. While there are some, others may get jobs, and a busy worker receives
+   * no wakes.
    */
   inMs(at: number, known: number): number {
     if (known === 0 && !this.#open) return Infinity;
@@ -43,7 +43,7 @@ export class QueueSearch {
     return Math.max(this.#doneAt + everyMs - at, this.#sweeps.inMs(at), 0);
   }
 
-  /** What the next search looks at. */
+  /** The ranges of the next search. */
   start(): readonly QueueRange[] {
     this.#hinted = false;
     const after = this.#after;
@@ -55,11 +55,11 @@ export class QueueSearch {
       .map((range) => (range.first < first ? { first, until: range.until } : range));
   }
 
-  /** A search was answered. */
+  /** A search has returned. */
   done({ after }: ReadyQueues, { sentAt, at }: { sentAt: number; at: number }): void {
     this.#after = after;
     this.#doneAt = at;
-    // One that did not come to the end met so many queues with ready jobs that it was worth its time.
+    // A search that stopped early found so many queues that it was worth its time.
     if (after === null) this.#sweeps.done(sentAt, at);
     if (after === null && !this.#hinted) this.#open = false;
   }

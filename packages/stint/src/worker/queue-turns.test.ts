@@ -6,14 +6,14 @@ const asked = (turns: QueueTurns, limit: number, at = 0): string[] =>
   turns.takes(limit, at).map(({ queue }) => queue);
 const got = (counts: Record<string, number>): Map<string, number> => new Map(Object.entries(counts));
 
-test("a queue that gave jobs is asked after the others, and one that had none no more", () => {
+test("a queue that gave jobs is asked after the others, and an empty one not at all", () => {
   const turns = new QueueTurns(["a", "b", "c"]);
   expect(turns.claimed(turns.takes(2, 0), got({ a: 1, c: 1 }), 0)).toEqual(["a", "c"]);
 
   expect(asked(turns, 2)).toEqual(["a", "c"]);
 });
 
-test("queues that the claim did not come to, because it had enough, are asked first by the next", () => {
+test("queues that a full claim did not come to are asked first by the next", () => {
   const turns = new QueueTurns(names(4));
   expect(turns.claimed(turns.takes(1, 0), got({ q0: 1 }), 0)).toEqual(["q0"]);
   expect(asked(turns, 1)).toEqual(["q1", "q2", "q3", "q0"]);
@@ -22,7 +22,7 @@ test("queues that the claim did not come to, because it had enough, are asked fi
   expect(asked(turns, 1)).toEqual(["q3", "q0", "q2"]);
 });
 
-test("every queue that always has jobs gets its turn, however many there are and few are taken", () => {
+test("every queue gets its turn, however many queues and few slots there are", () => {
   const turns = new QueueTurns(undefined);
   const all = names(3 * maxQueuesPerClaim);
   for (const queue of all) turns.hint(queue);
@@ -36,7 +36,7 @@ test("every queue that always has jobs gets its turn, however many there are and
   expect(served).toEqual(all);
 });
 
-test("a claim asks no more than a hundred queues, and together for no more than the pool has room for", () => {
+test("a claim asks at most 100 queues, and in total for no more than the pool's room", () => {
   const turns = new QueueTurns(undefined);
   for (const queue of names(2 * maxQueuesPerClaim)) turns.hint(queue);
   const takes = turns.takes(2 * maxQueuesPerClaim, 0);
@@ -58,7 +58,7 @@ test("a queue that was hinted at while the claim was under way stays in line", (
   expect(asked(turns, 2)).toEqual(["b"]);
 });
 
-test("while a queue is busy the ones that had nothing are asked again now and then, and first", () => {
+test("while a queue is busy, empty ones are asked again now and then, and first", () => {
   const turns = new QueueTurns(["a", "b", "c"]);
   turns.claimed(turns.takes(3, 0), got({ a: 1 }), 0);
   expect(turns.takes(4, recheckEmptyMs - 1)).toEqual([{ queue: "a", limit: 4 }]);
@@ -69,7 +69,7 @@ test("while a queue is busy the ones that had nothing are asked again now and th
   expect(asked(turns, 4, recheckEmptyMs)).toEqual(["c", "a", "b"]);
 });
 
-test("when no queue is busy the ones that had nothing wait for a hint", () => {
+test("when no queue is busy, empty ones wait for a hint", () => {
   const turns = new QueueTurns(["a", "b"]);
   turns.claimed(turns.takes(2, 0), got({}), 0);
   expect([turns.size, asked(turns, 2, 10 * recheckEmptyMs)]).toEqual([0, []]);

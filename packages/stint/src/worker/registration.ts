@@ -17,7 +17,7 @@ export async function register(
   return await registerWorker(db, worker);
 }
 
-/** What the database is told of the kinds a worker serves. */
+/** The settings of the kinds that a worker serves, as the database keeps them. */
 function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOptions): KindInfo[] {
   return [...handlers.values()].map(({ definition: { kind, queue, priority }, policy }) => ({
     name: kind,
@@ -29,7 +29,7 @@ function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOpt
   }));
 }
 
-/** What it is told of the worker itself. */
+/** The worker itself, as the database keeps it. */
 export function infoOf(id: string, version: string, { pools, handlers }: ResolvedWorkerOptions): WorkerInfo {
   return {
     id,
@@ -46,7 +46,7 @@ export function leasesOf({
   handlers,
   leaseMs,
 }: Pick<ResolvedWorkerOptions, "handlers" | "leaseMs">): Pick<ClaimInput, "kindLeaseMs" | "leaseMs"> {
-  // A kind may be called as anything an ordinary object has already.
+  // Without a prototype: a kind may have the name of any property of Object.prototype.
   const kindLeaseMs = Object.create(null) as Record<string, number>;
   for (const [kind, { policy }] of handlers)
     if (policy.leaseMs !== undefined) kindLeaseMs[kind] = policy.leaseMs;

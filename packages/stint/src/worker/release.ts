@@ -4,13 +4,13 @@ import { finish } from "../sql/finish.ts";
 import { release } from "../sql/release.ts";
 
 export type Released<Item extends Fence> = {
-  /** The queues that have some of them back. */
+  /** The queues of the released jobs. */
   queues: string[];
-  /** Those that somebody has locked. They are still ours: ask again soon. */
+  /** Jobs whose rows another session has locked. They are still ours: try again soon. */
   left: Item[];
 };
 
-/** Give back jobs that were claimed and never begun. One whose end was asked for meanwhile ends. */
+/** Release jobs that were claimed and never began. A job that was cancelled meanwhile ends as cancelled. */
 export async function releaseUnbegun<Item extends Fence>(
   db: Run,
   fences: readonly Item[],

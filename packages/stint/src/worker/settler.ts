@@ -14,24 +14,24 @@ import { settledByOwner } from "../sql/settled.ts";
 import { succeed } from "../sql/succeed.ts";
 import { withoutDetail, type Verdict } from "./verdict.ts";
 
-/** `lost`: the fence no longer held, and nothing was written. `cancelled`: it was to go back, but its end had been asked for. */
+/** `lost`: the fence no longer matched, and nothing was written. `cancelled`: it was to be requeued, but had been cancelled. */
 export type Settled = "settled" | "cancelled" | "lost";
 
 /** An attempt with its verdict. */
 export type Ended = SettledAttempt & { readonly verdict: Verdict };
 
-/** Who is told of what went out in one batch, and how long that took. */
+/** Called with the attempts of one batch once they are recorded, and how long that took. */
 export type OnSent = (ended: readonly Ended[], tookMs: number) => void;
 
 const largestBatch = 1_000;
-/** After fewer than these, others may gather for a moment. */
+/** After a batch smaller than this, wait a moment so that the next one is larger. */
 const smallBatch = 100;
 /** Characters of results in one statement; as parameters they are copied several times. */
 const heaviestBatch = 8_388_608;
 
 /**
- * Records how attempts ended. Outcomes that arrive while a round trip is in flight share the next one. While the database
- * is away they wait here; the fence decides, whenever the answer comes, whether they still count.
+ * Records how attempts ended. Outcomes that arrive while a round trip is in flight share the next one. While the database is
+ * unavailable they wait here. However late they are written, the fence decides whether they still count.
  */
 export class Settler {
   readonly #db: Db;
@@ -50,19 +50,19 @@ export class Settler {
       weigh: ({ verdict }) => (verdict.ends ? (verdict.result?.length ?? 0) : 0),
       maxWeight: heaviestBatch,
       inFlight: 2,
-      // Nobody waits for it, and its slot is free already.
+      // No caller waits for it, and its slot is free already.
       rest: (tookMs, size) => (size < smallBatch ? pauseAfter(tookMs) : 0),
       onCallbackError: (error) => logger.error({ err: error }, "an outcome was recorded, but not reported"),
     });
   }
 
-  /** Record it. One of the callbacks tells how that went, and of what. */
+  /** Record this attempt, and call one of the callbacks with the result. */
   settle<Item extends Ended>(
     ended: Item,
     onSettled: (settled: Settled, ended: Item) => void,
     onFailed: (error: unknown, ended: Item) => void,
   ): void {
-    // The coalescer gives back the very item it was given.
+    // The coalescer passes the item it was given to the callback.
     this.#coalescer.add(
       ended,
       onSettled as (settled: Settled, ended: Ended) => void,
@@ -70,7 +70,7 @@ export class Settler {
     );
   }
 
-  /** Hand many back in one statement, ahead of whatever still waits. */
+  /** Release many in one statement, ahead of the outcomes that wait. */
   async releaseAll(verdicts: readonly Verdict[]): Promise<(Settled | Error)[]> {
     if (verdicts.length === 0) return [];
     return await this.#send(verdicts);
@@ -109,15 +109,15 @@ export class Settler {
       try {
         return await this.#write(sent, unsure);
       } catch (error) {
-        // Whatever failed, another statement of the same write may have been answered before it.
+        // One statement of this write failed; another one may have succeeded before it.
         unsure = true;
         if (dbErrorCategory(error) === "data" && sent === verdicts) {
           if (verdicts.length > 1) return await this.#oneByOne(verdicts);
-          // Recording a failure can never be refused, so what is refused goes without its detail.
+          // Recording a failure must never be refused, so send it without the text that the database refuses.
           sent = verdicts.map((verdict) => withoutDetail(verdict, minimalFailure()));
           continue;
         }
-        // Sent again it would be refused again, for ever, and the others would wait behind it. Its lease runs out.
+        // A retry would be refused again, and the others would wait behind it. Its lease runs out.
         if (dbErrorCategory(error) === "data") return verdicts.map(() => error as Error);
         if (!isTransient(error))
           this.#logger.error({ err: error }, "could not record outcomes; trying again");
@@ -127,7 +127,7 @@ export class Settler {
     }
   }
 
-  /** Something in the batch cannot be stored; the rest of it must not wait for that. */
+  /** One outcome of the batch cannot be stored; the others must not wait for it. */
   async #oneByOne(verdicts: readonly Verdict[]): Promise<(Settled | Error)[]> {
     const answers: (Settled | Error)[] = [];
     for (const verdict of verdicts) answers.push(...(await this.#send([verdict], true)));
@@ -149,7 +149,7 @@ export class Settler {
     const missing = verdicts.filter(
       ({ fence }) => !settled.has(fence) && !back.has(fence) && !cancelled.has(fence),
     );
-    // Only after a failed write can a missing row mean that we settled it ourselves.
+    // After a failed write, a missing row may mean that this worker has settled it.
     const own =
       unsure && missing.length > 0
         ? await settledByOwner(
@@ -163,7 +163,7 @@ export class Settler {
     });
   }
 
-  /** What could not go back may have been cancelled while it ran; its end is then what was asked for. */
+  /** A job that could not be requeued may have been cancelled while it ran. Then it ends as cancelled. */
   async #cancelInstead(verdicts: readonly Requeue[]): Promise<Set<Fence>> {
     if (verdicts.length === 0) return new Set();
     return await finish(
@@ -183,7 +183,7 @@ function isOnRecord(answer: Settled | Error | undefined): boolean {
   return answer === "settled" || answer === "cancelled";
 }
 
-/** A success without a result: nothing but its fence has to be sent. */
+/** A success without a result: only its fence has to be sent. */
 function isPlain(verdict: Verdict): boolean {
   return verdict.ends && verdict.state === "succeeded" && verdict.result === null && verdict.ending === null;
 }

@@ -12,7 +12,7 @@ function sleeper(
   const sleepMode = new SleepMode({
     afterMs,
     record: async () => {
-      story.push("said");
+      story.push("recorded");
       await record();
       return true;
     },
@@ -22,26 +22,26 @@ function sleeper(
   return { sleepMode, story };
 }
 
-/** Something that takes until it is let go. */
-function held(): { letGo: () => void; over: Promise<void> } {
-  let letGo = (): void => undefined;
-  const over = new Promise<void>((resolve) => (letGo = resolve));
-  return { letGo: () => letGo(), over };
+/** Work that ends when the test says so. */
+function pending(): { finish: () => void; over: Promise<void> } {
+  let finish = (): void => undefined;
+  const over = new Promise<void>((resolve) => (finish = resolve));
+  return { finish: () => finish(), over };
 }
 
-test("it falls asleep after so long without anything, and says so before", async () => {
+test("it sleeps after so long without work, and records that first", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(4_999);
   await sleepMode.consider(null);
   expect(story).toEqual([]);
   await vi.advanceTimersByTimeAsync(1);
   await sleepMode.consider(null);
-  expect(story).toEqual(["said", "asleep"]);
+  expect(story).toEqual(["recorded", "asleep"]);
   await sleepMode.consider(null);
-  expect(story).toEqual(["said", "asleep"]);
+  expect(story).toEqual(["recorded", "asleep"]);
 });
 
-test("whatever happens puts it off", async () => {
+test("any activity puts sleep off", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(4_000);
   sleepMode.activity();
@@ -50,25 +50,25 @@ test("whatever happens puts it off", async () => {
   expect(story).toEqual([]);
 });
 
-test("without a time to wait for it never sleeps", async () => {
+test("without the option it never sleeps", async () => {
   const { sleepMode, story } = sleeper(undefined);
   await vi.advanceTimersByTimeAsync(10_000_000);
   await sleepMode.consider(null);
   expect(story).toEqual([]);
 });
 
-test("asleep, it is woken by whatever happens, once, and falls asleep again after as long", async () => {
+test("any activity wakes it once, and it sleeps again after as long", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
   await sleepMode.consider(null);
   sleepMode.activity();
   sleepMode.activity();
-  expect(story).toEqual(["said", "asleep", "awake"]);
+  expect(story).toEqual(["recorded", "asleep", "awake"]);
   await sleepMode.consider(null);
   expect(story).toHaveLength(3);
   await vi.advanceTimersByTimeAsync(5_000);
   await sleepMode.consider(null);
-  expect(story.slice(3)).toEqual(["said", "asleep"]);
+  expect(story.slice(3)).toEqual(["recorded", "asleep"]);
 });
 
 test("it wakes when a service has work", async () => {
@@ -76,9 +76,9 @@ test("it wakes when a service has work", async () => {
   await vi.advanceTimersByTimeAsync(5_000);
   await sleepMode.consider(7_000);
   await vi.advanceTimersByTimeAsync(6_999);
-  expect(story).toEqual(["said", "asleep"]);
+  expect(story).toEqual(["recorded", "asleep"]);
   await vi.advanceTimersByTimeAsync(1);
-  expect(story).toEqual(["said", "asleep", "awake"]);
+  expect(story).toEqual(["recorded", "asleep", "awake"]);
   expect(vi.getTimerCount()).toBe(0);
 });
 
@@ -87,7 +87,7 @@ test("a job that is due in years does not wake it at once", async () => {
   await vi.advanceTimersByTimeAsync(5_000);
   await sleepMode.consider(10 ** 12);
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(story).toEqual(["said", "asleep"]);
+  expect(story).toEqual(["recorded", "asleep"]);
   sleepMode.end();
 });
 
@@ -98,50 +98,50 @@ test.each([999, 10, -5])("with work in %s ms it stays awake", async (nextDueMs) 
   expect(story).toEqual([]);
 });
 
-test("a wake that comes while it says good night keeps it awake", async () => {
-  const saying = held();
-  const { sleepMode, story } = sleeper(5_000, () => saying.over);
+test("a wake that arrives while sleep is recorded keeps it awake", async () => {
+  const recording = pending();
+  const { sleepMode, story } = sleeper(5_000, () => recording.over);
   await vi.advanceTimersByTimeAsync(5_000);
   const considered = sleepMode.consider(60_000);
   await vi.advanceTimersByTimeAsync(1);
   sleepMode.activity();
-  saying.letGo();
+  recording.finish();
   await considered;
-  expect(story).toEqual(["said"]);
+  expect(story).toEqual(["recorded"]);
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("ended while it says good night it does not fall asleep, and leaves no alarm that keeps the process", async () => {
-  const saying = held();
-  const { sleepMode, story } = sleeper(5_000, () => saying.over);
+test("ended while sleep is recorded, it leaves no timer that keeps the process alive", async () => {
+  const recording = pending();
+  const { sleepMode, story } = sleeper(5_000, () => recording.over);
   await vi.advanceTimersByTimeAsync(5_000);
   const considered = sleepMode.consider(60_000);
   await vi.advanceTimersByTimeAsync(1);
   sleepMode.end();
-  saying.letGo();
+  recording.finish();
   await considered;
-  expect(story).toEqual(["said"]);
+  expect(story).toEqual(["recorded"]);
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("if it cannot say so it stays awake", async () => {
+test("it stays awake if sleep cannot be recorded", async () => {
   const { sleepMode, story } = sleeper(5_000, async () => await Promise.reject(new Error("away")));
   await vi.advanceTimersByTimeAsync(5_000);
   await sleepMode.consider(null);
-  expect(story).toEqual(["said"]);
+  expect(story).toEqual(["recorded"]);
   expect(sleepMode.isAsleep).toBe(false);
 });
 
-test("ended in its sleep, it leaves no alarm", async () => {
+test("ended while asleep, it leaves no timer", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
   await sleepMode.consider(60_000);
   sleepMode.end();
   await vi.advanceTimersByTimeAsync(100_000);
-  expect(story).toEqual(["said", "asleep"]);
+  expect(story).toEqual(["recorded", "asleep"]);
 });
 
-test("where its row is gone, it stays awake", async () => {
+test("it stays awake if its row is gone", async () => {
   const story: string[] = [];
   const sleepMode = new SleepMode({
     afterMs: 1_000,

@@ -1,15 +1,15 @@
 export type SleepModeOptions = {
-  /** How long without work before the worker falls asleep; undefined if it never does. */
+  /** How long without work until the worker sleeps; undefined if it never does. */
   readonly afterMs: number | undefined;
-  /** Say so in the database, as the last thing. False: it could not be said. */
+  /** Record it in the worker's row, as the last statement. False: the row is gone. */
   readonly record: () => Promise<boolean>;
-  /** Stop everything that sends statements by itself. */
+  /** Stop everything that sends statements on its own. */
   readonly fallAsleep: () => void;
-  /** Start it again, and look around. */
+  /** Start all of it again, and look for work. */
   readonly wakeUp: () => void;
 };
 
-/** The sleep of a worker with nothing to do: not one statement, so that the database can sleep, too. */
+/** Sleep mode of an idle worker: it sends no statement at all, so that the database can sleep, too. */
 export class SleepMode {
   readonly #options: SleepModeOptions;
   #activeAt = performance.now();
@@ -25,7 +25,7 @@ export class SleepMode {
     return this.#asleep;
   }
 
-  /** Something happened. Ends the sleep. */
+  /** There was work, or a wake. Ends sleep mode. */
   activity(): void {
     this.#activeAt = performance.now();
     if (this.#alarm === undefined) return;
@@ -39,13 +39,13 @@ export class SleepMode {
     const at = performance.now();
     if (afterMs === undefined || this.#asleep || at - this.#activeAt < afterMs) return;
     const untilMs = nextDueMs ?? Infinity;
-    // Hardly worth it.
+    // Too short to be worth it.
     if (untilMs < shortestMs) return;
-    // From now on, so that whatever else is said meanwhile says the same.
+    // Set first, so that a concurrent update of the row records the same state.
     this.#asleep = true;
-    const said = await record().catch(() => false);
-    // A wake may have come while that was said, or the end.
-    if (!said || this.#activeAt > at || this.#ended) {
+    const recorded = await record().catch(() => false);
+    // A wake or the end of the worker may have come meanwhile.
+    if (!recorded || this.#activeAt > at || this.#ended) {
       this.#asleep = false;
       return;
     }
@@ -53,7 +53,7 @@ export class SleepMode {
     fallAsleep();
   }
 
-  /** Sleep no more. */
+  /** The worker ends: sleep no more. */
   end(): void {
     this.#ended = true;
     this.#wake();
@@ -67,5 +67,5 @@ export class SleepMode {
 }
 
 const shortestMs = 1_000;
-/** Not every wake arrives: one that was decided on before anybody listened is not sent when its transaction commits. */
+/** Look for work at least this often: an enqueuer that saw no listening worker sends no wake when its transaction commits later. */
 const longestMs = 900_000;

@@ -18,7 +18,7 @@ const attempt = (kind: string, startedAt: number, over = false): Watchable => ({
   over,
 });
 
-test("an attempt beyond what is usual is told of once, others are not", () => {
+test("an attempt that runs longer than usual is reported once, others are not", () => {
   const { watch, slow } = watching([attempt("mail", 0), attempt("report", 0), attempt("mail", 9_000)]);
   watch.look(10_000);
   expect(slow).toEqual([]);
@@ -31,7 +31,7 @@ test("an attempt beyond what is usual is told of once, others are not", () => {
   ]);
 });
 
-test("near the end of its time it is told of, whatever is usual", () => {
+test("an attempt close to its timeout is reported, whatever is usual", () => {
   const { watch, slow } = watching([attempt("mail", 0), attempt("mail", 0, true)]);
   watch.look(69_000);
   expect(slow).toEqual([]);

@@ -1,7 +1,7 @@
 import type { ClaimedJob } from "../model/job.ts";
 import { slowness, type Slowness } from "../model/slow.ts";
 
-/** What is asked of an attempt. */
+/** What the watch needs of an attempt. */
 export type Watchable = { readonly job: ClaimedJob; readonly startedAt: number; readonly over: boolean };
 
 export type SlowAttempt = {
@@ -11,12 +11,12 @@ export type SlowAttempt = {
   readonly because: Slowness;
 };
 
-/** Notices attempts that take longer than is usual for their kind, or nearly all of their time. Each is told of once. */
+/** Finds attempts that run longer than usual for their kind, or are close to their timeout. Reports each once. */
 export class SlowWatch<Item extends Watchable> {
   readonly #attempts: () => Iterable<Item>;
   readonly #timeoutOf: (job: ClaimedJob) => number;
   readonly #onSlow: (slow: SlowAttempt) => void;
-  readonly #told = new WeakSet<Item>();
+  readonly #reported = new WeakSet<Item>();
   #usualMs: ReadonlyMap<string, number> = new Map();
 
   constructor(options: {
@@ -29,7 +29,7 @@ export class SlowWatch<Item extends Watchable> {
     this.#onSlow = options.onSlow;
   }
 
-  /** What is usual for each kind, as far as it is known. */
+  /** The usual duration of each kind, as far as it is known. */
   learn(usualMs: ReadonlyMap<string, number>): void {
     this.#usualMs = usualMs;
   }
@@ -37,12 +37,12 @@ export class SlowWatch<Item extends Watchable> {
   look(at = performance.now()): void {
     for (const attempt of this.#attempts()) {
       const { job, startedAt, over } = attempt;
-      if (over || this.#told.has(attempt)) continue;
+      if (over || this.#reported.has(attempt)) continue;
       const ms = at - startedAt;
       const usualMs = this.#usualMs.get(job.kind) ?? null;
       const because = slowness({ runningMs: ms, usualMs, timeoutMs: this.#timeoutOf(job) });
       if (because === null) continue;
-      this.#told.add(attempt);
+      this.#reported.add(attempt);
       this.#onSlow({ job, ms, usualMs, because });
     }
   }

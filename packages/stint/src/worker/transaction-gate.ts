@@ -47,7 +47,7 @@ export class TransactionGate {
     this.#closed = true;
     this.#options.logger.warn(
       { err: error, kinds: [...this.#needing] },
-      "no connection for the transactions of handlers; kinds that need one are not claimed until there is",
+      "no connection for the transactions of handlers; kinds that need one are not claimed until there is one",
     );
     void this.#openWhenPossible();
   }

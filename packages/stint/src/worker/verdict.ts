@@ -16,7 +16,7 @@ import { isA } from "../model/safe-read.ts";
 import type { Finish } from "../sql/finish.ts";
 import type { Requeue } from "../sql/requeue.ts";
 
-/** How an attempt is to be recorded: the job ends, or goes back. */
+/** How an attempt is to be recorded: the job ends, or is requeued. */
 export type Verdict = ({ ends: true } & Finish) | ({ ends: false } & Requeue);
 
 export type AttemptPolicy = {
@@ -57,9 +57,9 @@ export function returned(job: ClaimedJob, value: unknown, result: string | null)
 }
 
 /**
- * The handler threw, whatever it was. Total: an attempt without a verdict would keep its slot and its lease for ever.
- * `fault` is why the database failed its transaction, if it did. `aborted` is why its signal had aborted, if it had: what a handler throws on being told to
- * stop is not its failure.
+ * The handler threw. Returns a verdict for any value: an attempt without one would keep its slot and its lease for ever.
+ * `fault` is why the database failed its transaction, if it did. `aborted` is why its signal aborted, if it did: an error thrown by
+ * a handler that was asked to stop is not its failure.
  */
 export function threw(
   job: ClaimedJob,
@@ -107,8 +107,8 @@ function failed(
 }
 
 /**
- * The handler did its work and returned what its kind's result schema refuses. A bug, and dead at once: another attempt would
- * repeat the work, and end in the same way.
+ * The handler did its work and returned a value that the result schema of its kind refuses. Dead at once: another attempt would
+ * repeat the work and end in the same way.
  */
 export function returnedInvalid(job: ClaimedJob, refusal: unknown): Verdict {
   const error = recordFailure(refusal);
@@ -128,7 +128,7 @@ const faultBackoff: ResolvedBackoff = {
 };
 const shortestFaultMs = 250;
 
-/** The database failed the transaction that the handler was given. Released: no attempt is spent, and it waits for a while. */
+/** The database failed the handler's transaction. No attempt is spent, and the job waits before it runs again. */
 function faulted(job: ClaimedJob, fault: unknown, random: () => number): Verdict {
   const { fence, faults } = job;
   const error = recordFailure(fault);
@@ -137,7 +137,7 @@ function faulted(job: ClaimedJob, fault: unknown, random: () => number): Verdict
   return { ends: false, fence, state: "retrying", delayMs, countsAs: "fault", ending };
 }
 
-/** Handed back unspent, to its old place in the queue. */
+/** Released with nothing spent, to its old place in the queue. */
 export function released(job: ClaimedJob): { ends: false } & Requeue {
   return {
     ends: false,
@@ -149,7 +149,7 @@ export function released(job: ClaimedJob): { ends: false } & Requeue {
   };
 }
 
-/** The same verdict with nothing in it that a database could refuse. */
+/** The same verdict without any text that the database could refuse. */
 export function withoutDetail(verdict: Verdict, failure: Failure): Verdict {
   if (verdict.ends && verdict.state === "succeeded") return { ...verdict, result: null };
   const ending = { outcome: verdict.ending?.outcome ?? ("failed" as const), error: failure };
@@ -158,7 +158,7 @@ export function withoutDetail(verdict: Verdict, failure: Failure): Verdict {
   return { ...rest, ending };
 }
 
-// Total, like everything on the path that records a failure: rubbish from a user's error means no extra wait.
+// Never throws, like everything that records a failure: an invalid value in a user's error means no extra wait.
 function retryAfterMs(error: RateLimitedError): number {
   try {
     const { retryAfter } = error;

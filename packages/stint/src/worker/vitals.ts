@@ -1,7 +1,7 @@
 import type { PoolView } from "../telemetry/process-metrics.ts";
 import type { Vitals } from "../sql/series.ts";
 
-/** How a worker with these pools is, as it reports itself. */
+/** The load of a worker with these pools, as it reports it. */
 export function vitalsOf(pools: readonly PoolView[], lagMs: number): Vitals {
   const sum = (of: (pool: PoolView) => number): number => pools.reduce((total, pool) => total + of(pool), 0);
   return {

@@ -10,7 +10,7 @@ export type WakeListenerOptions = {
   pollMs: () => number;
 };
 
-/** The listener of one worker; none where wakes are off. */
+/** The wake listener of one worker; undefined where wakes are off. */
 export function wakeListener(options: WakeListenerOptions): Listener | undefined {
   const { deps, worker, logger, onHint, pollMs } = options;
   if (deps.wake === "none") return undefined;
@@ -27,6 +27,7 @@ export function wakeListener(options: WakeListenerOptions): Listener | undefined
     },
     onPooler: (detail) =>
       logger.info({ detail, pollMs: pollMs() }, "a pooler stands between: polling for jobs, without LISTEN"),
-    onTrouble: (detail) => logger.warn({ detail }, "cannot hear wakes; polling until it works again"),
+    onTrouble: (detail) =>
+      logger.warn({ detail }, "cannot receive wakes; polling until the connection is back"),
   });
 }

@@ -44,11 +44,11 @@ test("a handler that blocks the event loop for three leases keeps its job, and t
   await worker.reported("entered", id);
   const watching = await startWorkerProcess(fresh);
 
-  await until(() => worker.errors().includes("stands still"), { message: "the thread warns" });
+  await until(() => worker.errors().includes("event loop is blocked"), { message: "the thread warns" });
   const warning = worker
     .errors()
     .split("\n")
-    .find((line) => line.includes("stands still"))!;
+    .find((line) => line.includes("event loop is blocked"))!;
   expect(JSON.parse(warning)).toMatchObject({ level: "warn", kinds: ["deed"] });
   // Said while it stood still, not afterwards.
   expect(worker.reports.map(({ event }) => event)).not.toContain("ran");

@@ -356,7 +356,7 @@ test("logs about an attempt carry its job, key, kind, attempt and trace", async 
   expect(said.map(({ message, level, attempt }) => [message, level, attempt])).toEqual([
     ["note begins", "debug", 1],
     ["in the handler", "info", 1],
-    ["note failed; it will be tried again", "warn", 1],
+    ["note failed; it will be retried", "warn", 1],
     ["note begins", "debug", 2],
     ["in the handler", "info", 2],
     ["note succeeded", "debug", 2],
