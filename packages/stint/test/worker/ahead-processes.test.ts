@@ -50,7 +50,7 @@ async function ends(fresh: Fresh): Promise<Record<string, unknown>[]> {
   return await fresh.sql("select state, count(*)::integer from stint.history group by 1 order by 1");
 }
 
-test("of two processes whose jobs take a while neither holds more than its slots", async () => {
+test("two processes with long jobs hold no more jobs than slots", async () => {
   const fresh = await unusedSchema();
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 10 } } });
   const workers = await Promise.all([start(), start()]);
@@ -82,7 +82,7 @@ test("of two processes whose jobs take a while neither holds more than its slots
   }
 });
 
-test("while a handler blocks the event loop, what waits behind it goes back, and runs elsewhere meanwhile", async () => {
+test("jobs that wait behind a blocked event loop are released and run elsewhere", async () => {
   const fresh = await unusedSchema();
   const second = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
   const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(deed, what)));
@@ -114,7 +114,7 @@ test("while a handler blocks the event loop, what waits behind it goes back, and
   expect(history).toEqual({ anew: true, attempts: 1, crashes: 0, interruptions: 0 });
 });
 
-test("jobs that waited in a killed worker run elsewhere, and none becomes a suspect", async () => {
+test("jobs that waited in a killed worker run elsewhere, and none is quarantined", async () => {
   const fresh = await unusedSchema();
   const first = await startWorkerProcess(fresh, { worker: { pools, prefetch: "1h" } });
   const holding = await enqueueAmong(fresh, hangs);
@@ -137,7 +137,7 @@ test("jobs that waited in a killed worker run elsewhere, and none becomes a susp
   expect(second.reports.filter(({ event, state }) => event === "rescued" && state !== "ready")).toEqual([]);
 });
 
-test("a job that kills one worker after another makes suspects of no more jobs than ran beside it", async () => {
+test("a job that kills its workers quarantines no more jobs than ran beside it", async () => {
   const fresh = await unusedSchema();
   const [poison] = await enqueueAmong(fresh, [{ do: "die" }]);
   const lives: WorkerProcess[] = [];
@@ -163,7 +163,7 @@ test("a job that kills one worker after another makes suspects of no more jobs t
   ]);
 });
 
-test("nor does it where a worker in full swing meets it together with many that died beside it once", async () => {
+test("a busy worker that claims it with many crash suspects quarantines no more", async () => {
   const fresh = await unusedSchema();
   const options = { delay: "1h", priority: -1 };
   await fresh

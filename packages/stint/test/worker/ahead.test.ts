@@ -21,7 +21,7 @@ async function stored(fresh: Fresh, ids: readonly string[]): Promise<Record<stri
 /** Longer than a pool ever claims ahead, whatever the server takes to answer. */
 const tooLongToClaimAheadMs = 300;
 
-test("a worker whose handlers take a while never holds more jobs than slots", async () => {
+test("a worker with long handlers never holds more jobs than slots", async () => {
   const fresh = await freshSchema();
   const both = gate();
   const start = async (): Promise<{ here: number; most: number; ran: number }> => {
@@ -55,7 +55,7 @@ test("a worker whose handlers take a while never holds more jobs than slots", as
   expect([one.most, two.most]).toEqual([10, 10]);
 });
 
-test("without prefetch a worker claims only into free slots, however quick", async () => {
+test("without prefetch a worker claims only into free slots, however fast it is", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { all } = await startWorker(stint, {
@@ -70,7 +70,7 @@ test("without prefetch a worker claims only into free slots, however quick", asy
   expect(Math.max(...claims)).toBeLessThanOrEqual(3);
 });
 
-test("jobs that wait behind stuck slots are released unspent, and another worker runs them", async () => {
+test("jobs that wait behind stuck slots are released, and another worker runs them", async () => {
   const fresh = await freshSchema();
   const { waiting, letGo, worker, seen, all } = await workerWithWaiting(fresh, { prefetch: "1s" });
   const ids = waiting();
@@ -88,7 +88,7 @@ test("jobs that wait behind stuck slots are released unspent, and another worker
   expect(all("leaseLost")).toEqual([]);
 });
 
-test("jobs that wait are begun in the order of the claim, and one of higher priority before them", async () => {
+test("waiting jobs begin in claim order, and a higher priority before them", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const story: { claimed?: string[]; entered?: string; urgent?: string }[] = [];
@@ -125,7 +125,7 @@ test("jobs that wait are begun in the order of the claim, and one of higher prio
   });
 });
 
-test("stopping gives back at once what waits, unspent, while what runs is waited for", async () => {
+test("stopping releases waiting jobs at once, and lets running ones finish", async () => {
   const fresh = await freshSchema();
   const { waiting, holding, letGo, worker } = await workerWithWaiting(fresh);
   const stopping = worker.stop();
@@ -141,7 +141,7 @@ test("stopping gives back at once what waits, unspent, while what runs is waited
   expect(await stored(fresh, holding)).toMatchObject([{ state: "succeeded" }, { state: "succeeded" }]);
 });
 
-test("a stop that waits for nothing leaves nothing of what waited behind", async () => {
+test("a stop without a drain releases every waiting job", async () => {
   const fresh = await freshSchema();
   const { waiting, worker } = await workerWithWaiting(fresh);
   const ids = waiting();
@@ -151,7 +151,7 @@ test("a stop that waits for nothing leaves nothing of what waited behind", async
   expect(await stored(fresh, ids)).toEqual(ids.map(() => untouched));
 });
 
-test("cancelling a job that waits ends it, and it is never begun", async () => {
+test("a waiting job that is cancelled ends and never begins", async () => {
   const fresh = await freshSchema();
   const { waiting, entered, letGo, worker, seen } = await workerWithWaiting(fresh);
   const other = fresh.client();
@@ -169,7 +169,7 @@ test("cancelling a job that waits ends it, and it is never begun", async () => {
   expect(entered).not.toContain(id);
 });
 
-test("a job that was taken away while it waited is not begun", async () => {
+test("a waiting job that another worker owns by now does not begin", async () => {
   const fresh = await freshSchema();
   const { waiting, entered, letGo, seen } = await workerWithWaiting(fresh);
   const [stolen, neighbour] = waiting();
@@ -193,7 +193,7 @@ test("a job that was taken away while it waited is not begun", async () => {
   expect(await fresh.client().get(stolen!)).toMatchObject({ state: "running", worker: "thief", epoch: 2 });
 });
 
-test("a waiting job that somebody has locked keeps neither the others from going back nor leases from being kept", async () => {
+test("a locked waiting job delays neither other releases nor lease renewals", async () => {
   const fresh = await freshSchema();
   const { waiting, holding } = await workerWithWaiting(fresh, {
     prefetch: "1s",

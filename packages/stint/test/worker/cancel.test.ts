@@ -7,7 +7,7 @@ import { abortOf, startWorker } from "../support/watch.ts";
 const hang = defineJob("hang", { payload: typed<object>() });
 const failing = defineJob("failing", { payload: typed<object>(), backoff: steps("1h") });
 
-test("cancelling a running job aborts its signal at once, from another client, and the job ends cancelled", async () => {
+test("cancelling a running job from another client aborts its signal at once", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const running = gate();
@@ -38,7 +38,7 @@ test("cancelling a running job aborts its signal at once, from another client, a
   });
 });
 
-test("the reason of a cancel is kept, whether the job fails, goes back or its worker dies", async () => {
+test("the reason of a cancel stays if the job fails, is requeued or its worker dies", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ wake: "none" });
   const [running, goOn] = [gate(), gate()];
@@ -69,7 +69,7 @@ test("the reason of a cancel is kept, whether the job fails, goes back or its wo
   expect(await stint.get(orphan.id)).toMatchObject({ state: "cancelled", reason: "customer left" });
 });
 
-test("a running job that was cancelled and fails anyway is not tried again", async () => {
+test("a running job that was cancelled and then fails is not retried", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ wake: "none" });
   const running = gate();
@@ -105,7 +105,7 @@ test("cancelling a waiting job ends it, and it never runs", async () => {
   expect(await stint.get(delayed.id)).toMatchObject({ state: "cancelled", attempts: 0, epoch: 0 });
 });
 
-test("cancelling a job that waits for its retry ends it", async () => {
+test("cancelling a retrying job ends it", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { seen } = await startWorker(stint, {

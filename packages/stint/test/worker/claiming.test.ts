@@ -22,7 +22,7 @@ test("a worker claims only kinds it serves; the others wait", async () => {
   expect(await stint.get(waiting.id)).toMatchObject({ state: "ready", epoch: 0 });
 });
 
-test("jobs that wait and that no worker serves are named in a warning", async () => {
+test("a warning names waiting jobs that no worker serves", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { worker } = await startWorker(stint, { handlers: [handle(served, () => undefined)] });
@@ -71,7 +71,7 @@ test("jobs run by priority, then by run time, then by id", async () => {
   expect(order).toEqual(["urgent", "early", "twin 1", "twin 2", "late", "unimportant"]);
 });
 
-test("a delayed job runs when it is due and not before; runNow does not wait for that", async () => {
+test("a delayed job runs when it is due, or at once after runNow", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const ranAt = new Map<string, number>();
@@ -86,7 +86,7 @@ test("a delayed job runs when it is due and not before; runNow does not wait for
   expect(ranAt.get(soon.id)).toBeGreaterThanOrEqual((await stint.get(soon.id))!.runAt.getTime());
 });
 
-test("a replayed job has fresh attempts while its epoch goes on, and a zombie of its earlier life is refused", async () => {
+test("a replayed job has fresh attempts, and a stale attempt cannot settle it", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const job = defineJob("job", { payload: typed<object>(), attempts: 2, backoff: steps(0) });

@@ -87,7 +87,7 @@ describe("complete", () => {
     expect(await notes()).toEqual([]);
   });
 
-  test("writes nothing when its work throws, and the job is tried again", async () => {
+  test("writes nothing when its work throws, and the job is retried", async () => {
     const { fresh, note, notes } = await withNotes();
     const stint = fresh.client();
     await startWorker(stint, {
@@ -111,7 +111,7 @@ describe("complete", () => {
     });
   });
 
-  test("of a stolen job rolls the handler's writes back and says so", async () => {
+  test("of a rescued job rolls the handler's writes back and throws", async () => {
     const { fresh, note, notes } = await withNotes();
     const stint = fresh.client();
     const running = gate();
@@ -143,7 +143,7 @@ describe("complete", () => {
     expect(await stint.get(id)).toMatchObject({ state: "running", worker: "thief" });
   });
 
-  test("whose connection is terminated before the commit leaves nothing, and spends nothing", async () => {
+  test("whose connection is terminated before the commit writes and spends nothing", async () => {
     const { fresh, note, notes } = await withNotes();
     const stint = fresh.client();
     await startWorker(stint, {

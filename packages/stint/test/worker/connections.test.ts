@@ -31,7 +31,7 @@ function oneConnection({
   return db;
 }
 
-test("a connection to a demoted primary is given up, though it answers", async () => {
+test("a connection to a demoted primary is abandoned, though it responds", async () => {
   const db = oneConnection();
   const [before] = await db.run(backend, []);
   await db.run(statement("demote", "set session characteristics as transaction read only"), []);
@@ -53,14 +53,14 @@ test("a server that freezes right after the login is not waited for", async () =
   expect(await db.run(backend, [])).toHaveLength(1);
 });
 
-test("a statement that is not answered in time is given up with its connection", async () => {
+test("a statement that misses its deadline is abandoned with its connection", async () => {
   const db = oneConnection({ deadlineMs: 2_000 });
   await expect(db.run(statement("sleep", "select pg_sleep(30)"), [])).rejects.toThrow(ConnectionLost);
 
   expect(await db.run(statement("one", "select 1 as one"), [])).toEqual([{ one: 1 }]);
 });
 
-test("an answer that came while the event loop stood still is taken, however late it is read", async () => {
+test("a response that arrived while the event loop was blocked counts", async () => {
   const db = oneConnection({ deadlineMs: 2_000 });
   await db.run(backend, []);
   const answer = db.run(statement("one", "select 1 as one"), []);
@@ -71,7 +71,7 @@ test("an answer that came while the event loop stood still is taken, however lat
   expect(await answer).toEqual([{ one: 1 }]);
 });
 
-test("a transaction whose work throws what it likes gives no half-open connection back", async () => {
+test("a transaction whose work throws anything leaves no half-open connection", async () => {
   const db = oneConnection({ deadlineMs: 2_000 });
   const work = db.transaction(async (tx) => {
     // Not awaited: the rollback waits behind it, and runs out of time.

@@ -47,7 +47,7 @@ test("a spread of the context has everything the context has", async () => {
   expect(Object.keys(await rest.opened)).toEqual(expect.arrayContaining(["key", "signal", "logger"]));
 });
 
-test("a spread of an atomic kind's context has its transaction; another kind's refuses it", async () => {
+test("a spread of an atomic kind's context has tx; that of another kind refuses it", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const seen = gate<unknown>();

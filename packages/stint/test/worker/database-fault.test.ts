@@ -204,7 +204,7 @@ test("after twenty faults a further one counts as a failure", async () => {
   });
 });
 
-test("without connections to be had, kinds with transactions are not claimed, and nothing dies", async () => {
+test("without connections, kinds with transactions are not claimed, and none dies", async () => {
   const fresh = await freshSchema();
   const role = `stint_test_${randomBytes(6).toString("hex")}`;
   const most = 8;

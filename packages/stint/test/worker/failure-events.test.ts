@@ -24,7 +24,7 @@ const work = defineJob("work", {
   key: () => "order:1",
 });
 
-test("a handler that throws is reported with its very error, then its death", async () => {
+test("a handler that throws is reported with its own error, then as dead", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const thrown = [new RangeError("first"), new PermanentError("second")];
@@ -150,7 +150,7 @@ test("an attempt whose lease was lost is reported as LeaseLostError", async () =
   expect(failed).toMatchObject({ state: null, job: { id } });
 });
 
-test("a crash is reported by the worker that takes the job back, and so is a death by crashes", async () => {
+test("the worker that rescues a job reports its crash, and its death by crashes", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const [once, last] = [await crashed(fresh, 3), await crashed(fresh, 1)];

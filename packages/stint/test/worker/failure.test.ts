@@ -50,7 +50,7 @@ describe("what a handler throws", () => {
     });
   });
 
-  test("RateLimitedError: waits at least as long as the other side asked", async () => {
+  test("RateLimitedError: waits at least as long as retryAfter", async () => {
     const job = await after(fails(new RateLimitedError({ retryAfter: "3h" })), { backoff: steps("1s") });
     expect(job).toMatchObject({ state: "retrying", attempts: 1 });
     expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(3 * 3_600_000 - 1_000);
@@ -61,7 +61,7 @@ describe("what a handler throws", () => {
     expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(3_600_000 - 1_000);
   });
 
-  test("any error: tried again after the backoff's step, and dead with a reason when attempts are spent", async () => {
+  test("any error: retried after the backoff, and dead when attempts are spent", async () => {
     const fresh = await freshSchema();
     const stint = fresh.client();
     const { seen } = await startWorker(stint, {
@@ -80,7 +80,7 @@ describe("what a handler throws", () => {
     ]);
   });
 
-  test.each(unstorable())("%s: recorded all the same", async (_, thrown, error) => {
+  test.each(unstorable())("%s: recorded", async (_, thrown, error) => {
     const job = await after(fails(thrown()));
     expect(job).toMatchObject({ state: "retrying", attempts: 1, log: [{ outcome: "failed", error }] });
   });
@@ -163,7 +163,7 @@ describe("what a handler returns", () => {
 });
 
 describe("a result", () => {
-  test("that cannot be stored is warned of once for its kind", async () => {
+  test("that cannot be stored causes one warning per kind", async () => {
     const lines: string[] = [];
     const logger: Logger = { ...silentLogger, child: () => logger, warn: (_, line) => void lines.push(line) };
     const stint = (await freshSchema()).client({ logger });

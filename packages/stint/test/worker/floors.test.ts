@@ -94,7 +94,7 @@ async function startBusy(fresh: Fresh): Promise<Busy> {
   };
 }
 
-test("a job that was committed late, with a time long past, is taken although the floor has gone by", async () => {
+test("a job committed late, with a time before the floor, is claimed", async () => {
   const fresh = await unusedSchema();
   const client = await adminClient(fresh.url);
   await client.query("begin");
@@ -109,7 +109,7 @@ test("a job that was committed late, with a time long past, is taken although th
   expect(await fresh.client().get("00000000-0000-7000-8000-000000000001")).toMatchObject({ kind: "wanted" });
 });
 
-test("a job that is tried again is taken in the midst of others", async () => {
+test("a retried job is claimed among the others", async () => {
   const fresh = await unusedSchema();
   const { ran } = await startBusy(fresh);
   const { id } = await fresh.client().enqueue(wanted, { fail: true });
@@ -117,7 +117,7 @@ test("a job that is tried again is taken in the midst of others", async () => {
   expect(ran).toEqual([`${id}/1`, `${id}/2`]);
 });
 
-test("a job that another worker gave back is taken, though its place is behind the floor", async () => {
+test("a job that another worker released is claimed, though it is before the floor", async () => {
   const fresh = await unusedSchema();
   const held = gate();
   const other = await startWorker(fresh.client(), {
@@ -139,7 +139,7 @@ test("a job that another worker gave back is taken, though its place is behind t
   expect(ran).toEqual([`${id}/1`]);
 });
 
-test.each([-7, 7])("a job of a priority never met before, %d, is taken in its turn", async (priority) => {
+test.each([-7, 7])("a job of a new priority, %d, is claimed in its turn", async (priority) => {
   const fresh = await unusedSchema();
   const { runs, ran } = await startBusy(fresh);
   const { id } = await fresh.client().enqueue(wanted, {}, { priority });
@@ -150,7 +150,7 @@ test.each([-7, 7])("a job of a priority never met before, %d, is taken in its tu
   expect(ran).toEqual([`${id}/1`]);
 });
 
-test("many jobs behind the floor are taken one claim after another, without a sweep for each", async () => {
+test("many jobs before the floor are claimed without a sweep for each claim", async () => {
   const fresh = await unusedSchema();
   const { ran, onward } = await startBusy(fresh);
   await stopStream?.();

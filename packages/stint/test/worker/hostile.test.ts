@@ -58,7 +58,7 @@ test.each(Object.entries(thrown))("a handler that throws %s leaves a recorded fa
   expect(worker.running).toBe(0);
 });
 
-test("whatever a handler or middleware does with whatever value, the attempt is decided", async () => {
+test("an attempt is decided, whatever its handler or middleware does", async () => {
   const stint = (await freshSchema()).client();
   type Deed = {
     how: "throw" | "reject" | "return" | "resolve";

@@ -42,7 +42,7 @@ async function startIdle(
   return { proxy, ran, count, glances };
 }
 
-test("a worker with nothing to do sends one statement at every poll, and no other between", async () => {
+test("an idle worker sends one statement at every poll, and no other in between", async () => {
   const fresh = await freshSchema();
   const { proxy, count, glances } = await startIdle(fresh);
   const before = { all: proxy.count(""), glance: count("idle-check"), duties: duties.map(count) };
@@ -52,7 +52,7 @@ test("a worker with nothing to do sends one statement at every poll, and no othe
   expect(proxy.count("") - before.all).toBe(count("idle-check") - before.glance);
 });
 
-test("when the look around finds a ready job, it is claimed", async () => {
+test("a ready job that the idle check finds is claimed", async () => {
   const fresh = await freshSchema();
   const { ran, count } = await startIdle(fresh);
   const before = count("claim");
@@ -63,7 +63,7 @@ test("when the look around finds a ready job, it is claimed", async () => {
   expect(count("claim")).toBeGreaterThan(before);
 });
 
-test("when it finds a job that will be due, that is made ready at its time, and not looked for before", async () => {
+test("a scheduled job that the idle check finds is promoted at its time, not before", async () => {
   const fresh = await freshSchema();
   const { ran, count, glances } = await startIdle(fresh);
   const before = count("promote");
@@ -77,7 +77,7 @@ test("when it finds a job that will be due, that is made ready at its time, and 
   expect(count("promote") - before).toBeLessThanOrEqual(3);
 });
 
-test("when it finds a lease that runs out, the job is taken back after that, and not looked for before", async () => {
+test("a lease that the idle check sees is rescued after its end, not before", async () => {
   const fresh = await freshSchema();
   const { ran, count, glances } = await startIdle(fresh);
   const before = count("rescue");
@@ -95,7 +95,7 @@ test("when it finds a lease that runs out, the job is taken back after that, and
   expect(await fresh.client().get(id)).toMatchObject({ state: "succeeded", crashes: 1 });
 });
 
-test("when it finds a suspect, that is run, alone", async () => {
+test("a quarantined job that the idle check finds runs alone", async () => {
   const fresh = await freshSchema();
   const { ran, count } = await startIdle(fresh);
   const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: "1h" });

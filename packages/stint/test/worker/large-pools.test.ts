@@ -93,7 +93,7 @@ test("a wake for the last of 5,000 queues leads to one claim", async () => {
   expect(large.count("claim-pools")).toBe(0);
 });
 
-test("an idle worker of 5,000 queues sends what one of a single queue does", async () => {
+test("an idle worker of 5,000 queues sends no more than one of a single queue", async () => {
   const fresh = await freshSchema();
   const large = await startLarge(fresh, { queues: queuesOf(5_000), slots: 10 });
   await idle(large);
@@ -105,7 +105,7 @@ test("an idle worker of 5,000 queues sends what one of a single queue does", asy
   expect(names.map(large.count)).toEqual(before);
 });
 
-test("5,000 queues of three jobs are drained with few claims, over a long way", async () => {
+test("5,000 queues of three jobs are drained with few claims over a slow network", async () => {
   const fresh = await freshSchema();
   const queues = queuesOf(5_000);
   await fill(fresh, queues, 3);
@@ -116,7 +116,7 @@ test("5,000 queues of three jobs are drained with few claims, over a long way", 
   expect(large.count("claim")).toBeLessThan(1_000);
 });
 
-test.each([2, 40, 500])("of %i queues none waits for a busy one", async (size) => {
+test.each([2, 40, 500])("of %i queues none waits behind a busy one", async (size) => {
   const fresh = await freshSchema();
   const queues = queuesOf(size);
   await fill(fresh, [queues[0]!], 3_000);
@@ -173,7 +173,7 @@ test("two workers of one large pool share it: every job runs once, and both run 
   expect(ran.flat()).toHaveLength(3_000);
 });
 
-test("behind a forgotten transaction a large pool is drained all the same", async () => {
+test("a large pool is drained behind a forgotten transaction", async () => {
   const fresh = await freshSchema();
   const queues = queuesOf(500);
   const forgotten = await adminClient(fresh.url);
@@ -190,7 +190,7 @@ test("behind a forgotten transaction a large pool is drained all the same", asyn
   expect(new Set(large.ran.map(({ id }) => id)).size).toBe(5_001);
 });
 
-test("a pool with a pattern serves the queues it matches, also those made later; exact names go first", async () => {
+test("a pattern serves matching queues, also new ones; exact names go first", async () => {
   const fresh = await freshSchema();
   const { seen, worker } = await startPattern(fresh);
   const stint = fresh.client();
@@ -232,7 +232,7 @@ async function startPattern(
   return { seen, worker };
 }
 
-test("a suspect in a queue that only a pattern matches is run alone", async () => {
+test("a quarantined job in a queue that only a pattern matches runs alone", async () => {
   const fresh = await freshSchema();
   await fill(fresh, ["tenant-1"], 1);
   await fresh.sql(`update stint.job set state = 'parked', park_reason = 'quarantine', crashes = 1`);
@@ -246,7 +246,7 @@ test("a suspect in a queue that only a pattern matches is run alone", async () =
   expect(ran.map(({ queue }) => queue)).toEqual(["tenant-1"]);
 });
 
-test("where other queues have more ready jobs than one search names, one's own are found", async () => {
+test("own queues are found among more foreign ones than one search returns", async () => {
   const fresh = await freshSchema();
   const queues = queuesOf(3_000);
   const own = queues.filter((_, n) => n % 30 === 29);

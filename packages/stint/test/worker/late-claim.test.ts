@@ -38,7 +38,7 @@ async function notWell(fresh: Fresh): Promise<unknown[]> {
 }
 
 test.each(["claim", "claim-quarantined"])(
-  "a %s that is held for several leases takes nothing and counts no crash",
+  "a %s that is delayed for several leases takes nothing and counts no crash",
   async (name) => {
     const fresh = await freshSchema();
     const proxy = await startCutProxy(fresh.url);
@@ -57,7 +57,7 @@ test.each(["claim", "claim-quarantined"])(
   },
 );
 
-test("a claim whose answer is held counts no crash", async () => {
+test("a claim whose response is delayed counts no crash", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   await enqueueFive(fresh);
@@ -94,7 +94,7 @@ test("after its deadline a claim fails and takes nothing, and a rescue likewise"
   expect(await fresh.sql("select state, crashes from stint.job")).toEqual([{ state: "running", crashes: 0 }]);
 });
 
-test("a claim of a suspect fails after its deadline and takes nothing", async () => {
+test("a claim from quarantine fails after its deadline and takes nothing", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await fresh.sql(
@@ -135,7 +135,7 @@ test("a lost claim is searched for as long as its transaction is open", async ()
 });
 
 test.each([-3_600_000, -10_000, 10_000, 3_600_000])(
-  "a worker that takes the clock to be %d ms off claims all the same",
+  "a worker whose estimate of the clock is %d ms off claims",
   async (wrongByMs) => {
     const fresh = await freshSchema();
     const clock = new ServerClock(undefined, Date.now() + wrongByMs);
@@ -159,7 +159,7 @@ test.each([-3_600_000, -10_000, 10_000, 3_600_000])(
   },
 );
 
-test("a worker that stops gives back what a lost claim took", async () => {
+test("a stopping worker releases what a lost claim took", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const direct = fresh.client();

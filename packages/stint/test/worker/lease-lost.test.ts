@@ -8,7 +8,7 @@ import { abortOf, startWorker } from "../support/watch.ts";
 const work = defineJob("work", { payload: typed<object>(), result: typed<string>() });
 
 test.each(["returns", "throws"])(
-  "a handler that %s after its job was stolen: nothing is recorded, and the thief keeps the job",
+  "a handler that %s after its job was rescued records nothing",
   async (how) => {
     const fresh = await freshSchema();
     const stint = fresh.client();
@@ -43,7 +43,7 @@ test.each(["returns", "throws"])(
   },
 );
 
-test("a handler learns from its signal that its lease is gone", async () => {
+test("a handler's signal aborts when its lease is lost", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const running = gate();

@@ -79,7 +79,7 @@ test("start called twice at once starts one worker", async () => {
   expect(started).toBe(1);
 });
 
-test("start tells of a database that cannot be reached, and may be tried again", async () => {
+test("start throws if the database cannot be reached, and can be called again", async () => {
   const fresh = await freshSchema();
   const away = fresh.client({ database: "postgres://nobody@127.0.0.1:1/none" });
   const worker = away.worker(quiet);
@@ -88,7 +88,7 @@ test("start tells of a database that cannot be reached, and may be tried again",
   await worker.stop();
 });
 
-test("stop lets attempts end, tells the rest to stop, and says how many were which", async () => {
+test("stop drains, aborts the rest, and reports how many were which", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const end = gate();
@@ -119,7 +119,7 @@ test("stop lets attempts end, tells the rest to stop, and says how many were whi
   expect(await stint.get(late.id)).toMatchObject({ state: "ready", epoch: 0 });
 });
 
-test("a handler that needs the whole of stop's abort to end keeps its job until then", async () => {
+test("a handler that uses all of its abort time keeps its job until then", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const running = gate();

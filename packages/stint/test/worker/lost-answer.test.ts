@@ -8,7 +8,7 @@ import { abortOf, startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>(), backoff: steps(0) });
 
-test("the answer to a commit is lost: complete() finds that it happened, and the writes are there once", async () => {
+test("a lost response to a commit: complete() finds the commit, written once", async () => {
   const fresh = await freshSchema();
   await fresh.sql("create table stint.note (job uuid)");
   const proxy = await startCutProxy(fresh.url);
@@ -39,42 +39,39 @@ test.each([
   ["succeed", "succeeded"],
   ["finish", "succeeded"],
   ["requeue", "failed"],
-] as const)(
-  "the answer to a settle is lost (%s): the outcome stands, and nothing is called lost",
-  async (name, outcome) => {
-    const fresh = await freshSchema();
-    const proxy = await startCutProxy(fresh.url);
-    const stint = fresh.client({ database: proxy.url, prepare: false });
-    const swallowed = gate<{ cut: Promise<void> }>();
-    const { seen, all } = await startWorker(stint, {
-      handlers: [
-        handle(work, ({ attempt }) => {
-          if (attempt > 1) return undefined;
-          swallowed.open({ cut: proxy.cutAt(`/* stint:${name} */`, "unanswered") });
-          if (outcome === "failed") throw new Error("broken");
-          // With a result it takes the longer way.
-          return name === "finish" ? "a result" : undefined;
-        }),
-      ],
-    });
-    const { id } = await stint.enqueue(work, {});
-    await (
-      await swallowed.opened
-    ).cut;
+] as const)("a lost response to a settle (%s): the outcome stands", async (name, outcome) => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url, prepare: false });
+  const swallowed = gate<{ cut: Promise<void> }>();
+  const { seen, all } = await startWorker(stint, {
+    handlers: [
+      handle(work, ({ attempt }) => {
+        if (attempt > 1) return undefined;
+        swallowed.open({ cut: proxy.cutAt(`/* stint:${name} */`, "unanswered") });
+        if (outcome === "failed") throw new Error("broken");
+        // With a result it takes the longer way.
+        return name === "finish" ? "a result" : undefined;
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, {});
+  await (
+    await swallowed.opened
+  ).cut;
 
-    // The next attempt may well be settled before this one is known to be.
-    expect(await seen("settled", ({ attempt }) => attempt === 1)).toMatchObject({ id, outcome });
-    await stint.waitFor(id, { timeout: "60s" });
-    expect(all("leaseLost")).toEqual([]);
-    expect(await stint.get(id)).toMatchObject({
-      state: "succeeded",
-      crashes: 0,
-      epoch: outcome === "failed" ? 2 : 1,
-    });
-  },
-);
+  // The next attempt may well be settled before this one is known to be.
+  expect(await seen("settled", ({ attempt }) => attempt === 1)).toMatchObject({ id, outcome });
+  await stint.waitFor(id, { timeout: "60s" });
+  expect(all("leaseLost")).toEqual([]);
+  expect(await stint.get(id)).toMatchObject({
+    state: "succeeded",
+    crashes: 0,
+    epoch: outcome === "failed" ? 2 : 1,
+  });
+});
 
-test("the answer to a claim is lost: the worker finds what it took, and no crash is counted", async () => {
+test("a lost response to a claim: the worker finds its jobs, no crash counts", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const stint = fresh.client({ database: proxy.url, prepare: false, wake: "none" });
@@ -92,7 +89,7 @@ test("the answer to a claim is lost: the worker finds what it took, and no crash
   expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0 });
 });
 
-test("the connection breaks while unfinished jobs are handed back: they go back all the same", async () => {
+test("unfinished jobs are released though the connection breaks meanwhile", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const stint = fresh.client({ database: proxy.url, prepare: false });
@@ -109,7 +106,7 @@ test("the connection breaks while unfinished jobs are handed back: they go back 
   expect(await fresh.client().get(id)).toMatchObject({ state: "ready", attempts: 0, crashes: 0 });
 });
 
-test("an outage longer than the lease, and nobody died: no crash is counted", async () => {
+test("an outage longer than the lease counts no crash", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const client = () => fresh.client({ database: proxy.url });

@@ -10,7 +10,7 @@ const work = defineJob("work", {
   backoff: steps("1h"),
 });
 
-test("middlewares wrap the handler like an onion, the first outermost, and see what it returned", async () => {
+test("middlewares wrap the handler, the first outermost, and see its result", async () => {
   const stint = (await freshSchema()).client();
   const order: string[] = [];
   const layer =
@@ -84,7 +84,7 @@ test("a middleware that throws fails the attempt, before the handler or after it
   });
 });
 
-test("the job's policy goes over the handler's, that over the definition's, that over the worker's", async () => {
+test("options of job, handler, definition and worker override each other in order", async () => {
   const stint = (await freshSchema()).client();
   const plain = defineJob("plain", { payload: typed<object>() });
   const defined = defineJob("defined", { payload: typed<object>(), attempts: 4 });

@@ -65,7 +65,7 @@ async function busyBesideSuspect(): Promise<Scene> {
   };
 }
 
-test("a suspect is claimed only when nothing else runs, and nothing else begins until it has ended", async () => {
+test("a quarantined job runs only when nothing else does, and nothing beside it", async () => {
   const { fresh, id, log, seen, endBusy, endSuspect } = await busyBesideSuspect();
   const stint = fresh.client();
   expect(await stint.get(id)).toMatchObject({ state: "parked", epoch: 0 });
@@ -86,7 +86,7 @@ test("a suspect is claimed only when nothing else runs, and nothing else begins 
   expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 2, epoch: 1 });
 });
 
-test("a suspect that waits while its worker stops is left as it was", async () => {
+test("a stop leaves a quarantined job that waits as it was", async () => {
   const { fresh, id, log, worker } = await busyBesideSuspect();
   await worker.stop({ drain: 100, abort: 100 });
 
@@ -99,7 +99,7 @@ test("a suspect that waits while its worker stops is left as it was", async () =
   });
 });
 
-test("a suspect that is handed back while it runs alone stays in quarantine, unspent", async () => {
+test("a quarantined job released while it runs stays quarantined, unspent", async () => {
   const { fresh, id, worker, seen, endBusy } = await busyBesideSuspect();
   endBusy();
   await seen("claimed", ({ jobs }) => jobs.some((job) => job.id === id));
@@ -115,7 +115,7 @@ test("a suspect that is handed back while it runs alone stays in quarantine, uns
   });
 });
 
-test("the answer to the claim of a suspect is lost: it is found and runs, and is not condemned", async () => {
+test("a quarantined job whose claim response is lost is found and runs", async () => {
   const fresh = await freshSchema();
   const id = await suspected(fresh);
   const proxy = await startCutProxy(fresh.url);

@@ -70,7 +70,7 @@ const underWay = `
 /** How much clients have sent, of whatever kind. */
 const sent = (proxy: CutProxy): number => proxy.count("");
 
-test("a worker that sleeps sends nothing at all", async () => {
+test("a sleeping worker sends nothing at all", async () => {
   const fresh = await freshSchema();
   const { proxy, asleep } = await startSleeper(fresh);
   await asleep();
@@ -93,7 +93,7 @@ test("it wakes for a job of another client, runs it, and sleeps again", async ()
   expect((await stint.workers())[0]).toMatchObject({ asleep: false });
 });
 
-test("it wakes for a job of its own process that no wake was sent for", async () => {
+test("it wakes for a job of its own process without a NOTIFY", async () => {
   const fresh = await freshSchema();
   const { stint, ran, asleep } = await startSleeper(fresh);
   await asleep();
@@ -105,7 +105,7 @@ test("it wakes for a job of its own process that no wake was sent for", async ()
   expect(await heard()).toEqual([]);
 });
 
-test("it wakes when it is told to, and takes what it was not told of", async () => {
+test("worker.wake() wakes it, and it claims a job that sent no wake", async () => {
   const fresh = await freshSchema();
   const { worker, ran, asleep } = await startSleeper(fresh);
   await asleep();
@@ -117,7 +117,7 @@ test("it wakes when it is told to, and takes what it was not told of", async () 
   await until(() => ran.includes(id), { message: "the job runs" });
 });
 
-test("it wakes in time for a job that was scheduled before it fell asleep, and for one scheduled while it slept", async () => {
+test("it wakes in time for jobs scheduled before and during its sleep", async () => {
   const fresh = await freshSchema();
   const other = fresh.client();
   const early = await other.enqueue(work, {}, { delay: 4_000 });
@@ -133,7 +133,7 @@ test("it wakes in time for a job that was scheduled before it fell asleep, and f
   expect(late!.claimedAt!.getTime() - late!.runAt.getTime()).toBeLessThan(60_000);
 });
 
-test("enqueuers send it wakes however long it has slept, and none to one that only fell silent", async () => {
+test("enqueuers wake it however long it sleeps, but not a worker that went silent", async () => {
   const fresh = await freshSchema();
   const { ran, asleep } = await startSleeper(fresh);
   await asleep();
@@ -151,7 +151,7 @@ test("enqueuers send it wakes however long it has slept, and none to one that on
   expect(await heard()).toEqual([]);
 });
 
-test("an enqueue within somebody's transaction wakes it at the commit", async () => {
+test("an enqueue in a transaction wakes it at the commit", async () => {
   const fresh = await freshSchema();
   const { ran, asleep } = await startSleeper(fresh);
   await asleep();
@@ -161,7 +161,7 @@ test("an enqueue within somebody's transaction wakes it at the commit", async ()
   expect(ran).toEqual([row?.["id"]]);
 });
 
-test("it does not fall asleep before it has taken back what a dead worker left", async () => {
+test("it does not sleep before it has rescued the jobs of a dead worker", async () => {
   const fresh = await freshSchema();
   const { id } = await fresh.client().enqueue(work, {});
   await fresh.sql(
@@ -175,7 +175,7 @@ test("it does not fall asleep before it has taken back what a dead worker left",
   expect(ran).toEqual([id]);
 });
 
-test("it does not fall asleep while a job runs, and stops from its sleep at once", async () => {
+test("it does not sleep while a job runs, and a stop ends its sleep at once", async () => {
   const fresh = await freshSchema();
   const { stint, worker, asleep } = await startSleeper(fresh, {
     handlers: [handle(work, async () => await passTime(fresh, 1_000))],

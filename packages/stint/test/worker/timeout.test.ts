@@ -12,7 +12,7 @@ const slow = defineJob("slow", { payload: typed<object>(), backoff: steps(0), ti
 const quick = defineJob("quick", { payload: typed<object>(), queue: "other" });
 
 describe("an attempt that takes longer than its timeout", () => {
-  test("is told so by its signal, recorded as timed out, and tried again", async () => {
+  test("is aborted by its signal, recorded as timed out, and retried", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const reasons: unknown[] = [];
@@ -38,7 +38,7 @@ describe("an attempt that takes longer than its timeout", () => {
     });
   });
 
-  test("and ignores its signal keeps its slot, is called stuck, and can write nothing when it ends at last", async () => {
+  test("and ignores its signal keeps its slot, is stuck, and can record nothing later", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const stuck = gate();
@@ -71,7 +71,7 @@ describe("an attempt that takes longer than its timeout", () => {
     expect(all("leaseLost")).toEqual([]);
   });
 
-  test("while it blocks the event loop is not kept alive by the lease thread", async () => {
+  test("while it blocks the event loop is not renewed by the lease thread", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const blocked = await startWorkerProcess(fresh, { worker: { timeout: "5s" } });
