@@ -28,12 +28,12 @@ const allowed: Record<string, string> = {
   "packages/stint/test/pooler/pgbouncer.test.ts":
     "a blocked event loop, and a statement that its time limit ends",
   "packages/stint/test/sql/enqueue.test.ts": "ids of different milliseconds",
-  "packages/stint/test/worker/ahead-processes.test.ts": "how long a handler runs decides the prefetch",
-  "packages/stint/test/worker/ahead.test.ts": "how long a handler runs decides the prefetch",
   "packages/stint/test/worker/connections.test.ts":
     "statements that outlast a deadline, and a blocked event loop",
   "packages/stint/test/worker/large-pools.test.ts": "a handler that takes a moment",
   "packages/stint/test/worker/password.test.ts": "a blocked event loop",
+  "packages/stint/test/worker/prefetch-processes.test.ts": "how long a handler runs decides the prefetch",
+  "packages/stint/test/worker/prefetch.test.ts": "how long a handler runs decides the prefetch",
   "packages/stint/test/worker/statement-timeout.test.ts": "a statement slower than the limit of its role",
 };
 

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
-import { before, step, workerWithWaiting } from "../support/ahead.ts";
+import { before, step, workerWithWaiting } from "../support/prefetch.ts";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
@@ -72,7 +72,7 @@ test("without prefetch a worker claims only into free slots, however fast it is"
 
 test("jobs that wait behind stuck slots are released, and another worker runs them", async () => {
   const fresh = await freshSchema();
-  const { waiting, letGo, worker, seen, all } = await workerWithWaiting(fresh, { prefetch: "1s" });
+  const { waiting, finish, worker, seen, all } = await workerWithWaiting(fresh, { prefetch: "1s" });
   const ids = waiting();
   await until(async () => (await stored(fresh, ids)).every(({ state }) => state === "ready"), {
     message: "they are ready again",
@@ -83,7 +83,7 @@ test("jobs that wait behind stuck slots are released, and another worker runs th
   await startWorker(fresh.client(), { handlers: [handle(step, ({ id }) => void ran.add(id))] });
   await until(() => ids.every((id) => ran.has(id)), { message: "the other worker runs them" });
   expect(worker.running).toBe(2);
-  letGo();
+  finish();
   await seen("settled", () => worker.running === 0);
   expect(all("leaseLost")).toEqual([]);
 });
@@ -127,7 +127,7 @@ test("waiting jobs begin in claim order, and a higher priority before them", asy
 
 test("stopping releases waiting jobs at once, and lets running ones finish", async () => {
   const fresh = await freshSchema();
-  const { waiting, holding, letGo, worker } = await workerWithWaiting(fresh);
+  const { waiting, holding, finish, worker } = await workerWithWaiting(fresh);
   const stopping = worker.stop();
   const ids = waiting();
   await until(async () => (await stored(fresh, ids)).every(({ state }) => state === "ready"), {
@@ -135,7 +135,7 @@ test("stopping releases waiting jobs at once, and lets running ones finish", asy
   });
   expect(await stored(fresh, ids)).toEqual(ids.map(() => untouched));
   expect(await stored(fresh, holding)).toMatchObject([{ state: "running" }, { state: "running" }]);
-  letGo();
+  finish();
 
   expect((await stopping).released).toBe(waiting().length);
   expect(await stored(fresh, holding)).toMatchObject([{ state: "succeeded" }, { state: "succeeded" }]);
@@ -153,12 +153,12 @@ test("a stop without a drain releases every waiting job", async () => {
 
 test("a waiting job that is cancelled ends and never begins", async () => {
   const fresh = await freshSchema();
-  const { waiting, entered, letGo, worker, seen } = await workerWithWaiting(fresh);
+  const { waiting, entered, finish, worker, seen } = await workerWithWaiting(fresh);
   const other = fresh.client();
   const id = waiting()[0]!;
   expect(await other.cancel(id)).toBe("asked");
   await until(async () => (await other.get(id))?.state === "cancelled", { message: "it is cancelled" });
-  letGo();
+  finish();
   await seen("settled", () => worker.running === 0);
 
   expect(await other.get(id)).toMatchObject({
@@ -171,7 +171,7 @@ test("a waiting job that is cancelled ends and never begins", async () => {
 
 test("a waiting job that another worker owns by now does not begin", async () => {
   const fresh = await freshSchema();
-  const { waiting, entered, letGo, seen } = await workerWithWaiting(fresh);
+  const { waiting, entered, finish, seen } = await workerWithWaiting(fresh);
   const [stolen, neighbour] = waiting();
   const taken = await fresh.sql(
     `update stint.job
@@ -186,7 +186,7 @@ test("a waiting job that another worker owns by now does not begin", async () =>
   await until(async () => (await fresh.client().get(neighbour!))?.state === "cancelled", {
     message: "the worker has asked about both",
   });
-  letGo();
+  finish();
   await seen("settled", () => entered.length > before + 2);
 
   expect(entered).not.toContain(stolen);

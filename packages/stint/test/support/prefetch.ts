@@ -4,28 +4,31 @@ import { gate } from "./gate.ts";
 import { until } from "./until.ts";
 import { startWorker, type Watched } from "./watch.ts";
 
-/** Jobs that are over at once, so that a worker learns to claim ahead, and such that hold their slot until they are told. */
+/** Jobs that end at once, so that a worker prefetches, and jobs that hold their slot until the test ends them. */
 export const step = defineJob("step", { payload: typed<{ do: "pass" | "hold"; n: number }>() });
 
-export type Ahead = Watched & {
-  /** Jobs of this worker that were claimed and never begun, in the order of the claim. */
+export type PrefetchingWorker = Watched & {
+  /** Jobs of this worker that were claimed and never begun, in claim order. */
   readonly waiting: () => string[];
   /** Jobs whose handler was entered, in that order. */
   readonly entered: readonly string[];
-  /** Those that hold the slots. */
+  /** Jobs that hold the slots. */
   readonly holding: readonly string[];
-  /** Let them end. */
-  readonly letGo: () => void;
+  /** End them. */
+  readonly finish: () => void;
 };
 
 const slots = 2;
-/** Enough to learn by. */
+/** Enough jobs for the worker to measure its rate. */
 export const before = 600;
-/** More than one claim brings. */
+/** More than one claim returns. */
 const behind = 700;
 
-/** A worker whose slots are all held, while jobs it claimed ahead wait for them, for an hour unless `prefetch` says otherwise. */
-export async function workerWithWaiting(fresh: Fresh, options: Partial<WorkerOptions> = {}): Promise<Ahead> {
+/** A worker whose slots are all held while prefetched jobs wait for them, for an hour unless `prefetch` says otherwise. */
+export async function workerWithWaiting(
+  fresh: Fresh,
+  options: Partial<WorkerOptions> = {},
+): Promise<PrefetchingWorker> {
   const stint = fresh.client();
   const { opened, open } = gate();
   const entered: string[] = [];
@@ -60,5 +63,5 @@ export async function workerWithWaiting(fresh: Fresh, options: Partial<WorkerOpt
   await until(() => holding.length === slots && waiting().length > 0, {
     message: "every slot is held and jobs wait behind them",
   });
-  return { ...watched, waiting, entered, holding, letGo: () => open() };
+  return { ...watched, waiting, entered, holding, finish: () => open() };
 }
