@@ -33,7 +33,7 @@ export function runs<Options extends object>(command: Command, run: Run<Options>
 /** What the client calls `list.maxAge` was given here as --max-age, and is to be corrected there. */
 function asFlag(error: unknown, command: Command): unknown {
   if (!(error instanceof InvalidOptionError)) return error;
-  const name = /^\w+\.(\w+)$/.exec(error.option)?.[1];
+  const name = /\.(\w+)$/.exec(error.option)?.[1];
   const flag = command.options.find((option) => option.attributeName() === name)?.long;
   return flag === undefined ? error : new InvalidOptionError(flag, error.rule, { cause: error });
 }

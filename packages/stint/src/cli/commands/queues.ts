@@ -1,22 +1,40 @@
 import type { Command } from "commander";
 import type { QueueHealth } from "../../inspect/types.ts";
+import { closest } from "../../model/names.ts";
 import { examples, runs } from "../command.ts";
 import { depthColumns } from "../depth-columns.ts";
 import { breach, duration, rate } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
-import { say } from "../output.ts";
+import { paint, say, type Piece } from "../output.ts";
+import { UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
+import { addForget, addSet, addShow } from "./queue-settings.ts";
 
 export function addQueues(program: Command): void {
-  const command = program.command("queues").summary("how many jobs each queue holds, by state");
-  command.description(
-    "How many jobs each queue holds, by state, how long its oldest ready job has waited, and who serves it.\n" +
-      "It reads tallies and counts nothing, so a monitor may call it.",
-  );
+  const queues = program
+    .command("queues")
+    .summary("queues with their depth, age and target, and their settings")
+    .description("Show queues, and change their settings. Without a command it lists the queues.");
+  addList(queues);
+  addShow(queues);
+  addSet(queues);
+  addForget(queues);
+}
+
+function addList(queues: Command): void {
+  const command = queues
+    .command("list", { isDefault: true })
+    .description(
+      "How many jobs each queue holds, by state, how long its oldest ready job has waited, and its target.\n" +
+        "It reads tallies and counts no rows, so a monitor may call it.",
+    );
   examples(command, "stint queues", "stint queues --json");
-  runs(command, async (context) => {
-    const { queues } = await inspecting(context, (inspector) => inspector.health());
-    const rows = queues.toSorted((a, b) => a.queue.localeCompare(b.queue, "en"));
+  // A misspelt command arrives here as an argument, because this command is the default.
+  command.allowExcessArguments();
+  runs(command, async (context, { args: [misspelt] }) => {
+    if (misspelt !== undefined) throw unknownCommand(queues, misspelt);
+    const { queues: found } = await inspecting(context, (inspector) => inspector.health());
+    const rows = found.toSorted((a, b) => a.queue.localeCompare(b.queue, "en"));
     if (context.out.json) return context.out.document({ queues: rows.map(asDocument) });
     if (rows.length === 0) return context.out.note(say`No queue holds a job, and no worker serves one.`);
     table(context.out, columns, rows);
@@ -26,18 +44,34 @@ export function addQueues(program: Command): void {
   });
 }
 
+function unknownCommand(group: Command, name: string): UsageError {
+  const suggestion = closest(
+    name,
+    group.commands.map((command) => command.name()),
+  );
+  const meant = suggestion === undefined ? "" : ` (Did you mean ${suggestion}?)`;
+  return new UsageError(`unknown command '${name}'${meant}`);
+}
+
 const columns: readonly Column<QueueHealth>[] = [
   { title: "QUEUE", cell: (row) => row.queue },
   { title: "OLDEST READY", cell: (row) => duration(row.oldestReadyMs), align: "right" },
   ...depthColumns,
   { title: "IN/S", cell: ({ rates }) => rate(rates.arrived), align: "right" },
   { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right" },
+  { title: "TARGET", cell: target, align: "right" },
   { title: "BREACH IN", cell: (row) => breach(row.breachInMs), align: "right" },
   { title: "SLOTS", cell: ({ slots }) => slots.total, align: "right" },
 ];
 
-/** Depths stand beside the queue's name, as they did before there was more to say. */
-function asDocument({ queue, depth, slots, ...rest }: QueueHealth): object {
+/** A target that no person or code has set is dim; one that was changed live says so. */
+function target({ targetMs, targetFrom: { source } }: QueueHealth): Piece {
+  if (source === "default") return paint("dim", duration(targetMs));
+  return source === "live" ? `${duration(targetMs)} (live)` : duration(targetMs);
+}
+
+/** Depths stand beside the name of the queue. */
+export function asDocument({ queue, depth, slots, ...rest }: QueueHealth): object {
   const { recent: _, ...shown } = rest;
   return { queue, ...depth, slots: slots.total, busy: slots.busy, ...shown };
 }

@@ -26,7 +26,7 @@ export type Flag = Word & {
 
 /** What placeholders of options and of arguments stand for. */
 const optionSources: Record<string, Source> = { kind: "kinds", queue: "queues", pools: "pools" };
-const argumentSources: Record<string, Source> = { kind: "config-kinds", id: "ids" };
+const argumentSources: Record<string, Source> = { kind: "config-kinds", id: "ids", queue: "queues" };
 
 /** Every command of the program with what may follow it, read from the program itself, so that it cannot be out of date. */
 export function placesOf(command: Command, path = ""): Place[] {

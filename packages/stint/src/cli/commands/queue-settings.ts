@@ -1,0 +1,149 @@
+import type { Command } from "commander";
+import type { QueueHealth } from "../../inspect/types.ts";
+import { isPattern } from "../../model/name-pattern.ts";
+import { closest } from "../../model/names.ts";
+import { targetAges, type QueueSetting, type TargetAge } from "../../model/queue-settings.ts";
+import type { QueueAuditEntry } from "../../sql/queue-settings.ts";
+import { examples, runs } from "../command.ts";
+import type { Context } from "../context.ts";
+import { breach, duration } from "../figures.ts";
+import { inspecting } from "../inspecting.ts";
+import { age } from "../job-text.ts";
+import { paint, say, type Output } from "../output.ts";
+import { UsageError } from "../report-error.ts";
+import { pairs, table, type Column } from "../table.ts";
+
+export function addShow(queues: Command): void {
+  const command = queues
+    .command("show <queue>")
+    .description(
+      "One queue or pattern: its depth, its settings and where they come from, and who changed them.",
+    );
+  examples(command, "stint queues show payments", "stint queues show 'tenant-*'");
+  runs(command, async (context, { args: [queue = ""] }) => {
+    const { queueSettings } = await context.client();
+    const [audit, settings, queues] = await Promise.all([
+      queueSettings.audit(queue),
+      queueSettings.list(),
+      known(context),
+    ]);
+    const setting = settings.find((one) => one.queue === queue) ?? null;
+    const health = queues.find((one) => one.queue === queue) ?? null;
+    if (setting === null && health === null && audit.length === 0)
+      throw new UsageError(`There is no queue ${queue}${meant(queue, queues)}`);
+    if (context.out.json) return context.out.document({ queue, health, setting, audit });
+    show(context.out, queue, { setting, health, audit, target: targetAges(settings)(queue) });
+  });
+}
+
+type SetFlags = { targetAge: string; reason: string };
+
+export function addSet(queues: Command): void {
+  const command = queues
+    .command("set <queue>")
+    .description(
+      "Change the settings of a queue, or of all queues that a pattern matches, at once. The change stays\n" +
+        "until a worker starts whose code declares another value.",
+    );
+  command
+    .requiredOption(
+      "--target-age <duration>",
+      'the age that the oldest ready job should stay below; "declared" returns to the value in code',
+    )
+    .requiredOption("--reason <text>", "why, for the audit");
+  examples(
+    command,
+    'stint queues set payments --target-age 30s --reason "promised to customers"',
+    'stint queues set payments --target-age declared --reason "incident is over"',
+  );
+  runs<SetFlags>(command, async (context, { options, args: [queue = ""] }) => {
+    const { queueSettings } = await context.client();
+    const targetAge = options.targetAge === "declared" ? null : options.targetAge;
+    const setting = await queueSettings.set(queue, { targetAge }, { reason: options.reason });
+    if (context.out.json) context.out.document(setting);
+    else {
+      const target = targetAges(await queueSettings.list())(queue);
+      context.out.line(say`The target age of ${queue} is now ${targetText(queue, target)}.`);
+    }
+    await warnOfMisspelling(context, queue);
+  });
+}
+
+export function addForget(queues: Command): void {
+  const command = queues
+    .command("forget <queue>")
+    .description("Delete the settings of a queue or pattern that code no longer declares.");
+  command.requiredOption("--reason <text>", "why, for the audit");
+  examples(command, 'stint queues forget old-imports --reason "the queue was renamed"');
+  runs<{ reason: string }>(command, async (context, { options: { reason }, args: [queue = ""] }) => {
+    const forgotten = await (await context.client()).queueSettings.forget(queue, { reason });
+    if (context.out.json) return context.out.document({ queue, forgotten });
+    context.out.line(
+      forgotten ? say`Deleted the settings of ${queue}.` : say`There were no settings of ${queue}.`,
+    );
+  });
+}
+
+async function known(context: Context): Promise<readonly QueueHealth[]> {
+  return (await inspecting(context, (inspector) => inspector.health())).queues;
+}
+
+/** Settings may be made before the first job comes, so an unknown name is no error. */
+async function warnOfMisspelling(context: Context, queue: string): Promise<void> {
+  if (isPattern(queue)) return;
+  const queues = await known(context);
+  if (!queues.some((one) => one.queue === queue))
+    context.out.warn(say`No job and no worker uses queue ${queue}${meant(queue, queues)}`);
+}
+
+function meant(queue: string, queues: readonly QueueHealth[]): string {
+  const suggestion = closest(
+    queue,
+    queues.map((one) => one.queue),
+  );
+  return suggestion === undefined ? "." : `; did you mean ${suggestion}?`;
+}
+
+type Shown = {
+  readonly target: TargetAge;
+  readonly setting: QueueSetting | null;
+  readonly health: QueueHealth | null;
+  readonly audit: readonly QueueAuditEntry[];
+};
+
+function show(out: Output, queue: string, { target, setting, health, audit }: Shown): void {
+  pairs(out, [
+    ["Queue", paint("bold", queue)],
+    ["Target age", targetText(queue, target)],
+    ["Declared", duration(setting?.declaredTargetAgeMs ?? null)],
+    ["Changed", setting === null ? "" : `${age(setting.updatedAt)} by ${setting.updatedBy}`],
+    ["Oldest ready", duration(health?.oldestReadyMs ?? null)],
+    ["Breach in", health === null ? "" : breach(health.breachInMs)],
+    ["Ready", health?.depth.ready ?? ""],
+    ["Running", health?.depth.running ?? ""],
+    ["Dead", health?.depth.dead ?? ""],
+    ["Serving", health === null ? "" : `${health.workers} workers, ${health.slots.total} slots`],
+  ]);
+  if (audit.length === 0) return;
+  out.line(say``);
+  table(out, auditColumns, audit);
+}
+
+function targetText(queue: string, { ms, source, setFor }: TargetAge): string {
+  const from = { default: "default", code: "declared in code", live: "live change" }[source];
+  return `${duration(ms)} (${from}${setFor === null || setFor === queue ? "" : ` of ${setFor}`})`;
+}
+
+const auditColumns: readonly Column<QueueAuditEntry>[] = [
+  { title: "ACTION", cell: (entry) => entry.action },
+  { title: "WHEN", cell: (entry) => age(entry.at) },
+  { title: "WHO", cell: (entry) => entry.actor, most: 48 },
+  { title: "TARGET AGE", cell: changeText },
+  { title: "REASON", cell: (entry) => entry.reason ?? "", most: Number.POSITIVE_INFINITY },
+];
+
+function changeText({ change }: QueueAuditEntry): string {
+  const { from, to } = change["targetAgeMs"] ?? {};
+  const text = (value: unknown): string => (typeof value === "number" ? duration(value) : "default");
+  return `${text(from)} → ${text(to)}`;
+}
