@@ -34,11 +34,8 @@ function create({
   // A sample reads the heads of the queues, which may be far from their first entries.
   const samples = new Sweeps();
   const timing = new FlushTiming();
-  // True at start: after a restore from a dump the tallies belong to another database, which only a fold detects.
-  let unfolded = true;
-  // This worker claimed, released or settled jobs since the last sample. No other worker asks for a sample of these changes.
-  let moved = false;
-  let again = false;
+  // How often to try a fold. 1 at start: after a restore from a dump the tallies belong to another database, which only a fold detects.
+  let foldsDue = 1;
 
   // One at a time: a worker that stops meanwhile must not send again what is on its way.
   const flushes = new Semaphore(1);
@@ -59,8 +56,8 @@ function create({
   const flushOnce = async (): Promise<void> => {
     const { rows, tenants, markSent } = delta.take();
     if (rows.length === 0 && tenants.length === 0) return;
-    unfolded = true;
-    moved = true;
+    // Twice: claims and releases of this worker insert no delta, and the last fold of another worker may predate them.
+    foldsDue = 2;
     try {
       const { usual, nowMs } = await flush(db, {
         worker: worker.id,
@@ -81,21 +78,19 @@ function create({
 
   const tick = async (): Promise<number> => {
     await flushNow();
-    if (unfolded || again) {
-      const hasMoved = moved;
+    const due = foldsDue;
+    if (due > 0) {
       // Reset before the fold: deltas that are written meanwhile are for the next fold.
-      unfolded = false;
-      moved = false;
+      foldsDue = 0;
       const sentAt = performance.now();
       const sample = samples.inMs(sentAt) === 0;
       try {
         const leftToAnother = (await fold(db, foldRestMs, sample)) === null;
-        // The last fold of another worker may predate this claim: retry once. The fold after that has seen it.
-        again = !sample || (leftToAnother && hasMoved);
+        const left = leftToAnother ? due - 1 : 0;
+        foldsDue = Math.max(foldsDue, sample ? left : 1);
       } catch (error) {
         // Retried, without the sample if the sample took too long.
-        unfolded = true;
-        moved ||= hasMoved;
+        foldsDue = Math.max(foldsDue, due);
         throw error;
       } finally {
         if (sample) samples.done(sentAt, performance.now());
@@ -107,7 +102,7 @@ function create({
   return {
     service: new Service({ name: "tallies", logger, tick }),
     onIdleCheck: (dueInMs) => {
-      if (dueInMs !== null) unfolded = true;
+      if (dueInMs !== null) foldsDue = Math.max(foldsDue, 1);
     },
     isDone: () => !delta.any,
     flush: flushNow,
