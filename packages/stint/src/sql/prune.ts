@@ -125,7 +125,7 @@ const deleteSeries = statement(
 );
 
 /** Series past their time. Answers how many points went. */
-export async function pruneSignals(db: Run, limit: number): Promise<number> {
+export async function pruneSeries(db: Run, limit: number): Promise<number> {
   // First: after days without a worker, what has not been rolled up may be past its time already.
   await rollUpSeries(db);
   return gone(await db.run(deleteSeries, [limit]));

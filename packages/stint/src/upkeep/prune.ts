@@ -1,5 +1,5 @@
 import { jitter } from "../runtime/sleep.ts";
-import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "../sql/prune.ts";
+import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "../sql/prune.ts";
 import { Service } from "./service.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
@@ -24,8 +24,8 @@ function create({
     await dropOldDays(db, keepDoneMs);
     const dead = await pruneDead(db, keepDeadMs, batch);
     const others = await pruneSmall(db, { doneMs: keepDoneMs, auditMs: keepDeadMs }, batch);
-    const signals = await pruneSignals(db, batch);
-    return Math.max(dead, others, signals) === batch ? betweenBatchesMs : jitter(everyMs);
+    const series = await pruneSeries(db, batch);
+    return Math.max(dead, others, series) === batch ? betweenBatchesMs : jitter(everyMs);
   };
   return { service: new Service({ name: "prune", logger, tick }) };
 }

@@ -15,7 +15,7 @@ import { finished, get, list } from "#stint/sql/find.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
-import { dropOldDays, makePartitionsAhead, pruneDead, pruneSignals, pruneSmall } from "#stint/sql/prune.js";
+import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "#stint/sql/prune.js";
 import {
   declareQueues,
   forgetQueue,
@@ -201,7 +201,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   forgetWorker: (db) => forgetWorker(db, "nobody"),
   forgetSilentWorkers: (db) => forgetSilentWorkers(db, day),
   listWorkers: (db) => listWorkers(db),
-  pruneSignals: (db) => pruneSignals(db, 5_000),
+  pruneSeries: (db) => pruneSeries(db, 5_000),
   fold: (db) => fold(db, 0),
   recount: (db) => recount(db),
   flush: (db) =>

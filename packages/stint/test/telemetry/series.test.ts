@@ -13,7 +13,7 @@ import {
   type Step,
 } from "#stint/sql/series.js";
 import { fold } from "#stint/sql/tallies.js";
-import { pruneSignals } from "#stint/sql/prune.js";
+import { pruneSeries } from "#stint/sql/prune.js";
 import { tallies as talliesService } from "#stint/upkeep/tallies.js";
 import { idleCheck } from "../support/idle-check.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
@@ -289,9 +289,9 @@ test("old points are pruned in batches, each step by its own retention", async (
   );
 
   expect([
-    await pruneSignals(fresh.db, 8),
-    await pruneSignals(fresh.db, 100),
-    await pruneSignals(fresh.db, 100),
+    await pruneSeries(fresh.db, 8),
+    await pruneSeries(fresh.db, 100),
+    await pruneSeries(fresh.db, 100),
   ]).toEqual([8, 32, 0]);
   expect(
     await fresh.sql(`select step, count(*)::integer as n from stint.series group by 1 order by 1`),

@@ -11,7 +11,7 @@ import { enqueue, type EnqueueRow } from "#stint/sql/enqueue.js";
 import { cancel, replay, runNow } from "#stint/sql/operate.js";
 import { actOnMany } from "#stint/sql/operate-many.js";
 import { promote } from "#stint/sql/promote.js";
-import { pruneDead, pruneSignals } from "#stint/sql/prune.js";
+import { pruneDead, pruneSeries } from "#stint/sql/prune.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { finish } from "#stint/sql/finish.js";
 import { release } from "#stint/sql/release.js";
@@ -234,7 +234,7 @@ class Actor {
       return acted.length;
     },
     prune: async () => {
-      await pruneSignals(this.#fresh.db, 100);
+      await pruneSeries(this.#fresh.db, 100);
       return await pruneDead(this.#fresh.db, 0, 1);
     },
     fold: async () => (await fold(this.#fresh.db, 0)) ?? 0,
