@@ -26,7 +26,7 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
     },
   );
 
-  test("what teaches and what opens", async () => {
+  test("empty states, the palette and the help", async () => {
     const { page, problems } = await visit(await serve({ stint: fakeStint({ series }) }));
     for (const screen of ["", "queues", "workers", "slow", "queues/none"]) {
       await go(page, screen);
@@ -44,7 +44,7 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
     expect(problems).toEqual([]);
   });
 
-  test("by keyboard alone: the first Tab offers to skip to the screen, and what has the focus is ringed", async () => {
+  test("the first Tab offers to skip to the screen, and the focus is visible", async () => {
     const { page } = await visit(await serve({ stint: fakeStint(busyNight) }));
     await page.getByRole("rowheader").first().waitFor();
     await page.keyboard.press("Tab");

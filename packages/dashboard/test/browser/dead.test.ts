@@ -5,7 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import { dieOf, embed, installation } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("dead", () => {
-  test("groups what died alike; the jobs of one group are replayed, the others stay", async () => {
+  test("dead jobs are grouped by error, and one group is replayed alone", async () => {
     const { stint, serve } = await installation();
     const ids = await dieOf(
       stint,
@@ -58,7 +58,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     expect(problems).toEqual([]);
   });
 
-  test("an error's text narrows the list, and where nothing is dead it says what that means", async () => {
+  test("an error's text filters the list, and an empty list explains itself", async () => {
     const { stint, serve } = await installation();
     const address = await serve();
     const { page, problems } = await visit(`${address}dead`);
@@ -75,7 +75,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     expect(problems).toEqual([]);
   });
 
-  test("the dialog of the last group stays when the group goes, which it does also with live updates paused", async () => {
+  test("the dialog stays when its group is gone, also with updates paused", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, (n) => new RangeError(`out of range ${n}`), 2);
     const { page, problems } = await visit(`${await serve()}dead`);
@@ -93,7 +93,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     expect(problems).toEqual([]);
   });
 
-  test("where the fingerprints are hidden, groups are told, and neither opened nor replayed as one", async () => {
+  test("groups with hidden fingerprints cannot be opened or replayed", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, (n) => (n < 2 ? new RangeError("out of range") : new TypeError("no card")), 3);
     const authorize = () => ({ user: "eve", role: "operate" as const });
@@ -113,7 +113,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     expect(problems).toEqual([]);
   });
 
-  test("groups that could not be asked for say so beside the list", async () => {
+  test("groups that fail to load show an error beside the list", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, () => new Error("refused"), 1);
     const { page } = await visit(`${await serve()}dead`);

@@ -36,7 +36,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(problems).toEqual([]);
   });
 
-  test("queues stand in the order of the server, each with a word for how it stands", async () => {
+  test("queues have the server's order, and each has its standing", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
     const { page, problems } = await visit(url);
     await row(page, "notification").waitFor();
@@ -112,7 +112,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(await alert(page, "no worker serves").innerText()).toMatch(/^Jobs of one kind are ready/);
   });
 
-  test("figures that stop coming are said to be old, in the server's own words", async () => {
+  test("stale figures are marked, with the server's message", async () => {
     let away = false;
     const stint = fakeStint({
       ...busyNight,
@@ -132,7 +132,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(await page.getByText("No fresh figures.").count()).toBe(0);
   });
 
-  test("when the database is away it says so, and recovers by itself", async () => {
+  test("an unavailable database is reported, and the page recovers", async () => {
     let away = true;
     const stint = fakeStint({
       ...busyNight,

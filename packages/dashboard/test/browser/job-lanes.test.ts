@@ -41,7 +41,7 @@ describe("lanes", () => {
     expect(later[1]).toMatchObject({ waitFrom: 900, start: 950 });
   });
 
-  test("a running job has a lane without an end, and attempts that are no longer kept are counted", () => {
+  test("a running job has an open lane, and dropped attempts are counted", () => {
     const lanes = lanesOf(
       answer({
         state: "running",
@@ -57,7 +57,7 @@ describe("lanes", () => {
 });
 
 describe("attempt numbers", () => {
-  test("are those that handlers saw, not epochs: a claim that was given back has the next one's number", () => {
+  test("attempt numbers are those that handlers saw, not epochs", () => {
     const crashed = { ...ended(1, 10, 30), outcome: "crashed" };
     const lanes = lanesOf({
       ...answer({
@@ -95,7 +95,7 @@ describe("axis", () => {
     expect([0, 10, 20, 40].map((moment) => axis.share(moment))).toEqual([0, 0.25, 0.5, 1]);
   });
 
-  test("cuts a wait of days, keeps the order of moments, and no wait looks longer than a longer one", () => {
+  test("a wait of days is cut, and the order of waits by length is kept", () => {
     const day = 86_400_000;
     const axis = axisOf([lane(0, 100, 200), lane(200, 1_200, 1_300), lane(1_300, day, day + 200)], day + 200);
     expect(axis.cuts).toEqual([

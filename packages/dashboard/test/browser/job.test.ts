@@ -10,7 +10,7 @@ import { fakeDetail, fakeStint, jobId } from "../support/fake.ts";
 import { dieOf, embed, installation } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("job", () => {
-  test("shows every attempt with its error, causes and folded stack, the payload, and why it is dead", async () => {
+  test("shows each attempt's error, causes and stack, and why the job is dead", async () => {
     const { stint, serve } = await installation();
     const cause = new Error("connect ECONNREFUSED");
     const [id] = await dieOf(stint, () => new TypeError("no answer", { cause }), 1, { key: "receipt:7" });
@@ -76,7 +76,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("follows a running job to its end without being asked, and Esc leaves a dialog without doing anything", async () => {
+  test("follows a running job to its end, and Esc closes a dialog", async () => {
     const { stint, serve } = await installation();
     let end: () => void = () => undefined;
     const ended = new Promise<void>((resolve) => (end = resolve));
@@ -105,7 +105,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("what was redacted or is large is not shown whole", async () => {
+  test("redacted values are hidden and large values are cut", async () => {
     const { stint, serve } = await installation();
     const payload = {
       n: 1,
@@ -127,7 +127,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("its trace is a link where it was said where traces are, and never leads elsewhere", async () => {
+  test("the trace is a link if traceUrl is set, and never leads elsewhere", async () => {
     const traceUrl = "https://traces.example.com/trace/{traceId}?from={traceId}";
     const withTrace = (traceId: string) => fakeStint({ job: fakeDetail({}, { traceId }) });
     const id = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -151,13 +151,15 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(linked.problems).toEqual([]);
   });
 
-  test("copies, also where the browser gives the page no clipboard", async () => {
+  test("copies, also without the clipboard API", async () => {
     const { stint, serve } = await installation();
     const { id } = await stint.enqueue(embed, { n: 1 });
     const { page, problems } = await visit(`${await serve()}jobs/${id}`);
     await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
+    // Awaited from before the click: the word is shown for a second only.
+    const copied = page.getByText("copied", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Copy the id" }).click();
-    await page.getByText("copied", { exact: true }).waitFor();
+    await copied;
     await page.getByRole("link", { name: "Jobs" }).first().click();
     await page.getByRole("textbox", { name: "Tenant" }).focus();
     await page.keyboard.press("ControlOrMeta+V");
@@ -165,7 +167,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a job that does not exist is said so", async () => {
+  test("an unknown job shows that it does not exist", async () => {
     const { serve } = await installation();
     const { page } = await visit(`${await serve()}jobs/019a8f00-0000-7000-8000-000000000001`);
     await page.getByText("There is no job with this id").waitFor();

@@ -135,7 +135,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     expect(problems).toEqual([]);
   });
 
-  test("what the server refuses for some of the selected is told, and the others are done", async () => {
+  test("a refusal for one selected job is shown, and the others are done", async () => {
     const rows = jobRows().filter(({ state }) => state === "ready");
     const stint = fakeStint({
       ...busyNight,

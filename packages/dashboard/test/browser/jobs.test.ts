@@ -126,7 +126,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     expect(problems).toEqual([]);
   });
 
-  test("all that match are replayed: preview, reason, the typed name, progress, audit", async () => {
+  test("all matching jobs are replayed after preview, reason and confirmation", async () => {
     const { stint, serve } = await installation();
     const ids = await dieOf(stint, (n) => new Error(`refused ${n}`), 25);
     await stint.enqueue(embed, { n: 1 });
@@ -166,7 +166,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a list that is not narrowed offers nothing for all jobs", async () => {
+  test("a list without a filter offers no bulk action", async () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 });
     const { page } = await visit(`${await serve()}jobs`);
@@ -176,7 +176,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     expect(await cancel.getAttribute("title")).toContain("every job");
   });
 
-  test("one line searches by qualifiers, is saved as a view, and is the same filter as a command", async () => {
+  test("the search box filters by qualifiers, saves views and copies a command", async () => {
     const stint = fakeStint({ ...busyNight, schema: "billing_jobs" });
     const { page, problems } = await visit(`${await serve({ stint })}jobs`);
     const line = page.getByRole("combobox", { name: "Search jobs" });

@@ -55,7 +55,7 @@ describe.skipIf(browserPath === undefined)("layout", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a long name is cut in a list and tells all of itself; where it is the subject it wraps", async () => {
+  test("a long name is cut in a list, with a title, and wraps as a heading", async () => {
     const url = await serve({ stint: fakeStint(longNames) });
     const { page } = await visit(`${url}queues`, { viewport: small });
     const name = page

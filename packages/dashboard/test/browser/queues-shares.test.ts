@@ -7,7 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import { embed, installation, receipt } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
-  test("tenants that wait and were served, and priorities; a tenant leads to its jobs", async () => {
+  test("waiting and busiest tenants, and priorities; a tenant links to its jobs", async () => {
     const { stint, serve } = await installation();
     const served = await stint.enqueueMany(
       Array.from({ length: 3 }, (_, n) => entry(receipt, { n }, { tenant: "acme" })),
@@ -47,7 +47,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
     expect(problems).toEqual([]);
   });
 
-  test("where no job has a tenant, it says how to name one", async () => {
+  test("without tenants it explains how to set one", async () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 });
     const { page } = await visit(`${await serve()}queues`);
@@ -58,7 +58,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
   test.each([
     { failing: "tenants", shown: ["Busiest tenants", "By priority"], missing: "Waiting tenants" },
     { failing: "stats", shown: ["Waiting tenants"], missing: "By priority" },
-  ])("what $failing cannot tell is said, and the rest is shown", async ({ failing, shown, missing }) => {
+  ])("a failure of $failing is shown, and so is the rest", async ({ failing, shown, missing }) => {
     const { stint, serve } = await installation();
     await stint.enqueueMany([
       entry(embed, { n: 1 }, { tenant: "acme" }),
@@ -77,7 +77,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
     expect(await page.getByRole("region", { name: missing }).count()).toBe(0);
   });
 
-  test("of many priorities the first fifty stand there, and it is said", async () => {
+  test("of many priorities the first fifty are shown, with a note", async () => {
     const { stint, serve } = await installation();
     await stint.enqueueMany([
       ...Array.from({ length: 60 }, (_, n) => entry(embed, { n }, { priority: n })),
@@ -89,7 +89,7 @@ describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
     expect(await region.locator("tbody tr").count()).toBe(50);
   });
 
-  test("where tenants are hidden it says so, and nothing of naming one", async () => {
+  test("hidden tenants are reported as hidden", async () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 }, { tenant: "acme" });
     const authorize = () => ({ user: "eve", role: "view" as const });

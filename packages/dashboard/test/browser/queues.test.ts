@@ -10,7 +10,7 @@ import { serve } from "../support/serve.ts";
 import { go } from "./support/page.ts";
 
 describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
-  test("a queue has six charts, its range is in the address, and its kinds show what is normal", async () => {
+  test("a queue has six charts, a range in the address, and its kinds", async () => {
     const stint = fakeStint(busyNight);
     const { page, problems } = await visit(`${await serve({ stint })}queues`);
     await page
@@ -37,7 +37,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a range nobody knows is the usual one, and a queue nobody knows is said so", async () => {
+  test("an unknown range is the default, and an unknown queue is reported", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
     const { page } = await visit(`${url}queues/notification?range=9y`);
     await page.getByText("one point is 1 min").waitFor();
@@ -165,7 +165,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("nothing slow is said so", async () => {
+  test("an empty list of slow jobs explains itself", async () => {
     const { page } = await visit(`${await serve({ stint: fakeStint() })}slow`);
     await page.getByText("Nothing is slow").waitFor();
     expect(await page.locator("table").count()).toBe(0);

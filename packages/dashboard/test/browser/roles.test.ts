@@ -4,7 +4,7 @@ import { browserPath, visit } from "./support/browser.ts";
 import { dieOf, installation } from "../support/installation.ts";
 
 describe.skipIf(browserPath === undefined)("the role view", () => {
-  test("sees jobs, no payloads, and cannot act: not by the page, not by a request of its own", async () => {
+  test("sees jobs without payloads and cannot act, by the page or by request", async () => {
     const { stint, serve } = await installation();
     const [id] = await dieOf(stint, () => new Error("refused"), 1, { key: "secret-key" });
     const address = await serve({ authorize: () => ({ user: "eve", role: "view" }) });

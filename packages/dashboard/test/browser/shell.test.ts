@@ -61,7 +61,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     expect(problems).toEqual([]);
   });
 
-  test("keys pressed while typing are letters", async () => {
+  test("shortcuts do not fire while typing", async () => {
     const { page } = await visit(`${await serve({ stint: fakeStint(busyNight) })}jobs`);
     await page.getByRole("textbox", { name: "Tenant" }).pressSequentially("gh?");
     expect(await page.getByRole("textbox", { name: "Tenant" }).inputValue()).toBe("gh?");
@@ -204,7 +204,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     expect(problems).toEqual([]);
   });
 
-  test("who looks, and where, is in sight", async () => {
+  test("the environment, the user and the role are visible", async () => {
     const url = await serve({
       stint: fakeStint(busyNight),
       environment: { name: "production-eu", production: true },
