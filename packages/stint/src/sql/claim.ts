@@ -1,5 +1,6 @@
 import type { Row, Run, RunOptions } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
+import { flag, number, readOne, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { toLike } from "../model/name-pattern.ts";
@@ -327,16 +328,19 @@ const readClaimWindow = statement(
  */
 export type ClaimWindow = { pastMs: number; oldest: bigint; own: bigint; atWork: boolean };
 
+function toClaimWindow(row: Row): ClaimWindow {
+  return {
+    atWork: flag(row, "at_work"),
+    pastMs: number(row, "past_ms"),
+    oldest: BigInt(text(row, "oldest")),
+    own: BigInt(text(row, "own")),
+  };
+}
+
 export async function claimWindow(
   db: Run,
   { until, backend }: { until: number; backend?: number | undefined },
   options?: RunOptions,
 ): Promise<ClaimWindow> {
-  const [row] = await db.run(readClaimWindow, [toTimestamp(until), backend ?? null], options);
-  return {
-    atWork: row?.["at_work"] as boolean,
-    pastMs: row?.["past_ms"] as number,
-    oldest: BigInt(row?.["oldest"] as string),
-    own: BigInt(row?.["own"] as string),
-  };
+  return await readOne(db, readClaimWindow, [toTimestamp(until), backend ?? null], toClaimWindow, options);
 }

@@ -1,4 +1,5 @@
 import type { Row } from "../db/db.ts";
+import { number, text } from "../db/row.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 
 // The parts that every fenced write has in common: how fences are sent, matched and read back.
@@ -29,7 +30,7 @@ export function arrayOf(values: readonly (string | number)[]): string {
 }
 
 export function toFence(row: Row): Fence {
-  return { job: row["id"] as string, epoch: Number(row["epoch"]), leaseId: row["lease_id"] as string };
+  return { job: text(row, "id"), epoch: number(row, "epoch"), leaseId: text(row, "lease_id") };
 }
 
 /**

@@ -1,7 +1,9 @@
 import type { Row, Run } from "../db/db.ts";
+import { readMany, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { mayLift, unparked } from "./park.ts";
+import { jobStateOrNull } from "./rows.ts";
 import { audited, tallied, toHistory, toLive } from "./transitions.ts";
 
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
@@ -140,13 +142,14 @@ export async function actOnMany(
   action: keyof typeof statements,
   { ids, auditIds, states, until, actor, reason }: Batch,
 ): Promise<Acted[]> {
-  return (await db.run(statements[action], [ids, states, until, actor, reason, auditIds])).map(toActed);
+  const values = [ids, states, until, actor, reason, auditIds];
+  return await readMany(db, statements[action], values, toActed);
 }
 
 function toActed(row: Row): Acted {
   return {
-    id: row["id"] as string,
-    queue: row["queue"] as string | null,
-    was: row["was"] as JobState | null,
+    id: text(row, "id"),
+    queue: textOrNull(row, "queue"),
+    was: jobStateOrNull(row, "was"),
   };
 }

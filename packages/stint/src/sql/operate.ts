@@ -1,8 +1,10 @@
 import type { Run } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
+import { oneOf, readMaybe, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { mayLift, unparked } from "./park.ts";
+import { jobState } from "./rows.ts";
 import { audited, tallied, toHistory, toLive, type AuditInfo } from "./transitions.ts";
 
 // What a person does to one job. `operate-many.ts` does the same to many.
@@ -45,6 +47,8 @@ const cancelJob = statement(
   select 'waiting' as was from ended where ${inTime}`,
 );
 
+const readWas = oneOf(["running", "waiting"]);
+
 /**
  * End a job that waits, or ask the worker that runs it to stop. After this no further attempt starts.
  * Returns which of the two happened; undefined if the job is neither waiting nor running.
@@ -54,8 +58,7 @@ export async function cancel(
   id: string,
   audit: AuditInfo,
 ): Promise<"running" | "waiting" | undefined> {
-  const [row] = await db.run(cancelJob, valuesOf(id, audit));
-  return row?.["was"] as "running" | "waiting" | undefined;
+  return await readMaybe(db, cancelJob, valuesOf(id, audit), (row) => readWas(row, "was"));
 }
 
 const runJobNow = statement(
@@ -82,8 +85,7 @@ const runJobNow = statement(
 
 /** Make a waiting job ready at once. Returns its queue; undefined if the job does not wait. */
 export async function runNow(db: Run, id: string, audit: AuditInfo): Promise<string | undefined> {
-  const [row] = await db.run(runJobNow, valuesOf(id, audit));
-  return row?.["queue"] as string | undefined;
+  return await readMaybe(db, runJobNow, valuesOf(id, audit), (row) => text(row, "queue"));
 }
 
 const replayJob = statement(
@@ -99,13 +101,11 @@ const replayJob = statement(
 
 /** Requeue a dead or cancelled job with fresh attempts. Returns its queue; undefined if the job is neither. */
 export async function replay(db: Run, id: string, audit: AuditInfo): Promise<string | undefined> {
-  const [row] = await db.run(replayJob, valuesOf(id, audit));
-  return row?.["queue"] as string | undefined;
+  return await readMaybe(db, replayJob, valuesOf(id, audit), (row) => text(row, "queue"));
 }
 
 const findState = statement("state", `select state from stint.jobs where id = $1`);
 
 export async function stateOf(db: Run, id: string): Promise<JobState | undefined> {
-  const [row] = await db.run(findState, [id]);
-  return row?.["state"] as JobState | undefined;
+  return await readMaybe(db, findState, [id], (row) => jobState(row, "state"));
 }

@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { number, numberOrNull, readOne, text, texts } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 import { unparked } from "./park.ts";
@@ -76,12 +77,10 @@ export const nextDue: IdleCheckPart = {
  * that: entries of jobs promoted long ago pile up there while some other session's transaction stays open.
  */
 export async function promote(db: Run, limit: number, since = "-infinity"): Promise<Promotion> {
-  const [row] = await db.run(promoteDue, [limit, since]);
-  const nextDueMs = row?.["next_due_ms"] as number | null | undefined;
-  return {
-    promoted: (row?.["promoted"] as number | undefined) ?? 0,
-    queues: (row?.["queues"] as string[] | undefined) ?? [],
-    nextDueMs: nextDueMs ?? null,
-    at: row?.["at"] as string,
-  };
+  return await readOne(db, promoteDue, [limit, since], (row) => ({
+    promoted: number(row, "promoted"),
+    queues: texts(row, "queues"),
+    nextDueMs: numberOrNull(row, "next_due_ms"),
+    at: text(row, "at"),
+  }));
 }

@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { number, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { rollUpSeries } from "./series.ts";
 import { toTallies } from "./tallies.ts";
@@ -10,8 +11,7 @@ const makePartitions = statement(
 
 /** See to it that the coming days have their partition, and live jobs their room. Answers how many days were made. */
 export async function makePartitionsAhead(db: Run, days: number): Promise<number> {
-  const [row] = await db.run(makePartitions, [days]);
-  return (row?.["made"] as number | undefined) ?? 0;
+  return await readOne(db, makePartitions, [days], (row) => number(row, "made"));
 }
 
 const dropPartitions = statement(
@@ -21,8 +21,7 @@ const dropPartitions = statement(
 
 /** Drop whole days of finished jobs. Answers how many days went. */
 export async function dropOldDays(db: Run, keepMs: number): Promise<number> {
-  const [row] = await db.run(dropPartitions, [keepMs]);
-  return (row?.["dropped"] as number | undefined) ?? 0;
+  return await readOne(db, dropPartitions, [keepMs], (row) => number(row, "dropped"));
 }
 
 const deleteDead = statement(
@@ -128,12 +127,12 @@ const deleteSeries = statement(
 export async function pruneSeries(db: Run, limit: number): Promise<number> {
   // First: after days without a worker, what has not been rolled up may be past its time already.
   await rollUpSeries(db);
-  return gone(await db.run(deleteSeries, [limit]));
+  return await readOne(db, deleteSeries, [limit], gone);
 }
 
 /** Dead jobs past their time, the oldest first. Answers how many went. */
 export async function pruneDead(db: Run, keepMs: number, limit: number): Promise<number> {
-  return gone(await db.run(deleteDead, [keepMs, limit]));
+  return await readOne(db, deleteDead, [keepMs, limit], gone);
 }
 
 /**
@@ -145,12 +144,12 @@ export async function pruneSmall(
   keep: { doneMs: number; auditMs: number },
   limit: number,
 ): Promise<number> {
-  const rest = gone(await db.run(deleteRest, [keep.doneMs, limit]));
-  const windows = gone(await db.run(deleteWindows, [limit]));
-  const audit = gone(await db.run(deleteAudit, [keep.auditMs, limit]));
+  const rest = await readOne(db, deleteRest, [keep.doneMs, limit], gone);
+  const windows = await readOne(db, deleteWindows, [limit], gone);
+  const audit = await readOne(db, deleteAudit, [keep.auditMs, limit], gone);
   return Math.max(rest, windows, audit);
 }
 
-function gone([row]: readonly Row[]): number {
-  return (row?.["gone"] as number | undefined) ?? 0;
+function gone(row: Row): number {
+  return number(row, "gone");
 }

@@ -1,4 +1,5 @@
-import type { Run, RunOptions } from "../db/db.ts";
+import type { Row, Run, RunOptions } from "../db/db.ts";
+import { oneOf, readMany, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { fenced, fenceValues, mine, toFence } from "./fences.ts";
@@ -48,15 +49,16 @@ export type Released = {
   went: "back" | "cancelled" | "locked" | "lost";
 };
 
+const readWent = oneOf(["back", "cancelled", "locked", "lost"]);
+
+function toReleased(row: Row): Released {
+  return { fence: toFence(row), queue: textOrNull(row, "queue"), went: readWent(row, "went") };
+}
+
 /**
  * Return jobs that were claimed but never begun to their old places in their queues. Nothing is spent and nothing is logged. Rows
  * that another session has locked are skipped, as in a renewal: waiting for them would let the other leases run out.
  */
 export async function release(db: Run, fences: readonly Fence[], options?: RunOptions): Promise<Released[]> {
-  const rows = await db.run(releaseJobs, fenceValues(fences), options);
-  return rows.map((row) => ({
-    fence: toFence(row),
-    queue: row["queue"] as string | null,
-    went: row["went"] as Released["went"],
-  }));
+  return await readMany(db, releaseJobs, fenceValues(fences), toReleased, options);
 }

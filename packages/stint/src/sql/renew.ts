@@ -1,4 +1,5 @@
-import type { Run, RunOptions } from "../db/db.ts";
+import type { Row, Run, RunOptions } from "../db/db.ts";
+import { flag, number, readMany, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 
@@ -45,6 +46,17 @@ const renewLeases = statement(
   left join renewed on renewed.id = j.id`,
 );
 
+function toRenewal(row: Row): Renewal {
+  return {
+    job: text(row, "id"),
+    epoch: number(row, "epoch"),
+    leaseId: text(row, "lease_id"),
+    held: flag(row, "held"),
+    renewed: flag(row, "renewed"),
+    cancelRequested: flag(row, "cancel_requested"),
+  };
+}
+
 /** Extend the leases that are still ours, in one round trip, and learn which are not. */
 export async function renew(
   db: Run,
@@ -57,13 +69,5 @@ export async function renew(
     leases.map((lease) => lease.leaseId),
     leases.map((lease) => lease.leaseMs),
   ];
-  const rows = await db.run(renewLeases, values, options);
-  return rows.map((row) => ({
-    job: row["id"] as string,
-    epoch: Number(row["epoch"]),
-    leaseId: row["lease_id"] as string,
-    held: row["held"] as boolean,
-    renewed: row["renewed"] as boolean,
-    cancelRequested: row["cancel_requested"] as boolean,
-  }));
+  return await readMany(db, renewLeases, values, toRenewal, options);
 }

@@ -1,9 +1,11 @@
-import type { Run } from "../db/db.ts";
+import type { Row, Run } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
+import { number, readMany, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { logWith } from "./ending.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
+import { jobState, toTags } from "./rows.ts";
 import { tallied, toHistory, unleased } from "./transitions.ts";
 
 export type Rescued = {
@@ -121,17 +123,22 @@ export async function rescue(
   input: { limit: number; maxCrashes: number; since?: string | undefined; until?: number },
 ): Promise<Rescued[]> {
   const until = input.until === undefined ? "infinity" : toTimestamp(input.until);
-  const rows = await db.run(rescueJobs, [input.limit, input.maxCrashes, input.since ?? "-infinity", until]);
-  return rows.map((row) => ({
-    job: row["id"] as string,
-    kind: row["kind"] as string,
-    queue: row["queue"] as string,
-    worker: row["worker"] as string,
-    key: row["key"] as string | null,
-    tenant: row["tenant"] as string | null,
-    tags: (row["tags"] as string[] | null) ?? [],
-    attempt: row["attempt"] as number,
-    crashes: row["crashes"] as number,
-    state: row["state"] as JobState,
-  }));
+  const values = [input.limit, input.maxCrashes, input.since ?? "-infinity", until];
+  return await readMany(db, rescueJobs, values, toRescued);
+}
+
+function toRescued(row: Row): Rescued {
+  return {
+    job: text(row, "id"),
+    kind: text(row, "kind"),
+    queue: text(row, "queue"),
+    // Null only in a row written by hand. The job is rescued already, so this must not fail.
+    worker: textOrNull(row, "worker") ?? "unknown",
+    key: textOrNull(row, "key"),
+    tenant: textOrNull(row, "tenant"),
+    tags: toTags(row["tags"]),
+    attempt: number(row, "attempt"),
+    crashes: number(row, "crashes"),
+    state: jobState(row, "state"),
+  };
 }

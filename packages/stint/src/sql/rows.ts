@@ -1,14 +1,27 @@
 import type { Row } from "../db/db.ts";
+import {
+  flag,
+  json,
+  number,
+  numberOrNull,
+  oneOf,
+  orNull,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+  unchecked,
+} from "../db/row.ts";
 import type { Attempt, AttemptOutcome, ClaimedJob, Job } from "../model/job.ts";
 import type { ParkReason } from "../model/park-reasons.ts";
-import type { JobState } from "../model/state.ts";
+import { states } from "../model/state.ts";
 import type { Failure } from "../model/failure.ts";
 import { viewColumns } from "./job-columns.ts";
 
 /** The columns of `stint.jobs`, the view every reading query selects from. */
 export const jobColumns = viewColumns.join(", ");
 
-/** What lists show of a job, too. */
+/** The part of a job that lists show. */
 export type JobHead = Pick<
   Job,
   | "id"
@@ -32,39 +45,43 @@ export type JobHead = Pick<
   | "reason"
 >;
 
+export const jobState = oneOf(states);
+export const jobStateOrNull = orNull(jobState);
+
 export function toJobHead(row: Row): JobHead {
   return {
-    id: row["id"] as string,
-    kind: row["kind"] as string,
-    queue: row["queue"] as string,
-    state: row["state"] as JobState,
-    priority: row["priority"] as number,
-    runAt: row["run_at"] as Date,
-    createdAt: row["created_at"] as Date,
-    finishedAt: row["finished_at"] as Date | null,
-    attempts: row["attempts"] as number,
-    maxAttempts: row["max_attempts"] as number | null,
-    crashes: row["crashes"] as number,
-    run: row["run"] as number,
-    worker: row["worker"] as string | null,
-    claimedAt: row["claimed_at"] as Date | null,
-    key: row["key"] as string | null,
-    tenant: row["tenant"] as string | null,
+    id: text(row, "id"),
+    kind: text(row, "kind"),
+    queue: text(row, "queue"),
+    state: jobState(row, "state"),
+    priority: number(row, "priority"),
+    runAt: time(row, "run_at"),
+    createdAt: time(row, "created_at"),
+    finishedAt: timeOrNull(row, "finished_at"),
+    attempts: number(row, "attempts"),
+    maxAttempts: numberOrNull(row, "max_attempts"),
+    crashes: number(row, "crashes"),
+    run: number(row, "run"),
+    worker: textOrNull(row, "worker"),
+    claimedAt: timeOrNull(row, "claimed_at"),
+    key: textOrNull(row, "key"),
+    tenant: textOrNull(row, "tenant"),
     tags: toTags(row["tags"]),
-    parkReason: row["park_reason"] as ParkReason | null,
-    reason: row["reason"] as string | null,
+    // Not checked against the list: a newer release may have more reasons.
+    parkReason: textOrNull(row, "park_reason") as ParkReason | null,
+    reason: textOrNull(row, "reason"),
   };
 }
 
 export function toJob(row: Row): Job {
   return {
     ...toJobHead(row),
-    interruptions: row["interruptions"] as number,
-    faults: row["faults"] as number,
-    epoch: Number(row["epoch"]),
-    leaseUntil: row["lease_until"] as Date | null,
-    cancelRequested: row["cancel_requested"] as boolean,
-    parkUntil: row["park_until"] as Date | null,
+    interruptions: number(row, "interruptions"),
+    faults: number(row, "faults"),
+    epoch: number(row, "epoch"),
+    leaseUntil: timeOrNull(row, "lease_until"),
+    cancelRequested: flag(row, "cancel_requested"),
+    parkUntil: timeOrNull(row, "park_until"),
     meta: toMeta(row["meta"]),
     payload: row["payload"],
     result: row["result"] ?? null,
@@ -81,17 +98,19 @@ type LogEntry = {
   error?: Failure;
 };
 
-// A success needs no entry of its own: the finished row already says when, where and by whom. It is read back
-// here, so that plain jobs never pay for a log they do not need.
+const logOrNull = orNull(json<LogEntry[]>);
+
+// A success has no log entry: the finished row has its time and worker. The entry is built here, so that plain jobs do not pay for
+// a log they do not need.
 function toLog(row: Row): Attempt[] {
-  const entries = (row["log"] as LogEntry[] | null) ?? [];
+  const entries = logOrNull(row, "log") ?? [];
   const log = entries.map(toAttempt);
   if (row["state"] === "succeeded") {
     log.push({
-      epoch: Number(row["epoch"]),
-      worker: row["worker"] as string | null,
-      startedAt: row["claimed_at"] as Date | null,
-      endedAt: row["finished_at"] as Date,
+      epoch: number(row, "epoch"),
+      worker: textOrNull(row, "worker"),
+      startedAt: timeOrNull(row, "claimed_at"),
+      endedAt: time(row, "finished_at"),
       outcome: "succeeded",
     });
   }
@@ -110,53 +129,72 @@ function toAttempt({ epoch, worker, startedAt, endedAt, outcome, error }: LogEnt
 }
 
 /**
- * From a statement that answers times and JSON as text: most handlers never look at a time, and a floor needs all its
- * digits. What is null is as it is for most jobs.
+ * A row of a claim. Times and JSON are text: most handlers never read a time, and a floor needs all its digits. Null in the first
+ * group of columns means the value that most jobs have.
  */
+type ClaimedRow = {
+  readonly epoch: string | null;
+  readonly priority: number | null;
+  readonly created_at: string | null;
+  readonly attempts: number | null;
+  readonly crashes: number | null;
+  readonly faults: number | null;
+  readonly run: number | null;
+  readonly lease_ms: string | null;
+  readonly timeout_ms: string | null;
+  readonly meta: string | null;
+  readonly tags: unknown;
+
+  readonly id: string;
+  readonly kind: string;
+  readonly queue: string;
+  readonly run_at: string;
+  readonly payload: string;
+  readonly max_attempts: number | null;
+  readonly max_crashes: number | null;
+  readonly key: string | null;
+  readonly tenant: string | null;
+};
+
+/** The columns are not checked: at tens of thousands of jobs a second that would show, and a claim must not fail on one row. */
 export function toClaimedJob(
-  row: Row,
+  unread: Row,
   lease: { leaseId: string; kindLeaseMs: Readonly<Record<string, number>>; leaseMs: number },
 ): ClaimedJob {
-  const kind = row["kind"] as string;
-  const payload = row["payload"] as string;
-  const runAt = row["run_at"] as string;
-  const { epoch, lease_ms: leaseMs, timeout_ms: timeoutMs, meta } = row;
+  const row = unchecked<ClaimedRow>(unread);
+  const { epoch, kind, payload, run_at: runAt, lease_ms: leaseMs, timeout_ms: timeoutMs, meta } = row;
   return {
-    fence: {
-      job: row["id"] as string,
-      epoch: epoch === null ? 1 : Number(epoch),
-      leaseId: lease.leaseId,
-    },
+    fence: { job: row.id, epoch: epoch === null ? 1 : Number(epoch), leaseId: lease.leaseId },
     kind,
-    queue: row["queue"] as string,
-    priority: (row["priority"] as number | null) ?? 0,
+    queue: row.queue,
+    priority: row.priority ?? 0,
     runAt,
-    createdAt: (row["created_at"] as string | null) ?? runAt,
-    attempt: (row["attempts"] as number | null) ?? 1,
-    maxAttempts: row["max_attempts"] as number | null,
-    maxCrashes: row["max_crashes"] as number | null,
-    crashes: (row["crashes"] as number | null) ?? 0,
-    faults: (row["faults"] as number | null) ?? 0,
-    run: (row["run"] as number | null) ?? 1,
+    createdAt: row.created_at ?? runAt,
+    attempt: row.attempts ?? 1,
+    maxAttempts: row.max_attempts,
+    maxCrashes: row.max_crashes,
+    crashes: row.crashes ?? 0,
+    faults: row.faults ?? 0,
+    run: row.run ?? 1,
     timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
     leaseMs: leaseMs === null ? (lease.kindLeaseMs[kind] ?? lease.leaseMs) : Number(leaseMs),
-    key: row["key"] as string | null,
-    tenant: row["tenant"] as string | null,
-    tags: toTags(row["tags"]),
-    meta: meta === null ? nothing : toMeta(JSON.parse(meta as string)),
+    key: row.key,
+    tenant: row.tenant,
+    tags: toTags(row.tags),
+    meta: meta === null ? nothing : toMeta(JSON.parse(meta)),
     payload: JSON.parse(payload) as unknown,
     weight: payload.length,
   };
 }
 
-/** Whatever is in the column: reading a job must not depend on who wrote it. */
+/** Accepts any value: reading a job must not fail because of what a client wrote. */
 function toMeta(value: unknown): Readonly<Record<string, unknown>> {
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
   return isObject ? (value as Record<string, unknown>) : nothing;
 }
 
-/** The same for tags: an array in Postgres may hold nulls and further arrays. */
-function toTags(value: unknown): readonly string[] {
+/** The same for tags: a Postgres array may contain nulls and nested arrays. */
+export function toTags(value: unknown): readonly string[] {
   if (!Array.isArray(value)) return none;
   return value.every(isText) ? value : value.flat(6).filter(isText);
 }
@@ -169,8 +207,8 @@ const none: readonly string[] = Object.freeze([]);
 const nothing: Readonly<Record<string, unknown>> = Object.freeze({});
 
 /**
- * Priority, then run time, then id: the order of every claim. The times of one answer are in one format and zone, in
- * which their texts sort as they do.
+ * The order of every claim: priority, run time, id. The times of one result have the same format and zone, so their texts sort by
+ * time.
  */
 export function byClaimOrder(a: ClaimedJob, b: ClaimedJob): number {
   return a.priority - b.priority || compare(a.runAt, b.runAt) || compare(a.fence.job, b.fence.job);

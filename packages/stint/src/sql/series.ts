@@ -1,5 +1,18 @@
 import type { Run } from "../db/db.ts";
-import { readMany, text } from "../db/row.ts";
+import {
+  columns,
+  json,
+  number,
+  numberOrNull,
+  orNull,
+  readMany,
+  readMaybe,
+  readOne,
+  text,
+  textOrNull,
+  time,
+  type ColumnReader,
+} from "../db/row.ts";
 import { statement, type Statement } from "../db/statement.ts";
 import { counterNames, type Counter } from "../model/counters.ts";
 
@@ -107,12 +120,13 @@ export async function flush(
     JSON.stringify(tenants),
     kinds,
   ];
-  const [row] = await db.run(flushSeries, values);
-  return {
-    usual: new Map(Object.entries((row?.["usual"] ?? {}) as Record<string, number[]>)),
-    nowMs: row?.["now_ms"] as number,
-  };
+  return await readOne(db, flushSeries, values, (row) => ({
+    usual: new Map(Object.entries(runsOrNull(row, "usual") ?? {})),
+    nowMs: number(row, "now_ms"),
+  }));
 }
+
+const runsOrNull = orNull(json<Record<string, number[]>>);
 
 const rollUp = statement("roll-up", `select stint.roll_up_series()`);
 
@@ -125,7 +139,9 @@ const selectUsual = statement("usual", usualRuns(""));
 
 /** The run times of every kind within the last day. */
 export async function usual(db: Run): Promise<Runs> {
-  return new Map(await readMany(db, selectUsual, [], (row) => [text(row, "kind"), row["run"] as number[]]));
+  return new Map(
+    await readMany(db, selectUsual, [], (row) => [text(row, "kind"), json<number[]>(row, "run")]),
+  );
 }
 
 /** The sums of the selected rows. */
@@ -161,13 +177,23 @@ const selectSteps = byStep(
 /** Which part of the series to read. Null: all queues, all kinds. */
 export type SeriesInput = { stepSeconds: Step; backMs: number; queue: string | null; kind: string | null };
 
+const sumColumns: { readonly [Name in keyof SeriesSums]: ColumnReader<SeriesSums[Name]> } = {
+  ...(Object.fromEntries(seriesCounters.map((counter) => [counter, number])) as Record<
+    SeriesCounter,
+    ColumnReader<number>
+  >),
+  wait: json<number[]>,
+  run: json<number[]>,
+  longestWaitMs: numberOrNull,
+};
+const toStep = columns<SeriesStep & { readonly now: Date }>({ ...sumColumns, at: time, now: time });
+
 /** The steps with counts within `backMs`, unordered, and the database's time. */
 export async function seriesSteps(
   db: Run,
   { stepSeconds, backMs, queue, kind }: SeriesInput,
 ): Promise<(SeriesStep & { readonly now: Date })[]> {
-  const rows = await db.run(of(selectSteps, stepSeconds), [backMs, queue, kind]);
-  return rows as (SeriesStep & { now: Date })[];
+  return await readMany(db, of(selectSteps, stepSeconds), [backMs, queue, kind], toStep);
 }
 
 /** The depth of a queue at the end of a step. The age is that of the whole queue. */
@@ -181,6 +207,14 @@ export type Sample = {
   readonly running: number | null;
   readonly oldestReadyMs: number | null;
 };
+
+const toSample = columns<Sample>({
+  queue: textOrNull,
+  at: time,
+  ready: numberOrNull,
+  running: numberOrNull,
+  oldestReadyMs: numberOrNull,
+});
 
 // From the start of an hour, because all queues are sampled once in each hour.
 const sampledSince = (step: Step): string => pointsSince(step, `stint.step_of(${backTo}, 3600)`);
@@ -235,10 +269,12 @@ export async function samples(
 ): Promise<Sample[]> {
   let step = stepSeconds;
   if (queue === null && stepSeconds < 3_600) {
-    const [row] = await db.run(selectSamplesStep, [backMs, most, stepSeconds]);
-    step = (row?.["step"] as Step | undefined) ?? stepSeconds;
+    const wider = await readMaybe(db, selectSamplesStep, [backMs, most, stepSeconds], (row) =>
+      number(row, "step"),
+    );
+    step = steps.find((one) => one === wider) ?? stepSeconds;
   }
-  return (await db.run(of(selectSamples, step), [backMs, queue, kind])) as Sample[];
+  return await readMany(db, of(selectSamples, step), [backMs, queue, kind], toSample);
 }
 
 function of(statements: ReadonlyMap<Step, Statement>, step: Step): Statement {
@@ -305,10 +341,19 @@ const selectLately = statement(
 
 /** The last minute, the last ten minutes and each of the last thirty minutes of each queue, including the current step. */
 export async function lately(db: Run): Promise<QueueLately[]> {
-  return (await db.run(selectLately, [])) as QueueLately[];
+  return await readMany(db, selectLately, [], toLately);
 }
 
+const toLately = columns<QueueLately>({
+  queue: text,
+  minutes: orNull(json<NonNullable<QueueLately["minutes"]>>),
+  ten: orNull(json<SeriesSums>),
+  one: orNull(json<SeriesCounts>),
+});
+
 export type Recent = SeriesSums & { readonly queue: string; readonly kind: string; readonly seconds: number };
+
+const toRecent = columns<Recent>({ ...sumColumns, queue: text, kind: text, seconds: number });
 
 const selectRecent = byStep(
   "recent",
@@ -321,10 +366,12 @@ const selectRecent = byStep(
 
 /** The sums of each queue and kind since `backMs` before the current step, and the seconds that covers. */
 export async function recent(db: Run, stepSeconds: Step, backMs: number): Promise<Recent[]> {
-  return (await db.run(of(selectRecent, stepSeconds), [backMs])) as Recent[];
+  return await readMany(db, of(selectRecent, stepSeconds), [backMs], toRecent);
 }
 
 export type TenantUsage = { readonly tenant: string; readonly ended: number; readonly runMs: number };
+
+const toTenantUsage = columns<TenantUsage>({ tenant: text, ended: number, runMs: number });
 
 const selectTenants = statement(
   "top-tenants",
@@ -339,5 +386,5 @@ const selectTenants = statement(
 
 /** The tenants with most ended attempts in the last hour. */
 export async function topTenants(db: Run): Promise<TenantUsage[]> {
-  return (await db.run(selectTenants, [])) as TenantUsage[];
+  return await readMany(db, selectTenants, [], toTenantUsage);
 }

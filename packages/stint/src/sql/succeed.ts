@@ -1,4 +1,5 @@
 import type { Run } from "../db/db.ts";
+import { orNull, readOne, texts } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 import { arrayOf, fenced } from "./fences.ts";
@@ -16,6 +17,8 @@ const succeedJobs = statement(
   select case when count(*) < $5::integer then coalesce(array_agg(id || ' ' || epoch || ' ' || lease_id), '{}') end as settled from ended`,
 );
 
+const textsOrNull = orNull(texts);
+
 /**
  * Move jobs that succeeded without a result into history: most jobs, and the shortest way. Returns the fences that still
  * held. Usually all of them did, and the database then lists none.
@@ -23,15 +26,15 @@ const succeedJobs = statement(
 export async function succeed(db: Run, fences: readonly Fence[]): Promise<Set<Fence>> {
   // Those of one claim have their lease id in common; sent once, it is not half of what is sent.
   const leases = [...new Set(fences.map((fence) => fence.leaseId))];
-  const [row] = await db.run(succeedJobs, [
+  const values = [
     arrayOf(fences.map((fence) => fence.job)),
     arrayOf(fences.map((fence) => fence.epoch)),
     arrayOf(leases),
     arrayOf(fences.map((fence) => leases.indexOf(fence.leaseId) + 1)),
     fences.length,
-  ]);
-  const settled = row?.["settled"] as string[] | null | undefined;
-  if (!Array.isArray(settled)) return new Set(fences);
+  ];
+  const settled = await readOne(db, succeedJobs, values, (row) => textsOrNull(row, "settled"));
+  if (settled === null) return new Set(fences);
   const keys = new Set(settled);
   return new Set(fences.filter((fence) => keys.has(keyOfFence(fence))));
 }

@@ -1,4 +1,4 @@
-import type { Run } from "#stint/db/db.js";
+import type { Row, Run } from "#stint/db/db.js";
 import type { Statement } from "#stint/db/statement.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { auditOf } from "#stint/sql/audit.js";
@@ -242,16 +242,21 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
 
 export type Sent = { statement: Statement; values: readonly unknown[] };
 
+/** A row in which every column is 0. */
+const zeros: Row = new Proxy({}, { get: () => 0 });
+
 /** The statements a call sends, with their values; nothing reaches a database. */
 export async function sentBy(call: (db: Run) => Promise<unknown>): Promise<Sent[]> {
   const sent: Sent[] = [];
-  const recorder: Run = {
-    async run(statement, values) {
-      sent.push({ statement, values });
-      return await Promise.resolve([]);
-    },
-  };
-  // Without an answer some functions rightly complain; what they sent is all that is wanted.
-  await call(recorder).catch(() => undefined);
+  // Some functions stop without a row, others on a row of the wrong types. Between them the two results reach every statement.
+  for (const rows of [[], [zeros]]) {
+    const recorder: Run = {
+      async run(statement, values) {
+        if (!sent.some((one) => one.statement === statement)) sent.push({ statement, values });
+        return await Promise.resolve([...rows]);
+      },
+    };
+    await call(recorder).catch(() => undefined);
+  }
   return sent;
 }
