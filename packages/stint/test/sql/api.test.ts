@@ -36,7 +36,7 @@ const refusal = async (
     (error: { code?: string; message: string; hint?: string }) => error,
   );
 
-test("a job enqueued in SQL goes to its kind's queue with its kind's priority, and has no policy of its own", async () => {
+test("a job enqueued in SQL takes its kind's queue and priority, and sets no policy", async () => {
   const stint = await installed();
 
   const id = await stint.enqueue();
@@ -107,7 +107,7 @@ test("every option can be given in SQL, and null means left out", async () => {
   });
 });
 
-test("names can be given to the arguments, and options can be left out or SQL null", async () => {
+test("arguments can be named, and options can be left out or SQL null", async () => {
   const stint = await installed();
 
   const rows = await stint.sql<{ id: string }>(
@@ -118,7 +118,7 @@ test("names can be given to the arguments, and options can be left out or SQL nu
   expect(rows).toHaveLength(2);
 });
 
-test("rollback leaves nothing, commit leaves the job", async () => {
+test("a rollback leaves no job, a commit leaves the job", async () => {
   const stint = await installed();
   const client = await adminClient(stint.url);
   const enqueue = `select "${stint.schema}".enqueue('work', '{}')`;
@@ -132,7 +132,7 @@ test("rollback leaves nothing, commit leaves the job", async () => {
   expect([afterRollback.length, afterCommit.length]).toEqual([0, 1]);
 });
 
-test("a trigger enqueues with the row it fires for, or not at all", async () => {
+test("a trigger's job commits or rolls back with the row it fires for", async () => {
   const stint = await installed();
   await stint.sql(`create table stint.payment (id integer primary key)`);
   await stint.sql(
@@ -205,7 +205,7 @@ const refusals: [options: unknown, rule: RegExp][] = [
   [[], /options must be a JSON object/],
 ];
 
-test("options that break a rule are refused with that rule, and nothing is written", async () => {
+test("an invalid option is refused with the rule it breaks, and nothing is written", async () => {
   const stint = await installed();
 
   for (const [options, rule] of refusals) {
@@ -218,7 +218,7 @@ test("options that break a rule are refused with that rule, and nothing is writt
   expect(await stint.sql(`select from stint.jobs`)).toEqual([]);
 });
 
-test("an unknown kind is refused with the kinds that are known, unless its queue is named", async () => {
+test("an unknown kind is refused with the known kinds, unless a queue is given", async () => {
   const stint = await installed();
 
   const error = await refusal(stint.enqueue({}, {}, "wrok"));
@@ -232,7 +232,7 @@ test("an unknown kind is refused with the kinds that are known, unless its queue
   expect(await stored(stint, id)).toMatchObject({ queue: "later", max_attempts: null });
 });
 
-test("names of kinds are held to the same rule as in TypeScript", async () => {
+test("kind names follow the same rule as in TypeScript", async () => {
   const stint = await installed();
   const names = [
     "a",
@@ -301,7 +301,7 @@ const changed = [
   "12345678901234.5678",
 ];
 
-test("a number that JavaScript would change is refused, wherever it stands", async () => {
+test("a number that JavaScript would change is refused anywhere in the payload", async () => {
   const stint = await installed();
   const one = async (payload: string): Promise<unknown> =>
     await stint.sql(`select stint.enqueue('work', $1)`, [payload]);
@@ -356,7 +356,7 @@ test("a payload over one mebibyte is refused, with its size", async () => {
   expect((await stored(stint, id)).state).toBe("ready");
 });
 
-test("lengths of time mean the same in SQL and in TypeScript", async () => {
+test("durations mean the same in SQL and in TypeScript", async () => {
   const stint = await installed();
   const lengths = [
     0,
@@ -396,7 +396,7 @@ test("lengths of time mean the same in SQL and in TypeScript", async () => {
   expect(slips.map((length) => attempt(() => toMs(length, "delay")))).toEqual(slips.map(() => false));
 });
 
-test("dedupe in SQL: until the end, until the start, for a time, and by the job's own key", async () => {
+test("dedupe in SQL works until the end, until the start, for a time, and by job key", async () => {
   const stint = await installed();
   const twice = async (dedupe: object, key?: string): Promise<boolean> => {
     const options = { dedupe, ...(key === undefined ? {} : { key }) };
@@ -417,7 +417,7 @@ test("dedupe in SQL: until the end, until the start, for a time, and by the job'
   expect(await stint.sql(`select key from stint.dedupe_window`)).toEqual([{ key: "c" }]);
 });
 
-test("many at once: answers by ordinal, all or none", async () => {
+test("enqueue_many returns results by ordinal and stores all jobs or none", async () => {
   const stint = await installed();
   const many = async (jobs: unknown): Promise<Record<string, unknown>[]> =>
     await stint.sql(`select ordinal, id, created from stint.enqueue_many($1)`, [JSON.stringify(jobs)]);
@@ -434,7 +434,7 @@ test("many at once: answers by ordinal, all or none", async () => {
   expect(await many([])).toEqual([]);
 });
 
-test("many at once: what is not a list of jobs is refused as a whole", async () => {
+test("enqueue_many refuses anything that is not a list of jobs", async () => {
   const stint = await installed();
   const bad = [null, {}, 5, ["work"], [{ kind: "work", option: {} }], [{ payload: 1 }], [{ kind: 5 }]];
 
@@ -447,7 +447,7 @@ test("many at once: what is not a list of jobs is refused as a whole", async () 
   expect((await refusal(stint.sql(`select * from stint.enqueue_many(null)`))).code).toBe("22023");
 });
 
-test("a wake goes out with the commit if some worker listens, on this installation's channel only", async () => {
+test("a commit wakes listening workers, on this installation's channel only", async () => {
   const stint = await installed();
   const other = await installed();
   const listener = await adminClient(stint.url);

@@ -41,7 +41,7 @@ async function onward(
 
 const names = (jobs: readonly ClaimedJob[]): string[] => jobs.map((job) => job.fence.job);
 
-test("only what lies after a floor is taken: later in time, or as late with a greater id", async () => {
+test("only jobs after a floor are taken: a later time, or the same with a greater id", async () => {
   const { db } = await freshSchema();
   const [a, b, c, d, e] = ids;
   await add(db, [
@@ -71,7 +71,7 @@ test("a floor holds to the microsecond", async () => {
   expect(await onward(fresh.db, [{ ...start(), runAt: first!.runAt, id: ids[59]! }])).toEqual([c]);
 });
 
-test("priorities are taken in the order of the floors, and one without a floor is not seen", async () => {
+test("priorities are taken in the order of the floors; one without a floor is skipped", async () => {
   const { db } = await freshSchema();
   const job = (n: number, priority: number): JobInput => ({ id: ids[n]!, priority, run_at: at(n) });
   await add(db, [job(1, 5), job(2, 0), job(3, -5), job(4, 7), job(5, -5), job(6, 0)]);
@@ -82,7 +82,7 @@ test("priorities are taken in the order of the floors, and one without a floor i
   expect(names(await take(db))).toEqual([ids[4]]);
 });
 
-test("each queue gives no more than its limit, over all its priorities, and nothing without a floor", async () => {
+test("a limit covers all priorities of a queue; without a floor nothing is taken", async () => {
   const { db } = await freshSchema();
   await add(
     db,
@@ -113,7 +113,7 @@ test("each queue gives no more than its limit, over all its priorities, and noth
   expect([of("a"), of("b"), of("c")]).toEqual([[0, 0, 0, 0, 1, 1], [0], []]);
 });
 
-test("only served kinds are taken, those between them stepped over", async () => {
+test("only served kinds are taken; other kinds between them are skipped", async () => {
   const { db } = await freshSchema();
   await add(
     db,
@@ -124,7 +124,7 @@ test("only served kinds are taken, those between them stepped over", async () =>
   expect(await onward(db, [start()], { kinds: ["other", "work"], limit: 2 })).toEqual([ids[0], ids[2]]);
 });
 
-test("it opens attempts as any claim does", async () => {
+test("a claim onward opens attempts like any other claim", async () => {
   const fresh = await freshSchema();
   const leaseId = newId();
   await add(fresh.db, [{ dedupe_key: "k", dedupe_until: "started" }]);
@@ -151,7 +151,7 @@ test("it opens attempts as any claim does", async () => {
   ]);
 });
 
-test("nothing is locked that is not taken: another session can claim all of the rest", async () => {
+test("only taken jobs are locked: another session can claim all the rest", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -169,7 +169,7 @@ test("nothing is locked that is not taken: another session can claim all of the 
   expect(theirs).toHaveLength(17);
 });
 
-test("two sessions that claim onward at once never share a job, and none waits for the other", async () => {
+test("two concurrent claims onward never share a job and never wait for each other", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,

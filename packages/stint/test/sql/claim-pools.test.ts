@@ -59,7 +59,7 @@ const ways: Record<string, (db: Run, takes: readonly Take[]) => Promise<ClaimedJ
 };
 
 test.each(Object.entries(ways))(
-  "%s takes shares in the order of the queues until the pool has enough",
+  "%s takes shares in queue order until the pool is full",
   async (_, claimBy) => {
     const { db } = await freshSchema();
     await fill(db, ["a", "b", "c"], 4);
@@ -69,7 +69,7 @@ test.each(Object.entries(ways))(
   },
 );
 
-test.each(Object.entries(ways))("%s of two pools gives each its own limit", async (_, claimBy) => {
+test.each(Object.entries(ways))("%s of two pools applies each pool's own limit", async (_, claimBy) => {
   const { db } = await freshSchema();
   await fill(db, ["a", "b", "c", "d"], 4);
   const takes = [...ofPool(["a", "b"], 5, 4), { queue: "c", limit: 1 }, ...ofPool(["d", "none"], 2, 2)];
@@ -77,7 +77,7 @@ test.each(Object.entries(ways))("%s of two pools gives each its own limit", asyn
   expect(counted(await claimBy(db, takes))).toEqual({ a: 4, b: 1, c: 1, d: 2 });
 });
 
-test.each(Object.entries(ways))("%s locks no row that it does not take", async (_, claimBy) => {
+test.each(Object.entries(ways))("%s locks only the rows that it takes", async (_, claimBy) => {
   const fresh = await freshSchema();
   await fill(fresh.db, ["a", "b", "c"], 4);
   const [one] = await sessions(fresh, 1);
@@ -89,7 +89,7 @@ test.each(Object.entries(ways))("%s locks no row that it does not take", async (
   await one!.commit();
 });
 
-test.each(Object.entries(ways))("%s takes the most urgent of each queue first", async (_, claimBy) => {
+test.each(Object.entries(ways))("%s takes the most urgent jobs of each queue first", async (_, claimBy) => {
   const { db } = await freshSchema();
   await fill(db, ["a", "b"], 6);
   const jobs = await claimBy(db, ofPool(["a", "b"], 6, 3));
@@ -97,7 +97,7 @@ test.each(Object.entries(ways))("%s takes the most urgent of each queue first", 
   expect(jobs.map(({ priority }) => priority)).toEqual([0, 0, 0, 0, 0, 0]);
 });
 
-test("two claims of one pool at once never take the same job, and neither waits", async () => {
+test("two concurrent claims of one pool never share a job and never wait", async () => {
   const fresh = await freshSchema();
   await fill(fresh.db, ["a", "b", "c"], 4);
   const [one, other] = await sessions(fresh, 2);
@@ -109,7 +109,7 @@ test("two claims of one pool at once never take the same job, and neither waits"
   expect(new Set([...first, ...second].map(({ fence }) => fence.job)).size).toBe(12);
 });
 
-test("a search names the queues with ready jobs of its kinds in its ranges, in byte order", async () => {
+test("a search lists queues with ready jobs of its kinds and ranges, in byte order", async () => {
   const fresh = await freshSchema();
   const queues = ["Zoo", "a", "tenant-1", "tenant-10", "tenant-2", "tenant.x", "z"];
   await fill(fresh.db, queues, 2);
@@ -131,7 +131,7 @@ test("a search names the queues with ready jobs of its kinds in its ranges, in b
   expect(await search(["zz", null])).toEqual({ queues: [], after: null });
 });
 
-test("a search of more than a thousand queues says where it is to go on", async () => {
+test("a search of more than a thousand queues returns where to continue", async () => {
   const fresh = await freshSchema();
   const queues = Array.from({ length: 1_500 }, (_, n) => `q${String(n).padStart(5, "0")}`);
   await add(
@@ -149,7 +149,7 @@ test("a search of more than a thousand queues says where it is to go on", async 
   expect(rest).toEqual({ queues: queues.slice(1_000), after: null });
 });
 
-test("queues are in byte order whatever the collation of the database is", async () => {
+test("queues are in byte order under any database collation", async () => {
   const fresh = await freshSchema();
   const rows = await fresh.sql(
     `select c.collname

@@ -77,7 +77,7 @@ test("a claim opens an attempt: counters, lease and fence", async () => {
   expect(lease?.ms).toBeCloseTo(60_000, -2);
 });
 
-test("the job's own lease goes before its kind's, and that before the worker's", async () => {
+test("a job's lease overrides its kind's, which overrides the worker's", async () => {
   const { db } = await freshSchema();
   await add(db, [{ kind: "a", lease_ms: 5_000 }, { kind: "b" }, { kind: "c" }]);
 
@@ -102,7 +102,7 @@ test("scheduled, retrying and parked jobs are not claimed", async () => {
   expect(await take(fresh.db)).toEqual([]);
 });
 
-test("two sessions that claim at once never share a job, and none waits for the other", async () => {
+test("two concurrent claims never share a job and never wait for each other", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -126,7 +126,7 @@ test("two sessions that claim at once never share a job, and none waits for the 
   expect(after.slice(0, 10).map((job) => job.fence.job)).toEqual(mine.map((job) => job.fence.job));
 });
 
-test("a dedupe key that holds until the start is free once the job is claimed; one until the end is not", async () => {
+test("a claim frees a dedupe key held until the start, not one held until the end", async () => {
   const { db } = await freshSchema();
   await add(db, [
     { dedupe_key: "s", dedupe_until: "started" },
@@ -142,7 +142,7 @@ test("a dedupe key that holds until the start is free once the job is claimed; o
   expect(again.map((row) => row.created)).toEqual([true, false]);
 });
 
-test("a quarantined job is claimed alone, by workers that serve it, after its wait", async () => {
+test("a quarantined job is claimed alone, by a worker that serves it, after its delay", async () => {
   const fresh = await freshSchema();
   const ids = (await add(fresh.db, [{}, {}])).map((row) => row.id);
   await fresh.sql(
@@ -185,7 +185,7 @@ test("a quarantined job is claimed alone, by workers that serve it, after its wa
   expect(await fresh.sql(`select id from stint.job where state = 'parked'`)).toHaveLength(1);
 });
 
-test("counters past two billion come back as the numbers they are", async () => {
+test("counters past two billion are returned exactly", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db, { lease_ms: 86_400_000 });
   await fresh.sql(`update stint.job set epoch = 9007199254740990`);

@@ -8,7 +8,7 @@ import { calls, sentBy } from "./statements.ts";
 
 const folder = new URL("../../src/sql/", import.meta.url);
 
-test("the calls below reach every statement of sql/", async () => {
+test("the calls in this file reach every statement of sql/", async () => {
   const files = (await readdir(folder)).filter((file) => file.endsWith(".ts"));
   const texts = await Promise.all(files.map((file) => readFile(new URL(file, folder), "utf8")));
   const text = texts.join("\n");
@@ -40,7 +40,7 @@ test("every statement can be prepared on the migrated schema", async () => {
   expect(refused).toEqual([]);
 });
 
-test("statements that are already prepared go on working when a later release adds columns", async () => {
+test("prepared statements keep working when a later release adds columns", async () => {
   const fresh = await freshSchema();
   for (const call of Object.values(calls)) await call(fresh.db);
   for (const table of ["job", "history", "worker", "kind", "audit", "dedupe_window", "migration"]) {
@@ -55,7 +55,7 @@ test("statements that are already prepared go on working when a later release ad
   expect(failed).toEqual([]);
 });
 
-test("a finished job keeps every column of a live one that still means something", async () => {
+test("a finished job keeps every column of a live job that still has a meaning", async () => {
   const fresh = await freshSchema();
   const columns = async (table: string): Promise<string[]> =>
     (

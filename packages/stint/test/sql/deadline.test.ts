@@ -46,7 +46,7 @@ test.each(Object.entries(sends))("after its deadline %s is refused and not writt
   expect(await fresh.sql("select from stint.jobs")).toHaveLength(rows.length);
 });
 
-test("a send that waits for a key beyond its deadline is refused", async () => {
+test("an enqueue that waits for a key past its deadline is refused", async () => {
   const fresh = await freshSchema();
   const [first, late] = await sessions(fresh, 2);
   const row = (): ReturnType<typeof rowOf> => rowOf({ dedupe_key: "k", dedupe_until: "finished" });
@@ -62,7 +62,7 @@ test("a send that waits for a key beyond its deadline is refused", async () => {
   expect(await fresh.sql("select from stint.jobs")).toEqual([]);
 });
 
-test("a repeat before the deadline of the earlier send is refused, and accepted after it", async () => {
+test("a repeated enqueue is refused before the first one's deadline, accepted after it", async () => {
   const fresh = await freshSchema();
   const now = await serverMs(fresh);
   const rows = [rowOf({ again: true }), rowOf({ dedupe_key: "k", dedupe_until: "finished" })];
@@ -75,7 +75,7 @@ test("a repeat before the deadline of the earlier send is refused, and accepted 
   expect(await enqueue(fresh.db, rows, false, { after: now - 1 })).toHaveLength(2);
 });
 
-test("a session of any time zone and date style understands a deadline", async () => {
+test("a deadline is read correctly under any time zone and date style", async () => {
   const fresh = await freshSchema();
   const [session] = await sessions(fresh, 1);
   const now = await serverMs(fresh);

@@ -6,7 +6,7 @@ import { add, addOne, running, stored, take, type JobInput } from "./jobs.ts";
 
 const count = async (fresh: Fresh): Promise<number> => (await fresh.sql(`select from stint.jobs`)).length;
 
-test("answers come by ordinal, whatever order the rows are written in", async () => {
+test("results come back by ordinal, in any order of writing", async () => {
   const fresh = await freshSchema();
   const ids = [3, 1, 2].map((n) => `00000000-0000-7000-8000-00000000000${n}`);
 
@@ -20,7 +20,7 @@ test("answers come by ordinal, whatever order the rows are written in", async ()
   );
 });
 
-test("a payload of any JSON value is stored as it is, null included", async () => {
+test("a payload of any JSON value is stored unchanged, null included", async () => {
   const fresh = await freshSchema();
   const payloads = [null, 0, "", false, [], {}, { a: [null, { b: 1.5 }] }, "é€😀"];
 
@@ -36,7 +36,7 @@ test("a payload of any JSON value is stored as it is, null included", async () =
   expect(kept).toEqual([...payloads, null]);
 });
 
-test("every field reaches its column; what is left out takes the default", async () => {
+test("every field reaches its column; an omitted field takes its default", async () => {
   const fresh = await freshSchema();
   const full = await addOne(fresh.db, {
     priority: -5,
@@ -74,7 +74,7 @@ test("every field reaches its column; what is left out takes the default", async
   });
 });
 
-test("jobs of one batch keep their own kind, queue and fields, whatever their neighbours have", async () => {
+test("jobs of one batch keep their own kind, queue and fields", async () => {
   const fresh = await freshSchema();
   const names = ["null", 'quo"ted', "back\\slash", "comma,brace}", "null"];
 
@@ -102,14 +102,14 @@ test("jobs of one batch keep their own kind, queue and fields, whatever their ne
   );
 });
 
-test("no rows at all are enqueued without complaint", async () => {
+test("an enqueue of no rows succeeds", async () => {
   const fresh = await freshSchema();
 
   expect(await add(fresh.db, [])).toEqual([]);
   expect(await count(fresh)).toBe(0);
 });
 
-test.each([10, 500])("among %i jobs, one whose id is taken is the job that has it", async (many) => {
+test.each([10, 500])("among %i jobs, a taken id returns the job that has it", async (many) => {
   const fresh = await freshSchema();
   const taken = await addOne(fresh.db, { payload: "first" });
 
@@ -124,7 +124,7 @@ test.each([10, 500])("among %i jobs, one whose id is taken is the job that has i
   expect((await stored(fresh, taken))["payload"]).toBe("first");
 });
 
-test("large batches in one transaction make one subtransaction at most", async () => {
+test("large batches in one transaction use at most one subtransaction", async () => {
   const fresh = await freshSchema();
   const batch = Array.from({ length: 200 }, () => ({}));
 
@@ -137,7 +137,7 @@ test("large batches in one transaction make one subtransaction at most", async (
   expect(writers.length).toBeLessThanOrEqual(2);
 });
 
-test("a time to come makes the job scheduled; a time that has passed makes it ready, in its old place", async () => {
+test("a future run time makes a job scheduled; a past one makes it ready in its place", async () => {
   const fresh = await freshSchema();
 
   const [delayed, later, past] = await add(fresh.db, [
@@ -154,7 +154,7 @@ test("a time to come makes the job scheduled; a time that has passed makes it re
   expect(await stored(fresh, past!.id)).toMatchObject({ state: "ready", run_at: new Date("2001-01-01") });
 });
 
-test("a key that is taken answers the job that holds it, also within one batch", async () => {
+test("a taken key returns the job that holds it, also within one batch", async () => {
   const fresh = await freshSchema();
   const holder = await addOne(fresh.db, { dedupe_key: "a", dedupe_until: "finished" });
 
@@ -184,7 +184,7 @@ test("a key that holds until the end is free again after the end", async () => {
   expect(answer?.created).toBe(true);
 });
 
-test("a key held for a time outlives its job, and is free when the time is over", async () => {
+test("a key held for a time outlives its job, and is free when that time ends", async () => {
   const fresh = await freshSchema();
   const once = { dedupe_key: "a", dedupe_ms: 60_000 };
   const fence = await running(fresh.db, once);
@@ -214,7 +214,7 @@ test("the same id twice is one job", async () => {
   expect(await count(fresh)).toBe(1);
 });
 
-test("a repeat after a lost answer finds its job, live or finished, and makes no second one", async () => {
+test("a repeat after a lost reply finds its job, live or finished, and adds none", async () => {
   const fresh = await freshSchema();
   const live = await addOne(fresh.db);
   await take(fresh.db);
@@ -238,7 +238,7 @@ test("a repeat after a lost answer finds its job, live or finished, and makes no
   expect(await count(fresh)).toBe(3);
 });
 
-test("a repeat of an enqueue that lost to another job is told of that job again", async () => {
+test("a repeat of an enqueue that lost to another job returns that job again", async () => {
   const { db } = await freshSchema();
   const holder = await addOne(db, { dedupe_key: "a", dedupe_until: "finished" });
 
@@ -247,7 +247,7 @@ test("a repeat of an enqueue that lost to another job is told of that job again"
   expect(answer).toMatchObject({ id: holder, created: false });
 });
 
-test("one row that cannot be stored takes the whole batch back", async () => {
+test("one row that cannot be stored rolls back the whole batch", async () => {
   const fresh = await freshSchema();
 
   const attempt = add(fresh.db, [{}, { priority: 100_000 }, {}]);
@@ -256,7 +256,7 @@ test("one row that cannot be stored takes the whole batch back", async () => {
   expect(await count(fresh)).toBe(0);
 });
 
-test("the answer says whether any worker listens", async () => {
+test("the result reports whether any worker listens", async () => {
   const fresh = await freshSchema();
   const before = await add(fresh.db);
   await fresh.sql(
@@ -269,7 +269,7 @@ test("the answer says whether any worker listens", async () => {
   expect(after.map((row) => row.hears)).toEqual([true, true]);
 });
 
-test("a worker that is asleep listens, however long it was not seen; one that was lost does not", async () => {
+test("a worker asleep for any time counts as listening; a lost one does not", async () => {
   const fresh = await freshSchema();
   const heard = async (asleep: boolean): Promise<boolean[]> => {
     await fresh.sql(
@@ -302,7 +302,7 @@ test("ids made by the database are version 7, and later ones sort later", async 
   );
 });
 
-test("nothing in the schema counts in thirty-two bits for ever: there is no sequence at all", async () => {
+test("the schema has no sequence, so no 32-bit counter can run out", async () => {
   const fresh = await freshSchema();
 
   const sequences = await fresh.sql(
@@ -320,7 +320,7 @@ test.each([
   ["no attempt at all", { max_attempts: 0 }],
   ["no time to run", { timeout_ms: 0 }],
   ["a kind without a name", { kind: "" }],
-])("a row that would fail every claim that meets it is refused, whoever writes it: %s", async (_, poison) => {
+])("a row that would fail every claim is refused: %s", async (_, poison) => {
   const fresh = await freshSchema();
 
   await expect(add(fresh.db, [poison as JobInput])).rejects.toMatchObject({ code: "23514" });

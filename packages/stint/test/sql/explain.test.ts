@@ -49,7 +49,7 @@ const situations: Record<string, (fresh: Fresh) => Promise<void>> = {
 };
 
 test.each(Object.entries(situations))(
-  "hot statements go by their index and sort nothing: %s",
+  "hot statements use their index and sort nothing: %s",
   async (_, arrange) => {
     const fresh = await unusedSchema();
     await fresh.sql(`alter table stint.job set (autovacuum_enabled = false)`);
@@ -68,7 +68,7 @@ test.each([
   // that a table is empty thinks it must read all its pages.
   { shape: "one queue", queues: ["a"], priorities: 1 },
 ])(
-  "hot statements go by their index and sort nothing: all through the life of an installation with $shape",
+  "hot statements use their index throughout an installation with $shape",
   async ({ queues, priorities }) => {
     const fresh = await unusedSchema();
     await fresh.sql(`alter table stint.job set (autovacuum_enabled = false)`);
@@ -94,7 +94,7 @@ test.each([
   },
 );
 
-test("a claim prepared while the queue was empty stays cheap when a hundred thousand jobs arrive", async () => {
+test("a claim prepared on an empty queue stays cheap when 100,000 jobs arrive", async () => {
   const fresh = await unusedSchema();
   await fresh.sql(`alter table stint.job set (autovacuum_enabled = false)`);
   await fillAndDrain(fresh);
@@ -116,7 +116,7 @@ test("a claim prepared while the queue was empty stays cheap when a hundred thou
   expect(scan?.["Rows Removed by Filter"] ?? 0).toBe(0);
 });
 
-test("the table of live jobs keeps its room when it is vacuumed, and gets it back when it was emptied", async () => {
+test("the live table keeps its reserved pages through vacuum and after a truncate", async () => {
   const fresh = await unusedSchema();
   const pages = async (): Promise<number> =>
     (await fresh.sql<{ n: number }>(`select (pg_relation_size('stint.job') / 8192)::integer as n`))[0]?.n ??

@@ -154,18 +154,18 @@ async function life(place: Place, options: object): Promise<unknown> {
   return { wrong };
 }
 
-test("a job's whole life is right for a role whose defaults are all unusual", async () => {
+test("a job's whole life works for a role whose defaults are all unusual", async () => {
   const place = await owned(hostile);
   const status = await migrationStatus({ connection: place.url, schema: place.schema });
   expect(status.every(({ appliedAt }) => isRecent(appliedAt))).toBe(true);
   expect(await life(place, {})).toEqual({ wrong: 0 });
 }, 60_000);
 
-test("also where every connection counts as a pooler's, with settings for each statement", async () => {
+test("unusual defaults also work behind a pooler, with settings for each statement", async () => {
   expect(await life(await owned(hostile), { prepare: false })).toEqual({ wrong: 0 });
 }, 60_000);
 
-test("old days are dropped by a role for which backslashes mean something else", async () => {
+test("old days are dropped by a role without standard_conforming_strings", async () => {
   const place = await owned(hostile);
   await place.sql(`create table stint.history_done_20010101 (like stint.history_done)`);
   await place.sql(
@@ -181,7 +181,7 @@ test("old days are dropped by a role for which backslashes mean something else",
   expect(await dropOldDays(db, 86_400_000)).toBe(1);
 });
 
-test("what a handler's own transaction is like is for its role to say, but for the style of times", async () => {
+test("a handler's transaction keeps its role's settings, except the date style", async () => {
   const place = await owned(hostile);
   const db = openDb(place.url, place.schema);
   onTestFinished(async () => await db.close());
@@ -197,7 +197,7 @@ test("what a handler's own transaction is like is for its role to say, but for t
   expect(isRecent(rows[0]!["now"] as Date)).toBe(true);
 });
 
-test("behind a pooler that keeps no settings, times are right all the same", async () => {
+test("times are right behind a pooler that keeps no settings", async () => {
   const place = await owned({ datestyle: hostile.datestyle });
   const url = await transactionPooler(place.url);
   const stint = client({ url, schema: place.schema }, { prepare: false, wake: "none" });

@@ -31,24 +31,21 @@ const functions = Object.entries(bulk);
 
 const debugging: Logger = { ...silentLogger, child: () => debugging, isLevelEnabled: () => true };
 
-test.each(functions)(
-  "JSON null in a row of %s means left out, and its batch is recorded",
-  async (_, send) => {
-    const fresh = await freshSchema();
-    const nulls = { meta: null, tags: null, key: null, tenant: null, max_attempts: null };
-    for (let n = 0; n < 100; n++) await send(fresh, n === 50 ? nulls : { priority: n });
-    const { all, seen, worker } = await startWorker(fresh.client({ logger: debugging }), {
-      pools: { default: 100 },
-      handlers: [handle(work, () => undefined)],
-    });
-    await seen("settled", () => all("settled").length === 100);
+test.each(functions)("JSON null in a row of %s means omitted, and its batch is recorded", async (_, send) => {
+  const fresh = await freshSchema();
+  const nulls = { meta: null, tags: null, key: null, tenant: null, max_attempts: null };
+  for (let n = 0; n < 100; n++) await send(fresh, n === 50 ? nulls : { priority: n });
+  const { all, seen, worker } = await startWorker(fresh.client({ logger: debugging }), {
+    pools: { default: 100 },
+    handlers: [handle(work, () => undefined)],
+  });
+  await seen("settled", () => all("settled").length === 100);
 
-    expect(await fresh.sql("select state, count(*)::int from stint.jobs group by state")).toEqual([
-      { state: "succeeded", count: 100 },
-    ]);
-    expect(worker.pools).toMatchObject([{ busy: 0 }]);
-  },
-);
+  expect(await fresh.sql("select state, count(*)::int from stint.jobs group by state")).toEqual([
+    { state: "succeeded", count: 100 },
+  ]);
+  expect(worker.pools).toMatchObject([{ busy: 0 }]);
+});
 
 const refused: [string, object, string][] = [
   ["meta that is an array", { meta: [] }, "job_meta_is_an_object"],
@@ -68,13 +65,13 @@ const refused: [string, object, string][] = [
   ["a priority out of range", { priority: 40_000 }, "out of range"],
 ];
 
-test.each(refused)("%s is refused by every bulk function, which says why", async (_, row, rule) => {
+test.each(refused)("every bulk function refuses %s with the reason", async (_, row, rule) => {
   const fresh = await freshSchema();
   for (const [, send] of functions) await expect(send(fresh, row)).rejects.toThrow(rule);
   expect(await fresh.sql("select from stint.job")).toEqual([]);
 });
 
-test("a kind or a queue without a name, or with a long one, is refused by every bulk function", async () => {
+test("every bulk function refuses an empty or overlong kind or queue name", async () => {
   const fresh = await freshSchema();
   for (const name of ["", "x".repeat(129)]) {
     for (const [kind, queue] of [
@@ -93,7 +90,7 @@ test("a kind or a queue without a name, or with a long one, is refused by every 
   }
 });
 
-test("a worker runs rows whose columns hold anything, and reports each of them", async () => {
+test("a worker runs rows with arbitrary column values, and reports each of them", async () => {
   // Its constraints are dropped, so it cannot be given to another test.
   const fresh = await unusedSchema();
   for (const name of [

@@ -68,7 +68,7 @@ test("newest_between returns every column that lists show", async () => {
   expect(rows.map(({ name }) => name).sort()).toEqual([...listedColumns].sort());
 });
 
-test("no statement writes the columns of a job out a second time", async () => {
+test("no statement lists the columns of a job a second time", async () => {
   const names = [...new Set([...liveColumns, ...endedColumns])].join("|");
   const list = new RegExp(`(?:(?:\\w\\.)?\\b(?:${names})\\b,\\s*){8}`);
   const files = (await readdir(source, { recursive: true })).filter(

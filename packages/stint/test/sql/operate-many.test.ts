@@ -35,7 +35,7 @@ async function enqueued(fresh: Fresh, count: number, job = {}): Promise<string[]
   ).map(({ id }) => id);
 }
 
-test("a cancel that is sent again because its answer was lost is one deed: jobs that wait, and jobs that run", async () => {
+test("a cancel repeated after a lost reply counts once, for waiting and running jobs", async () => {
   const fresh = await freshSchema();
   const ids = await enqueued(fresh, 6);
   await take(fresh.db, { limit: 3 });
@@ -50,7 +50,7 @@ test("a cancel that is sent again because its answer was lost is one deed: jobs 
   expect(await audited(fresh)).toEqual([6, 6]);
 });
 
-test("nor does a run-now or a replay that is sent again touch what has moved on since", async () => {
+test("a repeated run-now or replay leaves jobs that have moved on unchanged", async () => {
   const fresh = await freshSchema();
   const waiting = await enqueued(fresh, 2, { delay_ms: 3_600_000 });
   const now = batch("run-now", waiting);
@@ -85,7 +85,7 @@ test("nor does a run-now or a replay that is sent again touch what has moved on 
   expect(await audited(fresh)).toEqual([3, 2]);
 });
 
-test("sent again while the first is still under way, it is one deed, and each job is answered for in the end", async () => {
+test("a repeat sent while the first is in flight counts once and reports every job", async () => {
   const fresh = await freshSchema();
   const ids = await enqueued(fresh, 100);
   await take(fresh.db, { limit: 50 });

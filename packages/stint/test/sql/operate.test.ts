@@ -18,7 +18,7 @@ async function dead(fresh: Fresh): Promise<string> {
   return fence.job;
 }
 
-test("cancelling a job that waits ends it, with who and why", async () => {
+test("cancelling a waiting job ends it, with actor and reason", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db, { delay_ms: 60_000, key: "k" });
   const why = auditInfo("customer left");
@@ -37,7 +37,7 @@ test("cancelling a job that waits ends it, with who and why", async () => {
   ]);
 });
 
-test("cancelling a job that runs asks for its end and leaves the attempt its lease", async () => {
+test("cancelling a running job requests its end and leaves the attempt its lease", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
 
@@ -52,7 +52,7 @@ test("cancelling a job that runs asks for its end and leaves the attempt its lea
   expect(await audit(fresh)).toHaveLength(1);
 });
 
-test("cancelling, running now and replaying a job in another state changes nothing and notes nothing", async () => {
+test("cancel, runNow and replay of a job in another state change and record nothing", async () => {
   const fresh = await freshSchema();
   const ended = await running(fresh.db);
   await finish(fresh.db, [{ fence: ended, state: "succeeded", result: null, reason: null, ending: null }]);
@@ -90,7 +90,7 @@ test.each(["scheduled", "retrying", "parked"] as const)("a %s job can be run now
   expect(await audit(fresh)).toMatchObject([{ action: "run-now", job_id: id }]);
 });
 
-test("a replay starts a new run with fresh attempts; the epoch and the log go on", async () => {
+test("a replay starts a new run with fresh attempts; the epoch and the log continue", async () => {
   const fresh = await freshSchema();
   const id = await dead(fresh);
 
@@ -114,7 +114,7 @@ test("a replay starts a new run with fresh attempts; the epoch and the log go on
   expect((await take(fresh.db))[0]).toMatchObject({ attempt: 1, run: 2, fence: { epoch: 2 } });
 });
 
-test("a worker left over from before the replay matches nothing any more", async () => {
+test("a worker from before the replay can no longer match the job's fence", async () => {
   const fresh = await freshSchema();
   const old = await running(fresh.db);
   await finish(fresh.db, [
@@ -134,7 +134,7 @@ test("a worker left over from before the replay matches nothing any more", async
   expect(await stateOf(fresh.db, old.job)).toBe("running");
 });
 
-test("a auditInfo and its note stand or fall together", async () => {
+test("an operation and its audit row commit or roll back together", async () => {
   const fresh = await freshSchema();
   const id = await dead(fresh);
   const noted = auditInfo();
@@ -148,7 +148,7 @@ test("a auditInfo and its note stand or fall together", async () => {
   expect(await stateOf(fresh.db, id)).toBe("dead");
 });
 
-test("a cancelled job can be replayed, and a crashed run's crashes are forgotten with it", async () => {
+test("a cancelled job can be replayed, and its crash counter is reset", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await expire(fresh, fence.job);

@@ -79,7 +79,7 @@ test("a job parked until a time becomes ready at that time, and not before", asy
   expect(seen.dueInMs["promote"]).toBeGreaterThan(3_000_000);
 });
 
-test.each(parkReasons)("runNow lifts a job parked for %s only if its rule says so", async (reason) => {
+test.each(parkReasons)("runNow lifts a job parked for %s only if its rule allows it", async (reason) => {
   const fresh = await freshSchema();
   const [one, many] = [await addOne(fresh.db), await addOne(fresh.db)];
   await fresh.sql(`update stint.job set state = 'parked', park_reason = $1, reason = 'held'`, [reason]);

@@ -63,7 +63,7 @@ const enqueues: [string, Enqueue][] = [
   ],
 ];
 
-test.each(enqueues)("%s does not stand in the way of PREPARE TRANSACTION", async (_, enqueue) => {
+test.each(enqueues)("%s does not prevent PREPARE TRANSACTION", async (_, enqueue) => {
   const fresh = await withListeningWorker();
   const client = await adminClient(server.url);
   await client.query("begin");
@@ -83,20 +83,17 @@ test.each([
     `select * from stint.enqueue_many('[{"kind": "note", "payload": 1, "options": {"queue": "default"}},
       {"kind": "note", "payload": 1, "options": {"queue": "default", "wake": true}}]')`,
   ],
-] as const)(
-  "a wake that is asked for %s is sent, and PREPARE TRANSACTION refuses it",
-  async (_, make, sql) => {
-    const fresh = await withListeningWorker();
-    const client = await adminClient(server.url);
-    await client.query("begin");
-    if (make !== undefined) await make(fresh).in(client, { wake: true }).enqueue(note, { text: "x" });
-    if (sql !== undefined) await client.query(forSchema(sql, fresh.schema));
-    await expect(client.query(`prepare transaction '${fresh.schema}'`)).rejects.toMatchObject({
-      code: "0A000",
-    });
-    await client.end();
-  },
-);
+] as const)("a wake requested %s is sent, and PREPARE TRANSACTION refuses it", async (_, make, sql) => {
+  const fresh = await withListeningWorker();
+  const client = await adminClient(server.url);
+  await client.query("begin");
+  if (make !== undefined) await make(fresh).in(client, { wake: true }).enqueue(note, { text: "x" });
+  if (sql !== undefined) await client.query(forSchema(sql, fresh.schema));
+  await expect(client.query(`prepare transaction '${fresh.schema}'`)).rejects.toMatchObject({
+    code: "0A000",
+  });
+  await client.end();
+});
 
 test("an enqueue outside a transaction wakes workers on any server", async () => {
   const fresh = await withListeningWorker();

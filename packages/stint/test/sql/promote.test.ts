@@ -5,7 +5,7 @@ import { freshSchema } from "../support/fresh.ts";
 import { add, addOne, running, stored, take } from "./jobs.ts";
 import { session } from "./sessions.ts";
 
-test("due jobs become ready a batch at a time, the longest due first, and keep their run time", async () => {
+test("due jobs become ready in batches, longest due first, and keep their run time", async () => {
   const fresh = await freshSchema();
   const ids = (await add(fresh.db, [{ delay_ms: 10_000 }, { delay_ms: 20_000 }, { delay_ms: 30_000 }])).map(
     (row) => row.id,
@@ -34,7 +34,7 @@ test("retries come due like scheduled jobs", async () => {
   expect((await stored(fresh, fence.job)).state).toBe("ready");
 });
 
-test("what is not due stays, and the time to the next one is told", async () => {
+test("jobs that are not due stay, and the time to the next one is returned", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db, { delay_ms: 60_000 });
   await addOne(fresh.db, { delay_ms: 600_000 });
@@ -47,7 +47,7 @@ test("what is not due stays, and the time to the next one is told", async () => 
   expect((await stored(fresh, id)).state).toBe("scheduled");
 });
 
-test("two promoters share the work and neither waits for the other", async () => {
+test("two promoters share the work and never wait for each other", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,

@@ -87,7 +87,7 @@ test("whole days past their retention are dropped, a few at a time; the rest sta
   expect(await partitions(fresh)).toContain(nameOf(-2));
 });
 
-test("what no day takes goes to the rest, and can still be found and pruned", async () => {
+test("jobs outside every day go to the default partition and are still pruned", async () => {
   const fresh = await freshSchema();
   await fresh.sql(`drop table stint.${nameOf(0)}`);
   const id = await ended(fresh, "succeeded", 0);
@@ -102,7 +102,7 @@ test("what no day takes goes to the rest, and can still be found and pruned", as
   expect(await fresh.sql(`select from stint.history where id = $1`, [old])).toEqual([]);
 });
 
-test("the dead are kept for a time of their own and pruned in batches, the oldest first", async () => {
+test("dead jobs have their own retention and are pruned in batches, oldest first", async () => {
   const fresh = await freshSchema();
   await ended(fresh, "dead", 100);
   const older = await ended(fresh, "dead", 95);
@@ -134,7 +134,7 @@ test("expired dedupe windows and old audit rows go; current ones stay", async ()
   expect(await fresh.sql(`select from stint.audit`)).toHaveLength(1);
 });
 
-test("a forgotten transaction that read history makes upkeep give up soon, and settling goes on", async () => {
+test("upkeep stops waiting for a forgotten reader of history, and settling continues", async () => {
   const fresh = await freshSchema();
   await addDay(fresh, -5);
   const fence = await running(fresh.db);

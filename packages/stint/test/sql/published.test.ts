@@ -5,7 +5,7 @@ import { fold } from "#stint/sql/tallies.js";
 import { freshSchema } from "../support/fresh.ts";
 import { auditInfo, running } from "./jobs.ts";
 
-test("jobs are folded and replayed where somebody publishes all tables, as tools for change capture do", async () => {
+test("jobs are folded and replayed in a database that publishes all tables", async () => {
   const fresh = await freshSchema();
   // Of this schema only: one for all tables would be for those of other tests, too.
   const tables = await fresh.sql<{ name: string }>(

@@ -34,7 +34,7 @@ const keys: [string, JobInput][] = [
 ];
 
 test.each(keys)(
-  "dedupe %s: the loser waits, and is given the winner's job when the winner commits",
+  "dedupe %s: the loser waits, and returns the winner's job once that commits",
   async (_, job) => {
     const fresh = await freshSchema();
     const [winner, loser] = await sessions(fresh, 2);
@@ -68,7 +68,7 @@ test.each(keys)("dedupe %s: the loser creates its own job when the winner rolls 
   expect(await fresh.sql(`select id from stint.job`)).toEqual([{ id: lost?.id }]);
 });
 
-test("dedupe: whoever comes while the key's holder is ending waits for that end", async () => {
+test("dedupe: an enqueue waits while the job that holds its key is ending", async () => {
   const fresh = await freshSchema();
   const job = { dedupe_key: "a", dedupe_until: "finished" as const };
   const fence = await running(fresh.db, job);
@@ -113,7 +113,7 @@ test.each([
   expect(theirs.map((row) => row.id)).toEqual(ours.map((row) => row.id).reverse());
 });
 
-test("claim × cancel: a cancel that waited for a claim finds the job running the next time it asks", async () => {
+test("claim × cancel: a cancel that waited for a claim finds the job running on retry", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db);
   const [worker, person] = await sessions(fresh, 2);
@@ -131,7 +131,7 @@ test("claim × cancel: a cancel that waited for a claim finds the job running th
   expect(await fresh.sql(`select from stint.audit`)).toHaveLength(1);
 });
 
-test("claim × cancel: a claim steps over a job that is being cancelled", async () => {
+test("claim × cancel: a claim skips a job that is being cancelled", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db);
   const [person, worker] = await sessions(fresh, 2);
@@ -146,7 +146,7 @@ test("claim × cancel: a claim steps over a job that is being cancelled", async 
   expect(await stateOf(fresh.db, id)).toBe("cancelled");
 });
 
-test("finish × rescue: whoever comes second is refused", async () => {
+test("finish × rescue: the second one is refused", async () => {
   const fresh = await freshSchema();
   const first = await running(fresh.db);
   const second = await running(fresh.db);
@@ -185,7 +185,7 @@ test("finish × rescue: a rescue that is rolled back takes nothing from the work
   expect([...(await finishing)]).toEqual([fence]);
 });
 
-test("renew × rescue: a renewed lease is not rescued, and a rescued one is told as lost at the next renewal", async () => {
+test("renew × rescue: a renewed lease is not rescued; a rescued one is lost", async () => {
   const fresh = await freshSchema();
   const kept = await running(fresh.db);
   const lost = await running(fresh.db);
@@ -213,7 +213,7 @@ test("renew × rescue: a renewed lease is not rescued, and a rescued one is told
   expect((await stored(fresh, lost.job)).state).toBe("ready");
 });
 
-test("finish × finish: of two with the same fence one counts, and a stale one never waits nor counts", async () => {
+test("finish × finish: one of two equal fences counts; a stale one never waits", async () => {
   const fresh = await freshSchema();
   const old = await running(fresh.db);
   await expire(fresh, old.job);
@@ -232,7 +232,7 @@ test("finish × finish: of two with the same fence one counts, and a stale one n
   expect(await fresh.sql(`select from stint.history`)).toHaveLength(1);
 });
 
-test("put back × cancel: a cancel that commits first keeps the job from going back", async () => {
+test("requeue × cancel: a cancel that commits first prevents the requeue", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const [person, worker] = await sessions(fresh, 2);
@@ -248,7 +248,7 @@ test("put back × cancel: a cancel that commits first keeps the job from going b
   expect(await stored(fresh, fence.job)).toMatchObject({ state: "running", cancel_requested: true });
 });
 
-test("finish × cancel: a cancel that waited for the end changes nothing", async () => {
+test("finish × cancel: a cancel that waited for the finish changes nothing", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const [worker, person] = await sessions(fresh, 2);
@@ -264,7 +264,7 @@ test("finish × cancel: a cancel that waited for the end changes nothing", async
   expect(await fresh.sql(`select from stint.audit`)).toEqual([]);
 });
 
-test("replay × replay: two people who replay the same job start one run", async () => {
+test("replay × replay: two replays of the same job start one run", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await finish(fresh.db, [{ ...succeed(fence), state: "dead" }]);
@@ -281,7 +281,7 @@ test("replay × replay: two people who replay the same job start one run", async
   expect(await fresh.sql(`select from stint.audit`)).toHaveLength(1);
 });
 
-test("many claims, cancels and releases at once: every attempt has one owner and no job is lost", async () => {
+test("concurrent claims, cancels and releases: one owner per attempt, no job lost", async () => {
   const fresh = await freshSchema();
   const ids = (
     await add(
@@ -323,7 +323,7 @@ test("many claims, cancels and releases at once: every attempt has one owner and
   expect(states.filter((row) => row.state === "cancelled")).toHaveLength(cancelled);
 });
 
-test("enqueue × itself: a repeat that waited for its own first try finds the job, even finished", async () => {
+test("enqueue × itself: a repeat that waited finds its job, even finished", async () => {
   const fresh = await freshSchema();
   const [first, retry] = await sessions(fresh, 2);
   const id = newId();
@@ -342,7 +342,7 @@ test("enqueue × itself: a repeat that waited for its own first try finds the jo
   ]);
 });
 
-test("prune × enqueue: expired keys that somebody takes over are stepped over, so nobody deadlocks", async () => {
+test("prune × enqueue: prune skips expired keys being taken over, so neither deadlocks", async () => {
   const fresh = await freshSchema();
   await fresh.sql(
     `insert into stint.dedupe_window

@@ -60,7 +60,7 @@ test("a list is filtered by state, kind, queue, tenant, key and tag", async () =
   expect(await found({ states: ["dead"] })).toEqual([]);
 });
 
-test("a job reads back the same way live and finished, and the finished are told apart", async () => {
+test("get reads live and finished jobs alike; finished returns only finished ones", async () => {
   const { db } = await freshSchema();
   const live = await addOne(db, { kind: "other", payload: { a: 1 } });
   const fence = await running(db, { payload: { a: 2 } });
@@ -129,7 +129,7 @@ test("queues are counted by state, with the age of the oldest ready job", async 
   expect(counts[0]?.oldestReadyMs).toBeGreaterThanOrEqual(90_000);
 });
 
-test("kinds that stand waiting and that no worker serves there are named", async () => {
+test("kinds with waiting jobs that no worker serves in that queue are listed", async () => {
   const fresh = await freshSchema();
   const { db } = fresh;
   await add(db, [
@@ -153,7 +153,7 @@ test("kinds that stand waiting and that no worker serves there are named", async
   ]);
 });
 
-test("workers are known while they are heard of", async () => {
+test("workers are listed while they report", async () => {
   const fresh = await freshSchema();
   const { db } = fresh;
   const info = { host: "h", pid: 7, version: "v", pools: { a: 2 }, kinds: ["k"] };
@@ -172,7 +172,7 @@ test("workers are known while they are heard of", async () => {
   expect(await listWorkers(db)).toMatchObject([{ ...info, id: "one", hears: true, draining: false }]);
 });
 
-test("a kind's definition is written once and again only when it changes", async () => {
+test("a kind's definition is written again only when it changes", async () => {
   const fresh = await freshSchema();
   const kind = { queue: "a", priority: null, maxCrashes: 3 };
   await registerKinds(fresh.db, [

@@ -8,7 +8,7 @@ import { freshSchema } from "../support/fresh.ts";
 import { addOne, auditInfo, running, stored, take } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
 
-test("a job that goes back unbegun is as it was before its claim, but for the epoch", async () => {
+test("a job released before its start is as before its claim, except for its epoch", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db, { run_at: "2020-01-01T00:00:00Z", priority: 2, meta: { a: 1 } });
   const before = await stored(fresh, id);
@@ -18,7 +18,7 @@ test("a job that goes back unbegun is as it was before its claim, but for the ep
   expect(await stored(fresh, id)).toEqual({ ...before, epoch: "1" });
 });
 
-test("another epoch, another lease, another job and a second time are refused and change nothing", async () => {
+test("another epoch, lease or job and a second release are refused and change nothing", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const before = await stored(fresh, fence.job);
@@ -50,7 +50,7 @@ test("a stale fence of a job is not taken for the current one in the same batch"
   );
 });
 
-test("in one batch each job stands for itself, and every queue that has some back is answered once", async () => {
+test("each job of a batch is decided alone; each queue with releases is returned once", async () => {
   const fresh = await freshSchema();
   const places = ["a", "a", "b", "c"];
   for (const queue of places) await addOne(fresh.db, { queue });
@@ -66,7 +66,7 @@ test("in one batch each job stands for itself, and every queue that has some bac
   expect(await fresh.sql("select queue from stint.job where state = 'running'")).toEqual([{ queue: "c" }]);
 });
 
-test("a job whose end was asked for does not go back: it ends as cancelled", async () => {
+test("a job with a requested cancel is not released: it ends as cancelled", async () => {
   const fresh = await freshSchema();
   const [asked, other] = [await running(fresh.db), await running(fresh.db)];
   await cancel(fresh.db, asked.job, { ...auditInfo(), reason: null });
@@ -83,7 +83,7 @@ test("a job whose end was asked for does not go back: it ends as cancelled", asy
   expect(await stored(fresh, other.job)).toMatchObject({ state: "ready", attempts: 0, log: null });
 });
 
-test("one that somebody has locked is stepped over and stays ours; the others go back without waiting for it", async () => {
+test("a locked job is skipped and stays leased; the others are released at once", async () => {
   const fresh = await freshSchema();
   const [locked, asked, free] = [await running(fresh.db), await running(fresh.db), await running(fresh.db)];
   await cancel(fresh.db, asked.job, auditInfo());
@@ -102,7 +102,7 @@ test("one that somebody has locked is stepped over and stays ours; the others go
   expect((await stored(fresh, asked.job)).state).toBe("cancelled");
 });
 
-test("a suspect that goes back is still one, with its place in the line", async () => {
+test("a released crash suspect remains one and keeps its place in the line", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db);
   await fresh.sql(
@@ -123,7 +123,7 @@ test("a suspect that goes back is still one, with its place in the line", async 
   expect(await stored(fresh, id)).toEqual({ ...before, epoch: "1" });
 });
 
-test("what went back is the next to be claimed", async () => {
+test("released jobs are claimed next", async () => {
   const fresh = await freshSchema();
   const first = await running(fresh.db, { run_at: "2020-01-01T00:00:00Z" });
   await addOne(fresh.db);

@@ -22,7 +22,7 @@ test("a held lease is extended from now, by the database's clock", async () => {
   expect(left?.ms).toBeLessThanOrEqual(45_000);
 });
 
-test("a lease of another epoch, another claim or a finished job is not held, and nothing is written", async () => {
+test("a lease of another epoch, claim or finished job is not held and nothing changes", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const gone = await running(fresh.db);
@@ -40,7 +40,7 @@ test("a lease of another epoch, another claim or a finished job is not held, and
   expect(await stored(fresh, fence.job)).toEqual(before);
 });
 
-test("a stale lease of a job is not renewed with the current one", async () => {
+test("a stale lease is not renewed together with the job's current one", async () => {
   const { db } = await freshSchema();
   const current = await running(db);
   const stale = { ...current, epoch: current.epoch - 1, leaseId: newId() };
@@ -55,7 +55,7 @@ test("a stale lease of a job is not renewed with the current one", async () => {
   expect(of(current)).toMatchObject({ held: true, renewed: true });
 });
 
-test("a renewal tells of a cancel that was asked for", async () => {
+test("a renewal reports a requested cancel", async () => {
   const { db } = await freshSchema();
   const fence = await running(db);
   await cancel(db, fence.job, auditInfo());
@@ -65,7 +65,7 @@ test("a renewal tells of a cancel that was asked for", async () => {
   expect(answer).toMatchObject({ held: true, cancelRequested: true });
 });
 
-test("a row that another session has locked is stepped over: not waited for, not extended, still held", async () => {
+test("a row locked by another session is skipped: not extended, but still held", async () => {
   const fresh = await freshSchema();
   const free = await running(fresh.db);
   const locked = await running(fresh.db);

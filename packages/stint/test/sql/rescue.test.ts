@@ -27,7 +27,7 @@ async function claimAlone(fresh: Fresh): Promise<ClaimedJob> {
   return job;
 }
 
-test("only jobs whose lease ran out are taken back", async () => {
+test("only jobs with an expired lease are rescued", async () => {
   const fresh = await freshSchema();
   const alive = await running(fresh.db);
   const lost = await running(fresh.db);
@@ -52,7 +52,7 @@ test("only jobs whose lease ran out are taken back", async () => {
   expect((await stored(fresh, alive.job)).state).toBe("running");
 });
 
-test("a crash is counted apart: the attempt is given back, the place in the queue kept, the crash noted", async () => {
+test("a crash spends no attempt, keeps the job's place and is counted apart", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db, { run_at: "2020-01-01T00:00:00Z" });
   await expire(fresh, fence.job);
@@ -73,7 +73,7 @@ test("a crash is counted apart: the attempt is given back, the place in the queu
   });
 });
 
-test("before the crash that would be its last a job goes into quarantine, after it it is dead", async () => {
+test("a job is quarantined before its last allowed crash, and dead after it", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db);
   const seen: unknown[] = [];
@@ -98,7 +98,7 @@ test("before the crash that would be its last a job goes into quarantine, after 
   expect((await stored(fresh, id)).log).toHaveLength(3);
 });
 
-test("a job's own number of crashes goes before the worker's default", async () => {
+test("a job's own crash limit overrides the worker's default", async () => {
   const fresh = await freshSchema();
   const once = await running(fresh.db, { max_crashes: 1 });
   const often = await running(fresh.db, { max_crashes: 50 });
@@ -114,7 +114,7 @@ test("a job's own number of crashes goes before the worker's default", async () 
   );
 });
 
-test("a suspect that failed in its turn alone is not condemned by a crash beside others, but run alone again", async () => {
+test("a suspect that failed alone is run alone again after a crash beside others", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db, { max_crashes: 2 });
   await expire(fresh, fence.job);
@@ -135,7 +135,7 @@ test("a suspect that failed in its turn alone is not condemned by a crash beside
   expect(condemned).toMatchObject({ state: "dead", crashes: 3 });
 });
 
-test("leases are judged as of when the rescue was sent, however long it had to wait for its turn", async () => {
+test("leases are compared with the time the rescue was sent, however long it waited", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const rescuer = await session(fresh);
@@ -151,7 +151,7 @@ test("leases are judged as of when the rescue was sent, however long it had to w
   expect(late).toMatchObject([{ job: fence.job }]);
 });
 
-test("a suspect is reserved by one busy worker at a time", async () => {
+test("a crash suspect is reserved by one busy worker at a time", async () => {
   const fresh = await freshSchema();
   await running(fresh.db);
   await fresh.sql(
@@ -165,7 +165,7 @@ test("a suspect is reserved by one busy worker at a time", async () => {
   ]);
 });
 
-test("a rescuer that does not serve the kind goes by what its workers said of it", async () => {
+test("a rescuer that does not serve the kind uses the kind's registered settings", async () => {
   const fresh = await freshSchema();
   await registerKinds(fresh.db, [{ name: "work", queue: "main", priority: null, maxCrashes: 1 }]);
   const fence = await running(fresh.db);
@@ -176,7 +176,7 @@ test("a rescuer that does not serve the kind goes by what its workers said of it
   expect(rescued?.state).toBe("dead");
 });
 
-test("a job that was to be cancelled is cancelled when its worker dies", async () => {
+test("a job with a requested cancel is cancelled when its worker dies", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await cancel(fresh.db, fence.job, auditInfo());
@@ -188,7 +188,7 @@ test("a job that was to be cancelled is cancelled when its worker dies", async (
   expect(await stored(fresh, fence.job)).toMatchObject({ state: "cancelled", crashes: 1, attempts: 0 });
 });
 
-test("three hundred expired jobs behind as many live ones are all found, page by page", async () => {
+test("300 expired jobs behind 300 live ones are all found, page by page", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,

@@ -54,7 +54,7 @@ async function tryAll(
   return { allowed, codes };
 }
 
-test("an owner without superuser rights installs everything, and grants the rest", async () => {
+test("an owner without superuser rights installs the schema and grants its roles", async () => {
   const [owner, worker] = [await newRole(), await newRole()];
   const schema = `owned_${randomBytes(6).toString("hex")}`;
   onTestFinished(async () => {
@@ -70,7 +70,7 @@ test("an owner without superuser rights installs everything, and grants the rest
   expect(allowed).toEqual(Object.keys(calls));
 });
 
-test("a worker's role may make every call there is, and nothing beyond", async () => {
+test("the worker role may make every call of the library, and no other", async () => {
   const fresh = await freshSchema();
   const role = await newRole();
   await grant("worker", role, fresh.schema);
@@ -87,7 +87,7 @@ test("a worker's role may make every call there is, and nothing beyond", async (
   expect([ddl, forge]).toEqual(["42501", "42501"]);
 });
 
-test("a whole worker lives on the worker's rights: succeed, retry, die, cancel, replay, stop", async () => {
+test("a worker with only the worker role runs, retries, cancels, replays and stops", async () => {
   const fresh = await freshSchema();
   const role = await newRole();
   await grant("worker", role, fresh.schema);
@@ -127,7 +127,7 @@ test("a whole worker lives on the worker's rights: succeed, retry, die, cancel, 
   expect([cancelled, replayed]).toEqual(["cancelled", "succeed"]);
 });
 
-test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do nothing else", async () => {
+test("an enqueue-only role can enqueue from SQL and TypeScript, and nothing else", async () => {
   const fresh = await freshSchema();
   const role = await newRole();
   await grant("enqueue", role, fresh.schema);
@@ -184,7 +184,7 @@ test("an enqueue-only role enqueues, from SQL and from TypeScript, and can do no
   expect(codes).toEqual(new Set(["42501"]));
 });
 
-test("a read-only role looks at everything and changes nothing", async () => {
+test("a read-only role reads everything and changes nothing", async () => {
   const fresh = await freshSchema();
   const role = await newRole();
   await grant("read", role, fresh.schema);
@@ -246,7 +246,7 @@ test("a read-only role looks at everything and changes nothing", async () => {
   expect(tables).toEqual([]);
 });
 
-test("nobody has any right in the schema without being given one", async () => {
+test("a role without a grant has no right in the schema", async () => {
   const fresh = await freshSchema();
 
   const open = await query(
@@ -285,7 +285,7 @@ test("every function that runs with its owner's rights has a search path of its 
   }
 });
 
-test("fake functions, operators and tables in front of the search path are not reached by the owner's rights", async () => {
+test("the owner's rights never reach fake objects at the front of the search path", async () => {
   const fresh = await freshSchema();
   const role = await newRole();
   await grant("enqueue", role, fresh.schema);
@@ -323,7 +323,7 @@ test("fake functions, operators and tables in front of the search path are not r
   expect(await fresh.sql(`select from stint.job`)).toHaveLength(2);
 });
 
-test("a grant script quotes its names, whatever they look like", () => {
+test("a grant script quotes any role name", () => {
   const text = grantSql("owner", { role: 'a"b:database$&', database: "stint.job :role", schema: "other" });
 
   expect(text).toContain('grant create on database "stint.job :role" to "a""b:database$&";');

@@ -68,7 +68,7 @@ test("a success moves the job into history with everything it had", async () => 
   ]);
 });
 
-test("a result of JSON null is stored as such", async () => {
+test("a result of JSON null is stored as JSON null", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
 
@@ -77,7 +77,7 @@ test("a result of JSON null is stored as such", async () => {
   expect(await fresh.sql(`select result::text from stint.history`)).toEqual([{ result: "null" }]);
 });
 
-test("an end other than success is kept with its attempt: who, when, which lease, which error", async () => {
+test("an end other than success keeps its attempt: worker, times, lease and error", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
 
@@ -101,7 +101,7 @@ test("an end other than success is kept with its attempt: who, when, which lease
 test.each([
   ["finish", async (db: Parameters<typeof finish>[0], fence: Fence) => await finish(db, [succeed(fence)])],
   ["put back", async (db: Parameters<typeof finish>[0], fence: Fence) => await requeue(db, [retry(fence)])],
-])("%s: another epoch, another lease and a second time are refused and change nothing", async (_, settle) => {
+])("%s: another epoch, another lease and a repeat are refused and change nothing", async (_, settle) => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const before = await stored(fresh, fence.job);
@@ -118,7 +118,7 @@ test.each([
   expect(await stored(fresh, fence.job)).toEqual(after);
 });
 
-test("in one batch each job stands for itself: the fenced ones settle, the stale ones do not", async () => {
+test("each job of a batch is decided alone: current fences settle, stale ones do not", async () => {
   const fresh = await freshSchema();
   const good = await running(fresh.db);
   const stale = await running(fresh.db);
@@ -149,7 +149,7 @@ test("a stale fence of a job is not taken for the current one in the same batch"
   expect([...(await settledByOwner(fresh.db, [...stale(ended).slice(0, 1), ended]))]).toEqual([ended]);
 });
 
-test("a retry spends the attempt and waits; a release gives it back and keeps the job's place", async () => {
+test("a retry spends the attempt and waits; a release spends none and keeps its place", async () => {
   const fresh = await freshSchema();
   const retried = await running(fresh.db);
   const released = await running(fresh.db, { run_at: "2020-01-01T00:00:00Z" });
@@ -178,7 +178,7 @@ test("a retry spends the attempt and waits; a release gives it back and keeps th
   expect(wait?.ms).toBeLessThanOrEqual(60_000);
 });
 
-test("a snooze waits as scheduled; without a delay a job that goes back is ready at once", async () => {
+test("a snoozed job is scheduled; without a delay it is ready at once", async () => {
   const fresh = await freshSchema();
   const snoozed = await running(fresh.db);
   const atOnce = await running(fresh.db);
@@ -202,7 +202,7 @@ test("a snooze waits as scheduled; without a delay a job that goes back is ready
   expect(await stored(fresh, atOnce.job)).toMatchObject({ state: "ready", attempts: 1 });
 });
 
-test("a job whose end was asked for cannot be put back, and can be finished", async () => {
+test("a job with a requested cancel cannot be requeued, but can be finished", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await cancel(fresh.db, fence.job, auditInfo());
@@ -223,7 +223,7 @@ test("a job whose end was asked for cannot be put back, and can be finished", as
   expect((await stored(fresh, fence.job)).state).toBe("cancelled");
 });
 
-test("of more than twenty attempts the first and the latest nineteen are kept", async () => {
+test("of more than 20 attempts, the first and the latest 19 are kept", async () => {
   const fresh = await freshSchema();
   const id = await addOne(fresh.db);
   for (let round = 0; round < 25; round++) {
@@ -240,7 +240,7 @@ test("of more than twenty attempts the first and the latest nineteen are kept", 
   expect(job["attempts"]).toBe(25);
 });
 
-test("a worker whose answer was lost can tell what it settled itself from what was taken from it", async () => {
+test("after a lost reply a worker can distinguish its own settle from a lost lease", async () => {
   const fresh = await freshSchema();
   const { db } = fresh;
   const [succeeded, dead, back, taken, held] = [

@@ -9,7 +9,7 @@ import { succeed } from "#stint/sql/succeed.js";
 import { freshSchema } from "../support/fresh.ts";
 import { add, auditInfo, expire, running, stored, take, type JobInput } from "./jobs.ts";
 
-test("of several jobs, of several claims, all that still hold their fence succeed, and only they are answered", async () => {
+test("of jobs from several claims, exactly those with a current fence succeed", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -31,7 +31,7 @@ test("of several jobs, of several claims, all that still hold their fence succee
   expect(await stored(fresh, lost.job)).toMatchObject({ state: "ready", crashes: 1 });
 });
 
-test("where no fence holds, nothing is answered and nothing written", async () => {
+test("with no current fence, nothing is returned and nothing is written", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const before = await stored(fresh, fence.job);
@@ -46,7 +46,7 @@ test("where no fence holds, nothing is answered and nothing written", async () =
   expect(await stored(fresh, fence.job)).toEqual(before);
 });
 
-test("each fence is held against its own lease: with those of two jobs swapped, neither succeeds", async () => {
+test("each fence is checked against its own lease: swapped fences both fail", async () => {
   const fresh = await freshSchema();
   const [one, two] = [await running(fresh.db), await running(fresh.db)];
 
@@ -67,7 +67,7 @@ test("a stale fence of a job is not taken for the current one in the same batch"
   expect(await succeed(fresh.db, [stale, current])).toEqual(new Set([current]));
 });
 
-test("a second time it is refused", async () => {
+test("a repeated success is refused", async () => {
   const fresh = await freshSchema();
   const [one, two] = [await running(fresh.db), await running(fresh.db)];
   await succeed(fresh.db, [one]);
@@ -76,7 +76,7 @@ test("a second time it is refused", async () => {
   expect(await fresh.sql("select from stint.history")).toHaveLength(2);
 });
 
-test("the history has exactly what it has of a job that finished with a result of nothing", async () => {
+test("the history row equals that of a finish without a result", async () => {
   const fresh = await freshSchema();
   const full: JobInput = {
     key: "k",
@@ -120,7 +120,7 @@ test("the history has exactly what it has of a job that finished with a result o
   expect([one["lease_id"], two["lease_id"]]).toEqual([short.leaseId, long.leaseId]);
 });
 
-test("a job that ran to its end succeeds even if its end was asked for meanwhile", async () => {
+test("a job that ran to its end succeeds even if a cancel was requested meanwhile", async () => {
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   await cancel(fresh.db, fence.job, auditInfo());

@@ -231,7 +231,7 @@ const parks = (from: FromState | null, to: string | null): boolean => from === "
 const show = (from: FromState, to: string | null, move: string, park: string | null): string =>
   `${from} → ${to}: ${move}${park === null ? "" : ` (${park})`}`;
 
-test("every statement on jobs of every state makes the transitions of the table, and no other", async () => {
+test("every statement makes only the transitions of the table, from every state", async () => {
   const fresh = await freshSchema();
   await recordMoves(fresh);
   const seen = new Set<string>();
