@@ -11,7 +11,7 @@ import { until } from "../support/until.ts";
 const slow = defineJob("slow", { payload: typed<number>() });
 const next = defineJob("next", { payload: typed<number>() });
 
-test("closing stops its workers first: what runs ends, may still enqueue, and is recorded", async () => {
+test("close stops workers first: running jobs end, may enqueue, and are settled", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ jobs: [next] });
   const [running, go] = [gate(), gate()];
@@ -48,7 +48,7 @@ test("closing stops its workers first: what runs ends, may still enqueue, and is
   );
 });
 
-test("closing waits for a stop that is under way, and does not cut it short", async () => {
+test("close waits for a stop in progress without shortening it", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const [running, go] = [gate(), gate()];
@@ -81,7 +81,7 @@ test("closing waits for a stop that is under way, and does not cut it short", as
   await closing;
 });
 
-test("a process whose client was closed ends by itself", async () => {
+test("a process exits by itself after its client was closed", async () => {
   const fresh = await freshSchema();
   const script = `
     import { createStint, defineJob, handle, silentLogger, typed } from "stint";
@@ -115,7 +115,7 @@ function looksUp(until: Promise<unknown>): StandardSchema<number> {
   return { "~standard": { version: 1, vendor: "test", validate } };
 }
 
-test("closing waits for every call under way, and refuses those that come later", async () => {
+test("close waits for calls in progress and refuses later ones", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const looked = gate();
@@ -140,7 +140,7 @@ test("closing waits for every call under way, and refuses those that come later"
   await expect(stint.enqueueMany([entry(slow, 8)])).rejects.toThrow("stint: was closed");
 });
 
-test("a process that closes right after an enqueue it did not await stores the job", async () => {
+test("close right after an unawaited enqueue still stores the job", async () => {
   const fresh = await freshSchema();
   const script = `
     import { createStint, defineJob, silentLogger } from "stint";

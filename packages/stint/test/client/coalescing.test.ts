@@ -12,7 +12,7 @@ async function transactions(fresh: Fresh): Promise<{ jobs: number; transactions:
   return row!;
 }
 
-test("two hundred enqueues at once share a few transactions", async () => {
+test("200 concurrent enqueues share a few transactions", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => stint.enqueue(note, n)));
@@ -23,7 +23,7 @@ test("two hundred enqueues at once share a few transactions", async () => {
   expect(found.transactions).toBeLessThanOrEqual(3);
 });
 
-test("callers that each await their own enqueue share transactions as long as they are many", async () => {
+test("many callers that each await their own enqueue share transactions", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const caller = async (): Promise<void> => {
@@ -36,14 +36,14 @@ test("callers that each await their own enqueue share transactions as long as th
   expect(found.transactions).toBeLessThanOrEqual(100);
 });
 
-test("one after another they are sent at once, each in its own transaction", async () => {
+test("sequential enqueues are sent immediately, each in its own transaction", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   for (let n = 0; n < 3; n++) await stint.enqueue(note, n);
   expect(await transactions(fresh)).toEqual({ jobs: 3, transactions: 3 });
 });
 
-test("heavy payloads are not gathered into a statement Postgres would refuse", async () => {
+test("large payloads are not batched into a statement Postgres would refuse", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const heavy = "x".repeat(1_000_000);

@@ -75,7 +75,7 @@ test.each<[unknown]>([
   expect(message).not.toContain("S3cret");
 });
 
-test("a connection that was refused says what to do about it", async () => {
+test("a refused connection throws an error with the fix", async () => {
   const { url: good } = await freshSchema();
   const broken = async (change: (url: URL) => void): Promise<string> => {
     const address = new URL(good);
@@ -121,7 +121,7 @@ function messageOf(call: () => unknown): string {
   return "it was accepted";
 }
 
-test("without a database the environment's DATABASE_URL is used, and its absence is named", async () => {
+test("the default database is DATABASE_URL, and the error names it when it is missing", async () => {
   vi.stubEnv("DATABASE_URL", undefined);
   expect(() => createStint()).toThrow("Is DATABASE_URL set where this process runs?");
   expect(() => createStint({ database: process.env["DATABASE_URL"] })).toThrow(InvalidOptionError);
@@ -140,7 +140,7 @@ test("a client connects to nothing until it is used", async () => {
   expect(() => createStint({ database: { host: "127.0.0.1", port: 1 } })).not.toThrow();
 });
 
-test("a schema that is not installed is named with what to run, and is noticed once it is there", async () => {
+test("a missing schema is refused with the command to run, and found once installed", async () => {
   const fresh = await freshSchema();
   const schema = freshSchemaName();
   const stint = fresh.client({ schema });
@@ -160,7 +160,7 @@ test("a schema newer than this code is refused with the advice to upgrade", asyn
   await expect(fresh.client().enqueue(note, 1)).rejects.toThrow(/Upgrade the stint package/);
 });
 
-test("closing finishes what is on its way: plain, deduplicated and many", async () => {
+test("close finishes enqueues in flight: plain, deduplicated and many", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueued = [
@@ -178,7 +178,7 @@ test("closing finishes what is on its way: plain, deduplicated and many", async 
   expect(row!.n).toBe(42);
 });
 
-test("closing ends waits, leaves the awaited job alone, and closes every connection", async () => {
+test("close ends waitFor, leaves its job alone, and closes every connection", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueued = await stint.enqueue(note, 1, { dedupe: { key: "k" } });
@@ -196,7 +196,7 @@ test("closing ends waits, leaves the awaited job alone, and closes every connect
   );
 });
 
-test("a closed client says so at once", async () => {
+test("a closed client refuses every call at once", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   await stint.close();

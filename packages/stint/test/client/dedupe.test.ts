@@ -57,7 +57,7 @@ async function heldWorker(stint: Stint) {
 }
 
 test.each<Until>(["started", "finished", "1h"])(
-  "until %s, the first is created and the next is answered with it",
+  "until %s, the first is created and the next returns it",
   async (untilWhen) => {
     const fresh = await freshSchema();
     const stint = fresh.client();
@@ -71,7 +71,7 @@ test.each<Until>(["started", "finished", "1h"])(
   },
 );
 
-test("until started, a running job no longer stands in the way; until finished, it does", async () => {
+test("a running job blocks a key held until finished, not one held until started", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const first = await enqueue(stint, "started", "s");
@@ -94,7 +94,7 @@ test("until started, a running job no longer stands in the way; until finished, 
   await again.stop();
 });
 
-test("for a time, a finished job still stands in the way until the time is over", async () => {
+test("a finished job blocks a key held for a time until that time ends", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const first = await enqueue(stint, "1h");
@@ -141,7 +141,7 @@ test.each<Until>(["finished", "1h"])(
 );
 
 test.each<Until>(["finished", "1h"])(
-  "until %s, the loser of a race is answered with the winner's job when the winner commits",
+  "until %s, the loser of a race returns the winner's job once that commits",
   async (untilWhen) => {
     const fresh = await freshSchema();
     const stint = fresh.client();
@@ -156,7 +156,7 @@ test.each<Until>(["finished", "1h"])(
   },
 );
 
-test("enqueues that wait for another transaction hold up no plain enqueue, no reading and no worker", async () => {
+test("enqueues that wait for a transaction delay no plain enqueue, read or worker", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const echo = defineJob("echo", { payload: typed<number>(), result: typed<number>() });

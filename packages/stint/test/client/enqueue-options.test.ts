@@ -69,7 +69,7 @@ test.each<[string, EnqueueOptions, Row]>([
   expect(found[0]).toMatchObject({ kind: "plain", payload: { a: 1 }, ...expected });
 });
 
-test("queue, priority and key come from the kind; policy lands in the row only where the job has its own", async () => {
+test("queue, priority and key come from the kind; a row stores only its own policy", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const full = defineJob("full/job:v1.2_x-y", {
@@ -213,7 +213,7 @@ test("a meta that would not survive JSON or is too large is refused", async () =
 });
 
 describe("a kind enqueued by name", () => {
-  test("is found among the jobs of the client and the handlers of its workers", async () => {
+  test("is found in the client's jobs and its workers' handlers", async () => {
     const fresh = await freshSchema();
     const stint = fresh.client({ jobs: [plain] });
     const other = defineJob("other", { payload: typed<unknown>() });
@@ -227,7 +227,7 @@ describe("a kind enqueued by name", () => {
     expect((await rows(fresh)).map((row) => row["kind"])).toEqual(["plain", "other"]);
   });
 
-  test("is refused when it is misspelt, with what was probably meant", async () => {
+  test("is refused when misspelt, with a suggestion", async () => {
     const fresh = await freshSchema();
     const stint = fresh.client({ jobs: [plain] });
     const error = await stint.enqueue("plian", {}).catch((e: unknown) => e);
@@ -252,7 +252,7 @@ describe("a kind enqueued by name", () => {
   });
 });
 
-test("entries of enqueueMany that are none are refused by their place", async () => {
+test("invalid entries of enqueueMany are refused by index", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const entries = [entry(plain, 1), plain] as never;
@@ -267,7 +267,7 @@ test("entries of enqueueMany that are none are refused by their place", async ()
   expect(await rows(fresh)).toEqual([]);
 });
 
-test("enqueueMany answers in the order of its entries, all or nothing unless it is to report", async () => {
+test("enqueueMany returns in entry order, all or nothing unless it reports per entry", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const entries = ["a", "b", "a", "c"].map((key) => entry(plain, { key }, { dedupe: { key } }));
@@ -292,7 +292,7 @@ test("enqueueMany answers in the order of its entries, all or nothing unless it 
   expect(await rows(fresh)).toHaveLength(5);
 });
 
-test("more entries than one statement takes are still all or nothing, and answered in order", async () => {
+test("more entries than one statement holds stay all or nothing, and in order", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const many = Array.from({ length: 4_500 }, (_, n) => entry(plain, n));

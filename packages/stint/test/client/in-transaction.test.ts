@@ -74,7 +74,7 @@ test.each(clients)(
   },
 );
 
-test("what a transaction enqueues runs once it has committed", async () => {
+test("a job enqueued in a transaction runs once that has committed", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const echo = defineJob("echo", { payload: typed<Note>(), result: typed<Note>() });
@@ -96,7 +96,7 @@ test("what a transaction enqueues runs once it has committed", async () => {
   await worker.stop();
 });
 
-test("an enqueue that is refused before it is sent leaves the transaction usable", async () => {
+test("an enqueue refused before sending leaves the transaction usable", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const client = new Client({ connectionString: fresh.url });
@@ -136,7 +136,7 @@ test("a kind that requires a transaction is refused outside one and accepted ins
   expect(await jobCount(fresh)).toBe(2);
 });
 
-test("what is not a transaction is refused with what to pass instead, and nothing is written", async () => {
+test("anything but a transaction is refused with what to pass, and nothing is written", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const pool = new Pool({ connectionString: fresh.url, max: 1 });
@@ -170,7 +170,7 @@ test("what is not a transaction is refused with what to pass instead, and nothin
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("a begin that was sent but not awaited counts as begun", async () => {
+test("a begin that was sent but not awaited counts as a transaction", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const client = new Client({ connectionString: fresh.url });
@@ -183,7 +183,7 @@ test("a begin that was sent but not awaited counts as begun", async () => {
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("an adapter that does not answer rows is told so", async () => {
+test("an adapter that returns no rows is refused with the expected shape", async () => {
   const fresh = await freshSchema();
   const tx = { query: () => Promise.resolve({ count: 1 }) };
   await expect(fresh.client().in(tx).enqueue(note, { text: "x" })).rejects.toThrow(
@@ -191,7 +191,7 @@ test("an adapter that does not answer rows is told so", async () => {
   );
 });
 
-test.each(clients)("with %s a schema that is not installed is named as such", async (_, inTransaction) => {
+test.each(clients)("with %s a missing schema is reported as missing", async (_, inTransaction) => {
   const url = testDatabaseUrl();
   const stint = createStint({ database: url, schema: freshSchemaName(), logger: silentLogger });
   const enqueued = inTransaction(url, async (tx) => {

@@ -54,7 +54,7 @@ async function audit(fresh: Fresh) {
   );
 }
 
-test("get answers a job as it stands, live or finished, and undefined for none", async () => {
+test("get returns a job, live or finished, and undefined for an unknown id", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { id } = await stint.enqueue(other, 5, {
@@ -137,7 +137,7 @@ test("list filters by state, kind, queue, tenant, key and tag", async () => {
   expect(await ids({ tag: "c" })).toEqual([]);
 });
 
-test("pages of a list hold every old job once while new ones arrive", async () => {
+test("paging returns every old job once while new ones arrive", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const old: string[] = [];
@@ -171,7 +171,7 @@ test.each([
   await expect(listing).rejects.toThrow(message);
 });
 
-test("cancel ends a job that waits and asks one that runs to stop, and says who and why", async () => {
+test("cancel ends a waiting job, aborts a running one, and records actor and reason", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ actor: "api" });
   const waiting = (await stint.enqueue(other, 1)).id;
@@ -191,7 +191,7 @@ test("cancel ends a job that waits and asks one that runs to stop, and says who 
   ]);
 });
 
-test("runNow makes a scheduled job ready, and leaves a ready one as it is", async () => {
+test("runNow makes a scheduled job ready, and leaves a ready one unchanged", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { id } = await stint.enqueue(other, 1, { delay: "1h" });
@@ -203,7 +203,7 @@ test("runNow makes a scheduled job ready, and leaves a ready one as it is", asyn
   ]);
 });
 
-test("replay sends a dead job round again with fresh attempts, its history kept", async () => {
+test("replay requeues a dead job with fresh attempts and keeps its history", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = await startWorker(stint);
@@ -238,7 +238,7 @@ test("replay needs a reason", async () => {
   expect((await stint.get(id))!.state).toBe("ready");
 });
 
-test("a deed in the wrong state or on no job is refused by name and leaves no trace", async () => {
+test("an operation on a wrong state or a missing job is refused and writes nothing", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = await startWorker(stint);
@@ -289,7 +289,7 @@ test("queues counts what each queue holds", async () => {
   expect(await stint.workers()).toEqual([]);
 });
 
-test("reading and acting on a schema that is not installed say what to run", async () => {
+test("reads and operations on a missing schema throw with the command to run", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ schema: freshSchemaName() });
   for (const attempt of [
@@ -310,7 +310,7 @@ test("reading and acting on a schema that is not installed say what to run", asy
   }
 });
 
-test("a job enqueued in a transaction that is still open is not there yet", async () => {
+test("a job enqueued in an open transaction is not visible yet", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const client = new Client({ connectionString: fresh.url });

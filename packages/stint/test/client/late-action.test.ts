@@ -58,7 +58,7 @@ async function arrivesLate(name: string, action: Action): Promise<[string, strin
   return [name, (await direct.get(id))?.state];
 }
 
-test("a cancel, replay or runNow that arrives after it was given up changes nothing", async () => {
+test("a cancel, replay or runNow that arrives after its deadline changes nothing", async () => {
   const all = Object.entries(actions);
 
   expect(await Promise.all(all.map(([name, action]) => arrivesLate(name, action)))).toEqual(

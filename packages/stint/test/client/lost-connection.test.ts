@@ -50,7 +50,7 @@ test.each<Cut>(["unsent", "unanswered"])(
   },
 );
 
-test("an enqueue whose job has ended before it is repeated makes no second job", async () => {
+test("an enqueue repeated after its job has ended adds no second job", async () => {
   const fresh = await freshSchema();
   const { proxy, stint } = await viaProxy(fresh);
   const direct = fresh.client();
@@ -100,7 +100,7 @@ test.each<Cut>(["unsent", "unanswered"])(
 );
 
 test.each<Cut>(["unsent", "unanswered"])(
-  "with the database gone for good, an enqueue that was %s is reported as unknown, and can be repeated by its id",
+  "with the database gone, an enqueue that was %s is unknown and can be repeated",
   async (cut) => {
     const fresh = await freshSchema();
     const { proxy, stint } = await viaProxy(fresh);
@@ -131,7 +131,7 @@ test.each<Cut>(["unsent", "unanswered"])(
   },
 );
 
-test("an enqueue repeated by its id is the same job even when that has finished", async () => {
+test("an enqueue repeated with its id is the same job, even a finished one", async () => {
   const fresh = await freshSchema();
   const { proxy, stint } = await viaProxy(fresh);
   cutForGood(proxy, "unanswered");
@@ -155,7 +155,7 @@ test("an enqueue repeated by its id is the same job even when that has finished"
   expect(await stored(fresh)).toEqual([{ id, payload: 1 }]);
 });
 
-test("an enqueue that was never sent says so and names its own job", async () => {
+test("an enqueue that was never sent throws that it was not sent, with its job id", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   proxy.down();
@@ -189,7 +189,7 @@ test("an enqueue that was never sent says so and names its own job", async () =>
   expect(await stored(fresh)).toHaveLength(1);
 });
 
-test("a client whose database is not there at all says so, and hides the password", async () => {
+test("an unreachable database is reported without its password", async () => {
   const stint = createStint({ database: "postgres://me:secret@127.0.0.1:1/x", logger: silentLogger });
   for (const attempt of [() => stint.enqueue(note, 1), () => stint.list(), () => stint.queues()]) {
     const error = await attempt().then(
@@ -203,7 +203,7 @@ test("a client whose database is not there at all says so, and hides the passwor
   await stint.close();
 });
 
-test("a question whose answer is lost is asked again", async () => {
+test("a read whose reply is lost is repeated", async () => {
   const fresh = await freshSchema();
   const { proxy, stint } = await viaProxy(fresh);
   const { id } = await stint.enqueue(note, 1);
@@ -222,7 +222,7 @@ test("a question whose answer is lost is asked again", async () => {
   await expect(stint.get(id)).rejects.toThrow(DatabaseUnavailableError);
 });
 
-test("the schema check of a first enqueue survives a lost connection, too", async () => {
+test("the schema check of a first enqueue survives a lost connection", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const cutDone = proxy.cutAt("schema-version", "unanswered");
@@ -243,7 +243,7 @@ test.each<Cut>(["unsent", "unanswered"])("a cancel that was %s is reported as un
   expect((await stint.get(id))!.state).toBe(cut === "unsent" ? "ready" : "cancelled");
 });
 
-test("waiting for a job outlasts a lost connection", async () => {
+test("waitFor survives a lost connection", async () => {
   const fresh = await freshSchema();
   const { proxy, stint } = await viaProxy(fresh);
   const { id } = await stint.enqueue(note, 1);

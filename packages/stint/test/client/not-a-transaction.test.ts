@@ -93,7 +93,7 @@ test.each(wrong)("%s is refused by name before anything is sent", async (_, tx, 
   expect(() => stint.in(tx as TransactionLike)).toThrow(message);
 });
 
-test("a client whose query returns nonsense is told what to return", async () => {
+test("a client whose query returns nonsense is refused with the expected result", async () => {
   const stint = (await freshSchema()).client();
   for (const answer of [undefined, null, 1, "rows", {}, { rows: 1 }, throwing]) {
     const tx = { query: () => answer } as unknown as TransactionLike;

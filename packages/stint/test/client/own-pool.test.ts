@@ -17,7 +17,7 @@ function onPool(fresh: Fresh, options = {}): { pool: Pool; stint: Stint } {
   return { pool, stint };
 }
 
-test("a client on your pool enqueues, reads, waits and acts", async () => {
+test("a client on a caller's pool enqueues, reads, waits and operates", async () => {
   const fresh = await freshSchema();
   const { pool, stint } = onPool(fresh);
   await startWorker(fresh.client(), { handlers: [handle(work, ({ payload }) => payload.n * 2)] });
@@ -39,7 +39,7 @@ test("a client on your pool enqueues, reads, waits and acts", async () => {
   expect((await pool.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
 }, 90_000);
 
-test("the sessions of your pool stay as you set them", async () => {
+test("the session settings of a caller's pool are unchanged", async () => {
   const fresh = await freshSchema();
   const { pool, stint } = onPool(fresh, { max: 1 });
   await pool.query(
@@ -63,14 +63,14 @@ test("the sessions of your pool stay as you set them", async () => {
   ]);
 });
 
-test("a worker on your pool is refused, with what to do", async () => {
+test("a worker on a caller's pool is refused, with the fix", async () => {
   const { stint } = onPool(await freshSchema());
   expect(() => stint.worker({ pools: { default: 1 }, handlers: [handle(work, () => 1)] })).toThrow(
     "stint.worker: needs connections of its own, and this client uses your pool",
   );
 });
 
-test("a connection of your pool that is lost ends neither the process nor the enqueue", async () => {
+test("a lost connection of a caller's pool ends neither the process nor the enqueue", async () => {
   const fresh = await freshSchema();
   const { pool, stint } = onPool(fresh, { application_name: `own ${fresh.schema}` });
   pool.on("error", () => undefined);
@@ -83,7 +83,7 @@ test("a connection of your pool that is lost ends neither the process nor the en
   expect(await fresh.sql("select from stint.job")).toHaveLength(2);
 });
 
-test("how your pool reads types does not matter", async () => {
+test("the type parsers of a caller's pool do not matter", async () => {
   const fresh = await freshSchema();
   const { stint } = onPool(fresh, {
     types: { getTypeParser: (oid: number) => (oid === timestamptz ? () => "a text" : String) },
@@ -94,6 +94,6 @@ test("how your pool reads types does not matter", async () => {
   expect(job?.payload).toEqual({ n: 1 });
 });
 
-test("a client, which is no pool, is refused", () => {
+test("a single client in place of a pool is refused", () => {
   expect(() => createStint({ database: new Client() as never })).toThrow("pass a Pool to createStint");
 });

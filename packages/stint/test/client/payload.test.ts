@@ -56,7 +56,7 @@ const refused: [string, unknown, string][] = [
   ],
 ];
 
-test("a payload that would not survive is refused by its path and rule, and nothing is written", async () => {
+test("a payload that JSON would change is refused by path and rule; nothing is written", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const outcomes: unknown[] = [];
@@ -74,7 +74,7 @@ test("a payload that would not survive is refused by its path and rule, and noth
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("the largest and the deepest payload allowed are stored as they are", async () => {
+test("the largest and the deepest allowed payloads are stored unchanged", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   for (const payload of ["x".repeat(1_048_574), nested(64), null, 0, "", [], {}]) {
@@ -91,7 +91,7 @@ test("the size limit can be set", async () => {
   expect(await jobCount(fresh)).toBe(1);
 });
 
-test("__proto__, constructor and SQL in a payload are data like any other", async () => {
+test("__proto__, constructor and SQL in a payload are plain data", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const text = `{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"$1":"'; drop table stint.job; --"}`;
@@ -104,7 +104,7 @@ test("__proto__, constructor and SQL in a payload are data like any other", asyn
   expect(await jobCount(fresh)).toBe(1);
 });
 
-test("any JSON value reaches the handler as it was enqueued, and comes back as the result", async () => {
+test("any JSON value reaches the handler unchanged, and returns as the result", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const echo: HandlerFunction<unknown, unknown> = ({ payload }) => ({ echo: payload });
@@ -136,7 +136,7 @@ test("any JSON value reaches the handler as it was enqueued, and comes back as t
   await worker.stop();
 });
 
-test("a payload is checked by its schema before it is written and parsed again for the handler", async () => {
+test("a payload is checked before it is written, and parsed again for the handler", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const remind = defineJob("remind", {
@@ -162,7 +162,7 @@ test("a payload is checked by its schema before it is written and parsed again f
   await worker.stop();
 });
 
-test("a schema that answers later, even with a promise of its own, is waited for", async () => {
+test("an asynchronous schema is awaited, even with a foreign promise", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const validate = (value: unknown) => ({
@@ -186,7 +186,7 @@ test("a schema that answers later, even with a promise of its own, is waited for
   expect(await jobCount(fresh)).toBe(2);
 });
 
-test("what is changed in a payload after the call does not change the job", async () => {
+test("changing a payload after the call does not change the job", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const later = defineJob("later", {

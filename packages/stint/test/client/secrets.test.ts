@@ -65,7 +65,7 @@ test.each(odd)("no error, cause or stack of %j shows its password", async (datab
   expect(shownConnection(database)).not.toMatch(isSecret);
 });
 
-test("no command prints the password of a connection string that is none", async () => {
+test("no command prints the password of an invalid connection string", async () => {
   const some = odd.filter((_, index) => index % 4 === 0);
   for (const url of some) {
     const { code, stdout, stderr } = await stint(["migrate", "--verbose"], { env: { DATABASE_URL: url } });
@@ -83,6 +83,6 @@ test.each([
   [{ database: "postgres:///d?host=a,b" }],
   [{ database: { host: "a,b" } }],
   [{ database: { connectionString: "postgres://a,b/d" } }],
-])("several hosts are refused in so many words: %j", (options) => {
+])("several hosts are refused with a clear message: %j", (options) => {
   expect(() => createStint(options)).toThrow("names several hosts, and Stint connects to one host");
 });

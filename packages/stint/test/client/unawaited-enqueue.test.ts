@@ -119,7 +119,7 @@ async function keepOpen(name: string, url: string, work: (begin: Begin) => Promi
 }
 
 test.each(["postgres.js", "Drizzle on postgres.js", "Drizzle on pg", "Kysely"])(
-  "with %s a transaction kept beyond its end writes in no other",
+  "with %s a transaction used after its end writes in no other",
   async (name) => {
     const fresh = await freshSchema();
     const stint = fresh.client();
@@ -162,7 +162,7 @@ test.each(clients)(
   },
 );
 
-test.each(clients)("with %s an asynchronous schema that is awaited is fine", async (_, inTransaction) => {
+test.each(clients)("with %s an awaited asynchronous schema works", async (_, inTransaction) => {
   const fresh = await freshSchema();
   const slow = defineJob("slow", { payload: slowSchema(Promise.resolve()) });
   const stint = fresh.client();
@@ -178,7 +178,7 @@ test.each(clients)("with %s an asynchronous schema that is awaited is fine", asy
   expect(await jobCount(fresh)).toBe(6);
 });
 
-test("a refused enqueue says which job was not written and is logged", async () => {
+test("a refused enqueue names the job that was not written, and is logged", async () => {
   const fresh = await freshSchema();
   const open = gate();
   const slow = defineJob("slow", { payload: slowSchema(open.opened) });
@@ -199,7 +199,7 @@ test("a refused enqueue says which job was not written and is logged", async () 
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("an enqueue left behind by a rollback cannot end the process when its client is closed", async () => {
+test("an unawaited enqueue of a rollback cannot end the process at close", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const pool = new Pool({ connectionString: fresh.url, max: 1 });
@@ -215,7 +215,7 @@ test("an enqueue left behind by a rollback cannot end the process when its clien
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("in a handler's transaction one statement is enough, and it is rolled back with it", async () => {
+test("an enqueue in a handler's transaction is one statement and rolls back with it", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const sent: string[] = [];
@@ -233,7 +233,7 @@ test("in a handler's transaction one statement is enough, and it is rolled back 
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("telemetry that waits before it sends cannot carry an enqueue out of its transaction", async () => {
+test("asynchronous telemetry cannot move an enqueue out of its transaction", async () => {
   const fresh = await freshSchema();
   const open = gate();
   const telemetry: Telemetry = {
@@ -257,7 +257,7 @@ test("telemetry that waits before it sends cannot carry an enqueue out of its tr
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("an enqueue behind a commit that is on its way is refused", async () => {
+test("an enqueue behind a commit in flight is refused", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const client = new Client({ connectionString: fresh.url });
@@ -270,7 +270,7 @@ test("an enqueue behind a commit that is on its way is refused", async () => {
   expect(await jobCount(fresh)).toBe(0);
 });
 
-test("more jobs than one statement carries are sent at once", async () => {
+test("more jobs than one statement holds are sent at once", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const client = new Client({ connectionString: fresh.url });

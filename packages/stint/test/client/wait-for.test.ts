@@ -29,7 +29,7 @@ async function startWorker(stint: Stint) {
   return worker;
 }
 
-test("resolves with the result, for a job that ends later or has ended already", async () => {
+test("resolves with the result of a job that ends later or has already ended", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueued = await stint.enqueue(double, 21);
@@ -71,7 +71,7 @@ test("stops waiting after its timeout and leaves the job alone", async () => {
   expect((await stint.get(enqueued.id))!.state).toBe("ready");
 });
 
-test("a timeout longer than a timer of Node can count does not end at once", async () => {
+test("a timeout beyond the limit of Node's timers does not end at once", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueued = await stint.enqueue(double, 4);
@@ -81,7 +81,7 @@ test("a timeout longer than a timer of Node can count does not end at once", asy
   await worker.stop();
 });
 
-test("stops waiting when its signal aborts, before or later", async () => {
+test("stops waiting when its signal aborts, before or during the wait", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueued = await stint.enqueue(double, 1);
@@ -108,7 +108,7 @@ test.each([
   await expect(waiting).rejects.toThrow(message);
 });
 
-test("five hundred waiters share their statements, and each gets its own answer", async () => {
+test("500 waiters share their statements, and each gets its own result", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const direct = fresh.client();

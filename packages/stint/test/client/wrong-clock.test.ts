@@ -35,7 +35,7 @@ function enqueuer(fresh: Fresh, url: string, wrongByMs: number): { enqueuer: Enq
 }
 
 test.each([-hourMs, -10_000, 10_000, hourMs])(
-  "an enqueue succeeds though the clock is wrong by %d ms",
+  "an enqueue succeeds with a clock that is wrong by %d ms",
   async (wrongByMs) => {
     const fresh = await freshSchema();
     const { enqueuer: made, clock } = enqueuer(fresh, fresh.url, wrongByMs);
@@ -49,7 +49,7 @@ test.each([-hourMs, -10_000, 10_000, hourMs])(
   },
 );
 
-test("a lost enqueue whose deadline is far off is unknown, and says until when", async () => {
+test("a lost enqueue with a distant deadline is unknown until a stated time", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const { enqueuer: made } = enqueuer(fresh, proxy.url, hourMs);
@@ -66,7 +66,7 @@ test("a lost enqueue whose deadline is far off is unknown, and says until when",
   expect(await fresh.sql("select from stint.jobs")).toEqual([]);
 });
 
-test("a late cancel changes nothing though the client's clock is an hour ahead", async () => {
+test("a late cancel changes nothing even if the client's clock is an hour ahead", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const [row] = rows(1);

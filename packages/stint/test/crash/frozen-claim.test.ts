@@ -36,7 +36,7 @@ async function untilAllRan(fresh: Fresh): Promise<void> {
   ).toEqual([]);
 }
 
-test("a claim whose backend stood still before it began counts no crash", async () => {
+test("a claim whose backend was frozen before it started counts no crash", async () => {
   const fresh = await onOwnServer();
   await startWorker(fresh.client(), { lease: leaseMs, handlers: [handle(work, () => undefined)] });
   const stopped = await pidsOf(fresh, "true");
@@ -49,7 +49,7 @@ test("a claim whose backend stood still before it began counts no crash", async 
   expect(stopped.length).toBeGreaterThan(0);
 });
 
-test("a claim whose backend stood still after it took jobs counts no crash", async () => {
+test("a claim whose backend was frozen after it took jobs counts no crash", async () => {
   const fresh = await onOwnServer();
   // The claim has its rows, and waits before its commit.
   await fresh.sql(`create function stint.wait_here() returns trigger language plpgsql as $$

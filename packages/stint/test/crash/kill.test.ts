@@ -7,7 +7,7 @@ const worker = { lease: "1h" } as const;
 const killed = { code: null, signal: "SIGKILL" };
 
 describe("a worker killed with -9", () => {
-  test("after its claim and before the handler: the job runs on another worker, no attempt spent", async () => {
+  test("between claim and handler: the job runs on another worker, no attempt spent", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "claimed", worker });
@@ -24,7 +24,7 @@ describe("a worker killed with -9", () => {
     expect(await second.reported("rescued")).toMatchObject({ job: id, crashes: 1, state: "ready" });
   });
 
-  test("in the middle of a handler: the job runs again, the crash counted apart from attempts", async () => {
+  test("during a handler: the job runs again, and a crash is counted, not an attempt", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { worker });
@@ -47,7 +47,7 @@ describe("a worker killed with -9", () => {
     ]);
   });
 
-  test("after the handler and before the settle: the job runs again, for nobody can know that it was done", async () => {
+  test("between handler and settle: the job runs again, as its end was not recorded", async () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "before-settle", worker });

@@ -45,7 +45,7 @@ async function pidsOf(fresh: Fresh): Promise<number[]> {
   return rows.map(({ pid }) => pid);
 }
 
-test("a send whose backend stood still makes no second job after its repeat has run", async () => {
+test("an enqueue frozen in its backend adds no second job after its repeat has run", async () => {
   const server = await ownServer();
   onTestFinished(() => server.remove());
   const fresh = await freshSchema(server.url);
@@ -71,7 +71,7 @@ test("a send whose backend stood still makes no second job after its repeat has 
   expect(await fresh.sql("select from stint.jobs")).toHaveLength(2 * (clients.length + 1));
 });
 
-test("a send that was held on the way makes no second job after its repeat has run", async () => {
+test("an enqueue delayed by the network adds no second job after its repeat has run", async () => {
   const fresh = await freshSchema();
   const runs = await runAll(fresh);
   const clients = await Promise.all(
@@ -95,7 +95,7 @@ test("a send that was held on the way makes no second job after its repeat has r
 test.each([
   { held: ".enqueue", name: "its first statement" },
   { held: "commit", name: "its commit" },
-])("a transaction of many statements, of which $name was held, counts once", async ({ held: marker }) => {
+])("a transaction of many statements of which $name was delayed counts once", async ({ held: marker }) => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const stint = fresh.client({ database: proxy.url });

@@ -26,7 +26,7 @@ async function startFaulty(fresh: Fresh): Promise<{ worker: WorkerProcess; noThr
   return { worker, noThreads };
 }
 
-test("a worker whose lease thread may not be started refuses to start", async () => {
+test("a worker that may not start its lease thread refuses to start", async () => {
   const fresh = await unusedSchema();
   const noThreads = join(await testFolder(), "no-threads");
   await writeFile(noThreads, "");
@@ -79,7 +79,7 @@ test("a worker whose lease thread cannot connect refuses to start, and can start
   expect(worker.state).toBe("running");
 });
 
-test("jobs outlive the end of the lease thread: another renews their leases", async () => {
+test("jobs survive the end of the lease thread: a new one renews their leases", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const { worker } = await startFaulty(fresh);
@@ -105,7 +105,7 @@ test("jobs outlive the end of the lease thread: another renews their leases", as
   expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0 });
 });
 
-test("a worker that cannot start its lease thread again claims nothing until it can", async () => {
+test("a worker that cannot restart its lease thread claims nothing until it can", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const { worker, noThreads } = await startFaulty(fresh);

@@ -70,7 +70,7 @@ const unharmed = [
   { code: 0, signal: null },
 ];
 
-test("Postgres stops and comes back under load: the workers go on by themselves and every job ends", async () => {
+test("workers survive a stop and start of Postgres under load, and every job ends", async () => {
   const load = await underLoad("3s");
   await server.stop("immediate");
   await server.start();
@@ -83,7 +83,7 @@ const plain = defineJob("plain", owned);
 const atomic = defineJob("atomic", { ...owned, atomic: true });
 
 test.each(["fast", "immediate"] as const)(
-  "a restart (%s) inside the transactions of handlers spends no attempt and doubles no write",
+  "a restart (%s) during handler transactions spends no attempt, doubles no write",
   async (mode) => {
     const fresh = await freshSchema(server.url);
     await fresh.sql("create table stint.note (kind text, part integer)");
@@ -133,7 +133,7 @@ test.each([
   { name: "stint leases", lease: "8s", mayCrash: false },
   { name: "stint wakes", lease: "8s", mayCrash: false },
 ])(
-  "connections named $name are terminated under load, again and again: every job ends and no process dies",
+  "repeated terminations of connections named $name lose no job and end no process",
   async ({ name, lease, mayCrash }) => {
     const load = await underLoad(lease);
     for (let round = 0; round < 4; round++) {
@@ -148,7 +148,7 @@ test.each([
   },
 );
 
-test("health is the time since the last answered claim: an outage shows in it, a worker without room does not", async () => {
+test("health shows the time since the last claim reply, and ignores full workers", async () => {
   const fresh = await freshSchema(server.url);
   const stint = fresh.client();
   const hang = defineJob("hang", { payload: typed<object>() });
@@ -181,7 +181,7 @@ async function untilAborted({ signal }: { signal: AbortSignal }): Promise<never>
   throw signal.reason;
 }
 
-test("stop during an outage ends before its deadline, and the job is still there after it", async () => {
+test("stop during an outage ends before its deadline, and the job survives", async () => {
   const fresh = await freshSchema(server.url);
   const stint = fresh.client();
   const hang = defineJob("hang", { payload: typed<object>() });

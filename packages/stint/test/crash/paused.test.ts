@@ -3,7 +3,7 @@ import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, deed, entered, startWorkerProcess } from "../support/worker-process.ts";
 
-test("a worker that was paused past its lease cannot write, knows it, and goes on with other jobs", async () => {
+test("a worker paused past its lease cannot settle, reports it, and runs other jobs", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const paused = await startWorkerProcess(fresh);
@@ -33,7 +33,7 @@ test("a worker that was paused past its lease cannot write, knows it, and goes o
   expect(entered(paused, other)).toEqual([`${id}/1`, `${next.id}/1`, `${id}/2`]);
 });
 
-test("a handler that blocks the event loop for three leases keeps its job, and the warning names its kind", async () => {
+test("a handler that blocks the event loop for three leases keeps its job and warns", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { lease: "2s" } });

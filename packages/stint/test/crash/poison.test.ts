@@ -4,7 +4,7 @@ import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, deed, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
 
-test("a job that kills its worker every time is dead in the end; its neighbours succeed and lose no attempt", async () => {
+test("a job that always kills its worker ends dead; its neighbours lose no attempt", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const poison = await stint.enqueue(deed, { do: "die" }, { delay: "1ms" });

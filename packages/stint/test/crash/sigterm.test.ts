@@ -6,7 +6,7 @@ import { deed, entered, startWorkerProcess } from "../support/worker-process.ts"
 
 const exited = { code: 0, signal: null };
 
-test("SIGTERM under load: what is done in time is kept, the rest goes back with no attempt spent", async () => {
+test("SIGTERM under load: jobs that end in time settle, the rest are released unspent", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, {
@@ -41,7 +41,7 @@ test("SIGTERM under load: what is done in time is kept, the rest goes back with 
   expect(await fresh.sql("select from stint.worker")).toEqual([]);
 });
 
-test("handlers that ignore their signal are handed back, too, and the process exits before the deadline", async () => {
+test("jobs that ignore their signal are released, and the process exits in time", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: 100, abort: 100 } });
@@ -55,7 +55,7 @@ test("handlers that ignore their signal are handed back, too, and the process ex
   expect(await stint.get(id)).toMatchObject({ state: "ready", attempts: 0, crashes: 0, interruptions: 1 });
 });
 
-test("a second signal cuts the draining short", async () => {
+test("a second signal ends the drain at once", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: "50s", abort: "1s" } });

@@ -12,7 +12,7 @@ import { startWorker } from "../support/watch.ts";
 const served = defineJob("served", { payload: typed<{ name: string }>() });
 const foreign = defineJob("foreign", { payload: typed<{ name: string }>() });
 
-test("a worker claims only kinds it serves; the others wait", async () => {
+test("a worker claims only the kinds it serves", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const waiting = await stint.enqueue(foreign, { name: "first in line" });

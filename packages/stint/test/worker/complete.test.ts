@@ -62,7 +62,7 @@ describe("complete", () => {
     expect(await stint.get(job.id)).toMatchObject({ state: "succeeded", attempts: 1, epoch: 1 });
   });
 
-  test("leaves a transaction that writes nothing more once it is over", async () => {
+  test("refuses writes through its transaction once it has ended", async () => {
     const { fresh, note, notes } = await withNotes();
     const stint = fresh.client();
     let kept: Tx | undefined;
@@ -179,7 +179,7 @@ describe("complete that is not awaited", () => {
     return { id, job: (await stint.get(id))!, notes: await notes(), lost: all("leaseLost") };
   }
 
-  test("is waited for: the writes are there when the job has succeeded", async () => {
+  test("is waited for: its writes exist when the job has succeeded", async () => {
     const { id, job, notes, lost } = await run((note) => ({ id: own, complete }) => {
       void complete(async (tx) => {
         await new Promise((resolve) => setImmediate(resolve));
@@ -192,7 +192,7 @@ describe("complete that is not awaited", () => {
     expect(lost).toEqual([]);
   });
 
-  test("is waited for, too, when the handler throws meanwhile", async () => {
+  test("is waited for even when the handler throws meanwhile", async () => {
     const { id, job, notes } = await run((note) => async ({ id: own, complete }) => {
       await Promise.all([complete(async (tx) => await note(tx, own)), Promise.reject(new Error("beside"))]);
     });
@@ -200,7 +200,7 @@ describe("complete that is not awaited", () => {
     expect(notes).toEqual([id]);
   });
 
-  test("fails the attempt when it fails, and is no unhandled rejection", async () => {
+  test("fails the attempt when it fails, without an unhandled rejection", async () => {
     const { job, notes } = await run((note) => async ({ id: own, complete }) => {
       const begun = gate<Tx>();
       void complete(async (tx) => {
@@ -220,7 +220,7 @@ describe("complete that is not awaited", () => {
     expect(notes).toEqual([]);
   });
 
-  test("may be called once at a time, and not after the handler has ended", async () => {
+  test("may run once at a time, and not after the handler has ended", async () => {
     const refusals: unknown[] = [];
     const late = gate<HandlerContext["complete"]>();
     const { job, notes } = await run((note) => async ({ id: own, complete }) => {
@@ -239,7 +239,7 @@ describe("complete that is not awaited", () => {
     ]);
   });
 
-  test("a statement of an atomic kind that is not awaited, and fails, fails the attempt", async () => {
+  test("an unawaited statement of an atomic kind that fails fails the attempt", async () => {
     const stint = (await freshSchema()).client();
     const { seen } = await startWorker(stint, {
       handlers: [handle(atomic, ({ tx }) => void tx.query("select 1 / 0"), { attempts: 1 })],
@@ -255,7 +255,7 @@ describe("complete that is not awaited", () => {
 });
 
 describe("an atomic kind", () => {
-  test("commits with its return, and with nothing else", async () => {
+  test("commits only when its handler returns", async () => {
     const { fresh, note, notes } = await withNotes();
     const stint = fresh.client();
     await startWorker(stint, {

@@ -85,14 +85,14 @@ test.each<[string, Fault]>([
   expect(writes).toEqual(once);
 });
 
-test("a connection that is reset after the commit leaves the job succeeded once", async () => {
+test("a connection reset after the commit leaves the job succeeded once", async () => {
   const { jobs, writes } = await meet(cutAt(commitOfHandler, "unanswered"));
 
   for (const job of jobs) expect(job).toMatchObject({ ...unspent, epoch: 1, faults: 0 });
   expect(writes).toEqual(once);
 });
 
-test("a commit that arrives after its client was reset doubles no write", async () => {
+test("a commit that arrives after a connection reset duplicates no write", async () => {
   const { jobs, writes } = await meet(async (_, proxy) => {
     void proxy.holdAt(commitOfHandler).then(async (held) => {
       held.resetClient();
@@ -108,7 +108,7 @@ test("a commit that arrives after its client was reset doubles no write", async 
   expect(writes).toEqual(once);
 });
 
-test("an outage that outlasts the timeout of its attempt spends no attempt", async () => {
+test("an outage longer than the attempt's timeout spends no attempt", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const stint = fresh.client({ database: proxy.url });

@@ -43,7 +43,7 @@ test("a connection to a demoted primary is abandoned, though it responds", async
   expect(after?.["pid"]).not.toBe(before?.["pid"]);
 });
 
-test("a server that freezes right after the login is not waited for", async () => {
+test("a server that freezes right after the login does not block the client", async () => {
   const proxy = await startCutProxy();
   const db = oneConnection({ connection: proxy.url, connectDeadlineMs: 2_000, prepare: true });
   const held = proxy.cutAt("array_nulls", "held");
@@ -86,7 +86,7 @@ test("a transaction whose work throws anything leaves no half-open connection", 
   expect(answer).toEqual([{ id: null }]);
 });
 
-test("a transaction waits for its turn as long as it takes, and turns come in order", async () => {
+test("a transaction waits for a connection without a limit, in order of arrival", async () => {
   const db = oneConnection({ connectDeadlineMs: 2_000 });
   const order: string[] = [];
   const take = async (name: string, seconds: number): Promise<void> =>
@@ -99,7 +99,7 @@ test("a transaction waits for its turn as long as it takes, and turns come in or
   expect(order).toEqual(["first", "second", "third"]);
 });
 
-test("a listener that loses its connection listens again, once, and stays", async () => {
+test("a listener that loses its connection reconnects once and stays connected", async () => {
   let listening = 0;
   const hints: string[] = [];
   const listener = new Listener({

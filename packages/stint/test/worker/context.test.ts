@@ -7,7 +7,7 @@ import { startWorker } from "../support/watch.ts";
 const plain = defineJob("plain", { payload: typed<{ n: number }>(), key: ({ n }) => `n:${n}` });
 const whole = defineJob("whole", { payload: typed<object>(), atomic: true });
 
-test("a spread of the context has everything the context has", async () => {
+test("a spread of the context has every property of the context", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const spread = gate<HandlerContext<{ n: number }>>();
@@ -74,7 +74,7 @@ test("a spread of an atomic kind's context has tx; that of another kind refuses 
   expect(await refused.opened).toBeInstanceOf(InvalidOptionError);
 });
 
-test("get takes what enqueue resolved with", async () => {
+test("get accepts the value that enqueue resolved with", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueued = await stint.enqueue(plain, { n: 3 });

@@ -80,7 +80,7 @@ const released = {
   log: [{ outcome: "released" }, { outcome: "succeeded" }],
 };
 
-describe("a fault of the database in a handler's transaction releases the job, with nothing spent:", () => {
+describe("a database fault in a handler's transaction releases the job, unspent:", () => {
   test.each<[string, Trouble]>([
     ["the backend was terminated", terminate],
     ["a lock timeout", lockTimeout],
@@ -128,7 +128,7 @@ describe("a fault of the database in a handler's transaction releases the job, w
     for (const job of await meet(trouble)) expect(job).toMatchObject(released);
   });
 
-  test("also where the handler catches what complete() throws, and returns", async () => {
+  test("even when the handler catches the error of complete() and returns", async () => {
     const fresh = await freshSchema();
     const stint = fresh.client();
     let runs = 0;
@@ -150,7 +150,7 @@ describe("a fault of the database in a handler's transaction releases the job, w
   });
 });
 
-describe("what is not a fault of that connection spends an attempt:", () => {
+describe("an error that is no connection fault spends an attempt:", () => {
   test.each<[string, Trouble]>([
     [
       "a violated constraint",
@@ -183,7 +183,7 @@ describe("what is not a fault of that connection spends an attempt:", () => {
   });
 });
 
-test("after twenty faults a further one counts as a failure", async () => {
+test("after twenty faults the next one counts as a failure", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { id } = await stint.enqueue(plain, {});

@@ -113,7 +113,7 @@ test("a timeout is reported as TimedOutError", async () => {
   expect(failed).toMatchObject({ outcome: "timed-out", state: "retrying", job: { id } });
 });
 
-test("a payload that does not fit is reported as InvalidPayloadError", async () => {
+test("a payload that fails its schema is reported as InvalidPayloadError", async () => {
   const fresh = await freshSchema();
   const strict = defineJob("strict", { payload: z.object({ n: z.number() }) });
   const { seen } = await startWorker(fresh.client(), { handlers: [handle(strict, () => undefined)] });
@@ -256,7 +256,7 @@ test("with logAttempts the start and the end of each attempt are logged at info"
   expect(lines.some((line) => line.includes("attempts since the last totals: 1 succeeded"))).toBe(true);
 });
 
-test("two workers with one name have ids of their own", async () => {
+test("two workers with the same name have different ids", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const options = { name: "mailer", handlers: [handle(work, () => undefined)] };

@@ -39,7 +39,7 @@ function fails(thrown: unknown): () => never {
   };
 }
 
-describe("what a handler throws", () => {
+describe("an error thrown by a handler", () => {
   test("PermanentError: dead at once, with the reason", async () => {
     const job = await after(fails(new PermanentError("no such account")));
     expect(job).toMatchObject({
@@ -56,7 +56,7 @@ describe("what a handler throws", () => {
     expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(3 * 3_600_000 - 1_000);
   });
 
-  test("RateLimitedError with a shorter wait than the backoff: the backoff holds", async () => {
+  test("RateLimitedError with a delay shorter than the backoff: the backoff applies", async () => {
     const job = await after(fails(new RateLimitedError({ retryAfter: 10 })));
     expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(3_600_000 - 1_000);
   });
@@ -120,8 +120,8 @@ function unstorable(): [string, () => unknown, object][] {
   ];
 }
 
-describe("what a handler returns", () => {
-  test("snooze: runs later, and no attempt is spent", async () => {
+describe("an outcome returned by a handler", () => {
+  test("snooze: runs later, with no attempt spent", async () => {
     const job = await after(() => snooze("2h"));
     expect(job).toMatchObject({
       state: "scheduled",
@@ -132,7 +132,7 @@ describe("what a handler returns", () => {
     expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(2 * 3_600_000 - 1_000);
   });
 
-  test("cancel: ends for good with its reason, and is not dead", async () => {
+  test("cancel: ends as cancelled with its reason, not as dead", async () => {
     const job = await after(() => cancel("the account is closed"));
     expect(job).toMatchObject({
       state: "cancelled",

@@ -140,7 +140,7 @@ function touchyLogger(): Logger {
   };
 }
 
-test("a logger that throws at every line costs no job, no slot and no batch", async () => {
+test("a logger that throws at every line loses no job, slot or batch", async () => {
   const hostile: Logger = {
     debug: refuse,
     info: refuse,
@@ -189,7 +189,7 @@ test("a middleware that calls next() twice runs the handler once", async () => {
   expect((await stint.get(id))?.log[0]?.error?.message).toContain("next");
 });
 
-test("a middleware that does not wait for next() still gets the handler's failure recorded", async () => {
+test("a handler's failure is recorded even if middleware does not await next()", async () => {
   const stint = (await freshSchema()).client();
   const { seen } = await startWorker(stint, {
     middlewares: [async (_, next) => void next()],
@@ -208,7 +208,7 @@ test("a middleware that does not wait for next() still gets the handler's failur
   });
 });
 
-test("a handler whose thenable never calls back times out like any other", async () => {
+test("a handler whose thenable never settles times out like any other", async () => {
   const stint = (await freshSchema()).client();
   const { seen } = await startWorker(stint, {
     abort: 10,

@@ -70,7 +70,7 @@ test("a claim whose response is delayed counts no crash", async () => {
   expect(await notWell(fresh)).toEqual([]);
 });
 
-test("after its deadline a claim fails and takes nothing, and a rescue likewise", async () => {
+test("a claim or rescue fails after its deadline and takes nothing", async () => {
   const fresh = await freshSchema();
   const direct = fresh.client();
   await direct.enqueue(work, {});
@@ -116,7 +116,7 @@ test("a claim from quarantine fails after its deadline and takes nothing", async
   expect(await suspect(Date.now() + 3_600_000)).toHaveLength(1);
 });
 
-test("a lost claim is searched for as long as its transaction is open", async () => {
+test("a lost claim is looked for while its transaction is open", async () => {
   const fresh = await freshSchema();
   await fresh.client().enqueue(work, {});
   const claimant = await session(fresh);
@@ -177,7 +177,7 @@ test("a stopping worker releases what a lost claim took", async () => {
   expect(await fresh.sql("select crashes from stint.jobs where crashes > 0")).toEqual([]);
 });
 
-test("a renewal whose connection is half open does not cost the lease", async () => {
+test("a half-open renewal connection does not lose the lease", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const stint = fresh.client({ database: proxy.url, prepare: false });

@@ -47,8 +47,8 @@ const poison = [
   "declare kept cursor with hold for select 1",
 ];
 
-describe("what a handler sets on its connection", () => {
-  test.each(["complete", "atomic"])("is not there for the next one (%s)", async (how) => {
+describe("a setting that a handler makes on its connection", () => {
+  test.each(["complete", "atomic"])("does not reach the next handler (%s)", async (how) => {
     const { fresh, note, count } = await withNotes();
     const stint = fresh.client();
     const seen: unknown[] = [];
@@ -77,7 +77,7 @@ describe("what a handler sets on its connection", () => {
     expect(await count()).toBe(2);
   });
 
-  test("costs the statements that are prepared there nothing", async () => {
+  test("does not break prepared statements", async () => {
     const fresh = await freshSchema();
     const stint = fresh.client();
     const named = { name: "theirs", text: "select $1::int as n", values: [7] };
@@ -135,7 +135,7 @@ describe("a handler that ends its own transaction", () => {
     },
   );
 
-  test("may use savepoints, and begin twice", async () => {
+  test("may use savepoints and a second begin", async () => {
     const { fresh, note, count } = await withNotes();
     const stint = fresh.client();
     const { seen } = await startWorker(stint, {
@@ -156,7 +156,7 @@ describe("a handler that ends its own transaction", () => {
     expect(await count()).toBe(1);
   });
 
-  test("a statement that fails between the settle and the commit takes the success with it", async () => {
+  test("a statement that fails between settle and commit rolls the success back", async () => {
     const { fresh, note, count } = await withNotes();
     const stint = fresh.client();
     const { seen } = await startWorker(stint, {

@@ -15,7 +15,7 @@ function handles(): string[] {
   return process.getActiveResourcesInfo().filter((name) => /MessagePort|TCP|Worker/.test(name));
 }
 
-test("workers that start and stop many times leave no thread, connection, row or lease behind", async () => {
+test("repeated starts and stops leave no thread, connection, row or lease behind", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   await stint.enqueue(work, {});
@@ -52,7 +52,7 @@ test("many workers of one client stop together", async () => {
   expect(await stint.workers()).toEqual([]);
 });
 
-test("stop before start, during start and twice is safe, and a stopped worker refuses to start", async () => {
+test("stop is safe before start, during start and twice; a stopped worker cannot start", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const never = stint.worker(quiet);
@@ -67,7 +67,7 @@ test("stop before start, during start and twice is safe, and a stopped worker re
   expect(await fresh.sql("select from stint.worker")).toEqual([]);
 });
 
-test("start called twice at once starts one worker", async () => {
+test("concurrent start calls start one worker", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = stint.worker(quiet);

@@ -38,7 +38,7 @@ test("middlewares wrap the handler, the first outermost, and see its result", as
   ]);
 });
 
-test("a middleware's AsyncLocalStorage is each attempt's own, across awaits", async () => {
+test("each attempt has its own AsyncLocalStorage of a middleware, across awaits", async () => {
   const stint = (await freshSchema()).client();
   const store = new AsyncLocalStorage<{ n: number }>();
   await startWorker(stint, {

@@ -5,7 +5,7 @@ import { until } from "../support/until.ts";
 
 const check = defineJob("check", { payload: typed<null>() });
 
-test("a handler parks its job for review; runNow sends it back with its attempt unspent", async () => {
+test("a handler parks its job for review; runNow makes it ready, unspent", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const attempts: number[] = [];
@@ -48,7 +48,7 @@ test("a job parked until a time runs again by itself", async () => {
   expect(await stint.get(id)).toMatchObject({ attempts: 1, interruptions: 1, parkReason: null });
 });
 
-test("a reason that handlers may not give fails the attempt with what is allowed", async () => {
+test("a park reason that handlers may not use fails the attempt and lists the allowed", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const handler = handle(check, () => park("limit" as "review"));

@@ -42,7 +42,7 @@ async function leaseConnections(worker: string): Promise<number> {
   return rows.length;
 }
 
-test("a worker asks for its password at every connect, on the lease thread, too", async () => {
+test("a worker reads its password at every connect, also on the lease thread", async () => {
   const fresh = await freshSchema();
   const { parts, change } = await login(fresh);
   await change("first");
@@ -95,7 +95,7 @@ test("while the event loop is blocked the lease thread connects with the last pa
   expect(await stint.get(job.id)).toMatchObject({ attempts: 1, crashes: 0 });
 }, 90_000);
 
-test("a function elsewhere in the connection is refused where a worker is made", async () => {
+test("worker() refuses a connection with a function other than the password", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({
     database: { host: "127.0.0.1", ssl: { checkServerIdentity: () => undefined } },

@@ -80,7 +80,7 @@ test("a sleeping worker sends nothing at all", async () => {
   expect(sent(proxy) - before).toBe(0);
 });
 
-test("it wakes for a job of another client, runs it, and sleeps again", async () => {
+test("a sleeping worker wakes for a job of another client, and sleeps again", async () => {
   const fresh = await freshSchema();
   const { stint, ran, asleep } = await startSleeper(fresh);
   const other = fresh.client();

@@ -12,7 +12,7 @@ const work = defineJob("work", {
 const hang = defineJob("hang", { payload: typed<object>() });
 
 test.each([{ wake: "none" }, { prepare: false }, { wake: "none", prepare: false }] as const)(
-  "with %o everything works: jobs of another client, delays, retries, cancels",
+  "with %o jobs of other clients, delays, retries and cancels work",
   async (options) => {
     const fresh = await freshSchema();
     const stint = fresh.client(options);
