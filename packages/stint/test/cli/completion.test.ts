@@ -44,7 +44,7 @@ function offeredByBash(script: string, words: readonly string[], place: Place = 
   return stdout.split("\n").filter((line) => line !== "");
 }
 
-test("bash completes commands, commands below commands, options and values", async () => {
+test("bash completes commands, subcommands, options and values", async () => {
   const script = await scriptFor("bash");
 
   expect(offered(script, "stint", "do")).toEqual(["doctor"]);
@@ -64,7 +64,7 @@ test("bash completes commands, commands below commands, options and values", asy
   expect(offered(script, "stint", "jobs", "list", "no-such")).toEqual([]);
 });
 
-test("bash completes behind npx, and only what belongs to stint", async () => {
+test("bash completes after npx, and only words of stint", async () => {
   const script = await scriptFor("bash");
 
   expect(offered(script, "npx", "stint", "do")).toEqual(["doctor"]);
@@ -73,7 +73,7 @@ test("bash completes behind npx, and only what belongs to stint", async () => {
   expect(offered(script, "npx", "sti")).toEqual([]);
 });
 
-test("what is offered is what --help has", async () => {
+test("completion offers exactly the words of --help", async () => {
   const script = await scriptFor("bash");
   for (const command of ["migrate", "enqueue", "doctor", "top"]) {
     const { stdout } = await stint([command, "--help"]);
@@ -166,36 +166,33 @@ for (const [shell, offeredBy] of Object.entries(shells)) {
   const isThere = spawnSync(shell, ["--version"]).error === undefined;
   if (!isThere) process.stderr.write(`There is no ${shell}: its completion is not tried.\n`);
 
-  test.skipIf(!isThere)(
-    `${shell} completes commands, commands below commands, options and values`,
-    async () => {
-      const top = "stint ";
-      const expected: Record<string, string[]> = {
-        "stint do": ["doctor"],
-        "stint jobs l": ["list"],
-        "stint jobs list --sta": ["--state"],
-        "stint --json dead replay --rea": ["--reason"],
-        "stint jobs list no-such": [],
-        "stint jobs list --state ca": ["cancelled"],
-        "stint jobs run-now --state r": ["retrying"],
-        "npx stint do": ["doctor"],
-        "npx stint jobs list --sta": ["--state"],
-        "npx vitest do": [],
-      };
-      const found = await offeredBy([
-        ...Object.keys(expected),
-        top,
-        "stint completion ",
-        "stint jobs list --key ",
-      ]);
+  test.skipIf(!isThere)(`${shell} completes commands, subcommands, options and values`, async () => {
+    const top = "stint ";
+    const expected: Record<string, string[]> = {
+      "stint do": ["doctor"],
+      "stint jobs l": ["list"],
+      "stint jobs list --sta": ["--state"],
+      "stint --json dead replay --rea": ["--reason"],
+      "stint jobs list no-such": [],
+      "stint jobs list --state ca": ["cancelled"],
+      "stint jobs run-now --state r": ["retrying"],
+      "npx stint do": ["doctor"],
+      "npx stint jobs list --sta": ["--state"],
+      "npx vitest do": [],
+    };
+    const found = await offeredBy([
+      ...Object.keys(expected),
+      top,
+      "stint completion ",
+      "stint jobs list --key ",
+    ]);
 
-      expect(found).toMatchObject(expected);
-      expect(found[top]).toEqual(expect.arrayContaining(["dev", "worker", "top", "help"]));
-      expect(found["stint completion "]?.toSorted()).toEqual(["bash", "fish", "zsh"]);
-      // Anything may stand here: files are offered.
-      expect(found["stint jobs list --key "]).toEqual(["a-file"]);
-    },
-  );
+    expect(found).toMatchObject(expected);
+    expect(found[top]).toEqual(expect.arrayContaining(["dev", "worker", "top", "help"]));
+    expect(found["stint completion "]?.toSorted()).toEqual(["bash", "fish", "zsh"]);
+    // Anything may stand here: files are offered.
+    expect(found["stint jobs list --key "]).toEqual(["a-file"]);
+  });
 }
 
 const bin = fileURLToPath(new URL("../../bin/stint.js", import.meta.url));
@@ -286,7 +283,7 @@ for (const [shell, offeredBy] of Object.entries(shells)) {
   );
 }
 
-test("values end in time, silently, when the database does not respond", async () => {
+test("completion of values times out without output when the database does not respond", async () => {
   const silent = createServer(() => undefined);
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -305,7 +302,7 @@ test("values end in time, silently, when the database does not respond", async (
   }
 });
 
-test("values end in time when the config blocks or never loads", async () => {
+test("completion of values times out when the config blocks or never loads", async () => {
   for (const code of ["for (;;);", "await new Promise(() => setInterval(() => undefined, 1e6));"]) {
     const cwd = await project({ "stint.config.ts": `${code}\nexport default {};` });
     const env = { STINT_COMPLETION_TIMEOUT: "200ms" };
@@ -317,22 +314,19 @@ test("values end in time when the config blocks or never loads", async () => {
   }
 });
 
-test("the command that prints values is not offered and not in the help", async () => {
+test("the internal command that prints values is neither offered nor in the help", async () => {
   expect((await stint(["--help"])).stdout).not.toContain("complete-values");
   expect(offered(await scriptFor("bash"), "stint", "comp")).toEqual(["completion"]);
 });
 
-test.each(["zsh", "fish"])(
-  "the script for %s has every option, and its quotes come in pairs",
-  async (shell) => {
-    const script = await scriptFor(shell);
+test.each(["zsh", "fish"])("the script for %s has every option, and balanced quotes", async (shell) => {
+  const script = await scriptFor(shell);
 
-    expect(script).toContain("--patience".replace("--", shell === "fish" ? "-l " : "--"));
-    expect(script.split("'").length % 2).toBe(1);
-  },
-);
+  expect(script).toContain("--patience".replace("--", shell === "fish" ? "-l " : "--"));
+  expect(script.split("'").length % 2).toBe(1);
+});
 
-test("a shell that is not known is wrong usage, and the known ones are named", async () => {
+test("an unknown shell is wrong usage, and the known ones are listed", async () => {
   expect(await stint(["completion", "tcsh"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("bash, zsh, fish"),

@@ -10,7 +10,7 @@ test.each([
   ["in the URL", `postgres://app:${encodeURIComponent(canary)}@127.0.0.1:1/app`],
   ["in the URL, not escaped", `postgres://app:${canary}@127.0.0.1:1/app`],
   ["as a parameter", `postgres://127.0.0.1:1/app?user=app&password=${encodeURIComponent(canary)}`],
-])("a password %s is never printed when the database is away", async (_, url) => {
+])("a password %s is never printed when the database is unreachable", async (_, url) => {
   const runs = await Promise.all([
     stint(["jobs", "list"], { env: { DATABASE_URL: url } }),
     stint(["queues", "--json"], { env: { DATABASE_URL: url } }),
@@ -26,7 +26,7 @@ test.each([
   }
 });
 
-test("a stack is printed only when it is asked for", async () => {
+test("a stack is printed only on request", async () => {
   const env = { DATABASE_URL: "postgres://app@127.0.0.1:1/app" };
 
   const [plain, verbose, debug] = await Promise.all([
@@ -40,7 +40,7 @@ test("a stack is printed only when it is asked for", async () => {
   expect(debug.stderr).toContain("    at ");
 });
 
-test("on a schema that is not installed every command says what to run", async () => {
+test("on a missing schema every command prints the command to run", async () => {
   const folder = await project({
     "stint.config.ts": `
       import { defineJob, handle, typed } from "stint";
@@ -64,7 +64,7 @@ test("on a schema that is not installed every command says what to run", async (
   }
 });
 
-test("while dev runs, a config that is broken keeps nobody from looking at jobs", async () => {
+test("while dev runs, jobs can be inspected even with a broken config", async () => {
   const fresh = await freshSchema();
   await fresh.client().enqueue(defineJob("add", { payload: typed<object>() }), {});
   const folder = await project({

@@ -27,7 +27,7 @@ async function withDead(): Promise<{ fresh: Fresh; client: Stint; ids: string[] 
   return { fresh, client, ids };
 }
 
-test("dead list says what they died of, then why each did", async () => {
+test("dead list prints the groups of errors, then each job's error", async () => {
   const { fresh, ids } = await withDead();
   const run = stintOn(fresh);
 
@@ -85,7 +85,7 @@ test("a group is listed and replayed by its fingerprint", async () => {
   });
 });
 
-test("dead replay runs named jobs again with the reason, and tells which it could not", async () => {
+test("dead replay requeues named jobs with the reason, and lists those it could not", async () => {
   const { fresh, client, ids } = await withDead();
   const run = stintOn(fresh);
 
@@ -105,7 +105,7 @@ test("dead replay runs named jobs again with the reason, and tells which it coul
   expect(await fresh.sql("select reason from stint.audit where reason = 'fixed'")).toHaveLength(2);
 });
 
-test("dead replay --all counts first, never asks where nobody can answer, and does it with --yes", async () => {
+test("dead replay --all counts first, and needs --yes without a terminal", async () => {
   const { fresh, client } = await withDead();
   const run = stintOn(fresh);
   const all = ["dead", "replay", "--all", "--kind", "mail"];
@@ -126,7 +126,7 @@ test("dead replay --all counts first, never asks where nobody can answer, and do
   expect((await client.list({ state: "dead" })).jobs.map((job) => job.kind)).toEqual(["scan"]);
 });
 
-test("dead replay refuses what it could misunderstand", async () => {
+test("dead replay refuses ambiguous arguments", async () => {
   const { fresh, client, ids } = await withDead();
   const run = stintOn(fresh);
 

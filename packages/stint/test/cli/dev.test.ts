@@ -25,7 +25,7 @@ const config = `
   import { handler } from "./handlers/work.ts";
   export default { worker: { pools: { default: 2 }, handlers: [handler] } };`;
 
-test("dev starts its own Postgres, runs jobs, reloads after an edit, and drains on SIGINT", async () => {
+test("dev starts Postgres, runs jobs, reloads after an edit, and drains on SIGINT", async () => {
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const gate = join(folder, "gate");
   const dev = start(["dev"], { cwd: folder });
@@ -60,7 +60,7 @@ test("dev starts its own Postgres, runs jobs, reloads after an edit, and drains 
   expect(existsSync(join(folder, ".stint/postgres/cluster/postmaster.pid"))).toBe(false);
 });
 
-test("dev reloads at once: a job that runs the old code goes back, unspent, and runs the new", async () => {
+test("dev reloads at once: a job of the old code is released and runs the new code", async () => {
   const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const gate = join(folder, "gate");
@@ -82,7 +82,7 @@ test("dev reloads at once: a job that runs the old code goes back, unspent, and 
   expect((await dev.ended).code).toBe(0);
 });
 
-test("dev uses DATABASE_URL if there is one, and waits for the edit that mends a broken config", async () => {
+test("dev uses DATABASE_URL if set, and waits for an edit that fixes a broken config", async () => {
   const fresh = await unusedSchema();
   const folder = await project({
     "stint.config.ts": `throw new Error("half written");`,
@@ -100,7 +100,7 @@ test("dev uses DATABASE_URL if there is one, and waits for the edit that mends a
   expect(existsSync(join(folder, ".stint"))).toBe(false);
 });
 
-test("when dev is killed, the worker it ran does not stay behind", async () => {
+test("when dev is killed, its worker process ends", async () => {
   const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
@@ -113,7 +113,7 @@ test("when dev is killed, the worker it ran does not stay behind", async () => {
   expect(await fresh.client().workers()).toEqual([]);
 });
 
-test("dev starts a worker that was killed again", async () => {
+test("dev restarts a worker that was killed", async () => {
   const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
@@ -129,7 +129,7 @@ test("dev starts a worker that was killed again", async () => {
   expect(dev.text()).not.toContain("Waiting for a change");
 });
 
-test("dev ends with 1 when the database cannot be reached, since no edit can mend that", async () => {
+test("dev exits with 1 when the database is unreachable, as no edit can fix that", async () => {
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
 
   const ended = await start(["dev"], {

@@ -20,7 +20,7 @@ async function broken(): Promise<Fresh> {
   return fresh;
 }
 
-test("a healthy installation ends with 0, a warning with 1 only if one is strict", async () => {
+test("doctor exits with 0 if healthy, and with 1 for a warning only with --strict", async () => {
   const fresh = await freshSchema(healthy.url());
   const run = stintOn(fresh);
 
@@ -34,7 +34,7 @@ test("a healthy installation ends with 0, a warning with 1 only if one is strict
   expect(strict.code).toBe(1);
 });
 
-test("the doctor prints each check, each finding with its fix, and how many there are", async () => {
+test("doctor prints each check, each finding with its fix, and the totals", async () => {
   const { code, stdout } = await stintOn(await broken())("doctor");
 
   expect(code).toBe(1);
@@ -46,7 +46,7 @@ test("the doctor prints each check, each finding with its fix, and how many ther
   expect(stdout).toMatch(/^\d+ checks: \d+ errors?\b.*\.$/m);
 });
 
-test("in JSON there is one document with the checks and the findings", async () => {
+test("doctor --json prints one document with the checks and the findings", async () => {
   const ended = await stintOn(await broken())("doctor", "--json");
   const document = answer(ended) as Document;
 
@@ -62,7 +62,7 @@ test("in JSON there is one document with the checks and the findings", async () 
   });
 });
 
-test("--patience says how long a transaction may be open", async () => {
+test("--patience sets how long a transaction may be open", async () => {
   const fresh = await freshSchema();
   const admin = await adminClient();
   await admin.query("set application_name = 'forgetful'");
@@ -75,7 +75,7 @@ test("--patience says how long a transaction may be open", async () => {
   expect(stdout).toMatch(/pid \d+, application "forgetful", user \w+, idle in transaction/);
 });
 
-test("a database without an installation is an error with the way to make one", async () => {
+test("a database without an installation is an error with the command to install", async () => {
   const ended = await stint(["doctor", "--schema", freshSchemaName()], {
     env: { DATABASE_URL: testDatabaseUrl() },
   });
@@ -85,7 +85,7 @@ test("a database without an installation is an error with the way to make one", 
   expect(ended.stdout).toContain("Run `npx stint migrate --schema ");
 });
 
-test("a database that cannot be reached is told as everywhere", async () => {
+test("an unreachable database is reported as in other commands", async () => {
   const ended = await stint(["doctor"], {
     env: { DATABASE_URL: "postgres://nobody:secret@127.0.0.1:1/none" },
   });

@@ -15,7 +15,7 @@ async function some(fresh: Fresh, count: number, tenant: string): Promise<void> 
 const inState = async (fresh: Fresh, state: string): Promise<number> =>
   (await fresh.sql(`select from stint.jobs where state = $1::stint.job_state`, [state])).length;
 
-test("jobs list takes every filter, and says when it is asked for what cannot be", async () => {
+test("jobs list takes every filter, and refuses impossible ones", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   await some(fresh, 3, "acme");
@@ -35,7 +35,7 @@ test("jobs list takes every filter, and says when it is asked for what cannot be
   });
 });
 
-test("a pattern for kinds lists, and cancels no job of another kind", async () => {
+test("a pattern for kinds lists and cancels only jobs of matching kinds", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   await some(fresh, 2, "acme");
@@ -51,7 +51,7 @@ test("a pattern for kinds lists, and cancels no job of another kind", async () =
   expect(await inState(fresh, "scheduled")).toBe(1);
 });
 
-test("a dry run shows what it would be and changes nothing", async () => {
+test("a dry run shows the effect and changes nothing", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   await some(fresh, 12, "acme");
@@ -66,7 +66,7 @@ test("a dry run shows what it would be and changes nothing", async () => {
   expect(await inState(fresh, "scheduled")).toBe(12);
 });
 
-test("many are cancelled, replayed and run now, with the reason in each audit", async () => {
+test("many jobs are cancelled, replayed and run now, with the reason in each audit row", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   await some(fresh, 5, "acme");
@@ -112,7 +112,7 @@ const refused: [string[], string][] = [
   [["replay", "019a8a2c-1f00-7000-8000-0123456789ab"], "reason: is required"],
 ];
 
-test("what is not clear, or not confirmed, is wrong usage and changes nothing", async () => {
+test("ambiguous or unconfirmed commands are wrong usage and change nothing", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   await some(fresh, 3, "acme");
@@ -126,7 +126,7 @@ test("what is not clear, or not confirmed, is wrong usage and changes nothing", 
   expect(await fresh.sql(`select from stint.operation`)).toEqual([]);
 });
 
-test("Ctrl-C aborts between two batches, says what was done, and leaves no operation running", async () => {
+test("Ctrl-C aborts between two batches, prints the progress, and ends the operation", async () => {
   const fresh = await freshSchema();
   await fresh.sql(
     `insert into stint.job (id, kind, queue, state, run_at, created_at, payload)

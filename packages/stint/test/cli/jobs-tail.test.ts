@@ -8,7 +8,7 @@ import { start, stintOn } from "./support.ts";
 const add = defineJob("add", { payload: typed<unknown>(), queue: "sums" });
 const other = defineJob("other", { payload: typed<unknown>(), queue: "sums" });
 
-test("jobs tail tells of jobs that come and end, and Ctrl-C ends it cleanly", async () => {
+test("jobs tail prints jobs as they arrive and end, and Ctrl-C exits cleanly", async () => {
   const fresh = await freshSchema();
   const client = fresh.client();
   const before = await client.enqueue(add, {});
@@ -31,7 +31,7 @@ test("jobs tail tells of jobs that come and end, and Ctrl-C ends it cleanly", as
   expect(ended.stdout).not.toContain(`${before.id}  ready`);
 });
 
-test("a job that failed and is tried again says what went wrong", async () => {
+test("jobs tail prints the error of a job that will be retried", async () => {
   const fresh = await freshSchema();
   const client = fresh.client();
   const running = start(
@@ -50,7 +50,7 @@ test("a job that failed and is tried again says what went wrong", async () => {
   expect((await running.ended).code).toBe(0);
 });
 
-test("with --json and --state it writes a line of JSON for each change to that state", async () => {
+test("jobs tail --json --state prints a JSON line for each change to that state", async () => {
   const fresh = await freshSchema();
   const client = fresh.client();
   const running = start(
@@ -75,7 +75,7 @@ test("with --json and --state it writes a line of JSON for each change to that s
   for (const event of events) expect(event).toMatchObject({ event: "job", state: "cancelled", reason: "x" });
 });
 
-test("a state that does not exist and a pace that is too fast are wrong usage", async () => {
+test("an unknown state or too short an interval is wrong usage", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
 

@@ -6,7 +6,7 @@ import { answer, stintOn } from "./support.ts";
 
 const add = defineJob("add", { payload: typed<unknown>(), queue: "sums" });
 
-test("jobs why says what keeps a job and what to do, in words and in JSON", async () => {
+test("jobs why prints the cause of a wait and the fix, as text and JSON", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const { id } = await fresh.client().enqueue(add, {});
@@ -27,7 +27,7 @@ test("jobs why says what keeps a job and what to do, in words and in JSON", asyn
   });
 });
 
-test("jobs why of a job that is not there is an error, and of what is no id wrong usage", async () => {
+test("jobs why of a missing job is an error, and of an invalid id wrong usage", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
 
@@ -38,7 +38,7 @@ test("jobs why of a job that is not there is an error, and of what is no id wron
   expect((await run("jobs", "why", "7")).code).toBe(2);
 });
 
-test("an error with control characters and a password reaches neither the terminal nor the JSON as it is", async () => {
+test("control characters and passwords of an error are never printed raw", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const client = fresh.client();

@@ -58,7 +58,7 @@ test("enqueue adds a job of the config's kind with its options", async () => {
   expect(await client.get(id)).toMatchObject({ state: "ready", payload: { a: 2 } });
 });
 
-test("enqueue says when the same job is there already, by dedupe key and by id", async () => {
+test("enqueue reports an existing job, by dedupe key and by id", async () => {
   const fresh = await freshSchema();
   const options: RunOptions = {
     cwd: await project({ "stint.config.ts": config }),
@@ -93,7 +93,7 @@ const refused: [string[], string][] = [
   [["add", `{"a":1}`, "--delay", "soon"], "must be a duration"],
 ];
 
-test("enqueue refuses an unknown kind, payload or time as wrong usage, and writes nothing", async () => {
+test("enqueue refuses an unknown kind, payload or time, and writes nothing", async () => {
   const fresh = await freshSchema();
   const options = { cwd: await project({ "stint.config.ts": config }), env: { DATABASE_URL: fresh.url } };
 
@@ -107,7 +107,7 @@ test("enqueue refuses an unknown kind, payload or time as wrong usage, and write
   expect(await fresh.sql("select id from stint.job")).toEqual([]);
 });
 
-test("jobs list shows aligned rows and its pages follow one another", async () => {
+test("jobs list prints aligned rows, and its pages connect", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const client = fresh.client({ jobs: [add] });
@@ -154,7 +154,7 @@ test("jobs list shows aligned rows and its pages follow one another", async () =
   });
 });
 
-test("jobs run-now and cancel act on one job and say so", async () => {
+test("jobs run-now and cancel act on one job and print it", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const client = fresh.client({ jobs: [add] });
@@ -177,7 +177,7 @@ test("jobs run-now and cancel act on one job and say so", async () => {
   ]);
 });
 
-test("jobs show tells everything of a job, and that there is none by an error", async () => {
+test("jobs show prints every field of a job, and an error for a missing one", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const { id } = await fresh.client({ jobs: [add] }).enqueue("add", { a: [1, 2] }, { key: "k" });
@@ -202,7 +202,7 @@ test("jobs show tells everything of a job, and that there is none by an error", 
   expect((await run("jobs", "show", "7")).code).toBe(2);
 });
 
-test("jobs show tells who did what to the job and why, and when a cancel was asked for", async () => {
+test("jobs show prints the audit of a job and the time of a requested cancel", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const client = fresh.client({ jobs: [add] });
@@ -240,7 +240,7 @@ test("jobs show tells who did what to the job and why, and when a cancel was ask
   });
 });
 
-test("what a job holds cannot steer the terminal, and its passwords are not shown", async () => {
+test("job contents cannot send terminal escapes, and their passwords are hidden", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const hostile = "\u001b[2J\u001b]0;owned\u0007\u009b31m\u202egnp";
@@ -274,7 +274,7 @@ test("what a job holds cannot steer the terminal, and its passwords are not show
   expect((answer(documents[0]) as Job<{ text: string }>).payload.text).toBe(hostile);
 });
 
-test("colours are for terminals, or for who forces them, and never against NO_COLOR", async () => {
+test("colours need a terminal or a force flag, and never override NO_COLOR", async () => {
   const fresh = await freshSchema();
   await fresh.client({ jobs: [add] }).enqueue("add", {});
   const list = async (env: Record<string, string>, ...args: string[]): Promise<string> =>
@@ -290,7 +290,7 @@ test("colours are for terminals, or for who forces them, and never against NO_CO
   expect(await list({ FORCE_COLOR: "1" }, "--no-color")).not.toContain("\u001b");
 });
 
-test("queues counts by state and shows the slots that serve each; workers shows who", async () => {
+test("queues prints counts by state and slots; workers lists the workers", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   const client = fresh.client({

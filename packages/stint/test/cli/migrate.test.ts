@@ -13,7 +13,7 @@ function emptySchema(): { schema: string; run: (...args: string[]) => Promise<En
   return { schema, run: async (...args) => await stint([...args, "--schema", schema], { env }) };
 }
 
-test("migrate installs a schema, and the second time finds nothing to do", async () => {
+test("migrate installs a schema, and a second run changes nothing", async () => {
   const { schema, run } = emptySchema();
 
   expect((await run("migrate", "--dry-run")).stdout).toContain("Would apply 1 foundation");
@@ -35,7 +35,7 @@ test("migrate installs a schema, and the second time finds nothing to do", async
   });
 });
 
-test("migrate answers in JSON what it did, would do and finds done", async () => {
+test("migrate --json prints what it did, would do and found done", async () => {
   const { schema, run } = emptySchema();
 
   const would = answer(await run("migrate", "--dry-run", "--json")) as { wouldApply: object[] };
@@ -67,7 +67,7 @@ test("migrate --sql needs no database and prints SQL that installs the schema", 
   });
 });
 
-test("ways to migrate that exclude each other are wrong usage", async () => {
+test("migrate options that exclude each other are wrong usage", async () => {
   expect((await stint(["migrate", "--sql", "--status"])).code).toBe(2);
   expect((await stint(["migrate", "--since", "1"])).code).toBe(2);
 });
@@ -88,7 +88,7 @@ test("grants prints a script for the schema and role, without a database", async
   });
 });
 
-test("grants for the owner names the database of the URL or of a running dev, or asks for it", async () => {
+test("grants for the owner names the database of the URL or of dev, or requires it", async () => {
   const env = { DATABASE_URL: "postgres://app:secret@db.internal/shop" };
 
   expect((await stint(["grants", "owner", "--role", "app"], { env })).stdout).toContain(
@@ -105,7 +105,7 @@ test("grants for the owner names the database of the URL or of a running dev, or
   expect((await stint(["grants", "king", "--role", "app"])).stderr).toContain("owner, worker, enqueue, read");
 });
 
-test("migrate() from code takes no connection for granted, and knows its options", async () => {
+test("migrate() from code needs an explicit connection, and checks its options", async () => {
   const { schema } = emptySchema();
   const refused = [
     [{}, "migrate.connection: must be a connection string"],

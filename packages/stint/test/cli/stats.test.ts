@@ -38,7 +38,7 @@ test("stats in JSON is one document", async () => {
   });
 });
 
-test("stats says whose jobs wait, and among how many it looked", async () => {
+test("stats prints waiting tenants, and how many jobs it searched", async () => {
   const fresh = await freshSchema();
   for (const tenant of ["acme", "acme", "bolt"])
     await fresh.sql("select stint.enqueue('send', '{}', $1)", [{ queue: "mail", tenant }]);
@@ -53,7 +53,7 @@ test("stats says whose jobs wait, and among how many it looked", async () => {
   });
 });
 
-test("stats of an empty installation says so without a table", async () => {
+test("stats of an empty installation prints a sentence and no table", async () => {
   const { stdout } = await stintOn(await freshSchema())("stats");
 
   expect(stdout).toContain("0 ready");
@@ -72,7 +72,7 @@ test("top without a terminal prints the queues once, in JSON as one document", a
   expect(answer(await run("top", "--json"))).toMatchObject({ total: { ready: 2 }, workers: 0 });
 });
 
-test("workers shows how each is, and warns of the silent and of several versions", async () => {
+test("workers prints each status, and warns of lost workers and mixed versions", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   for (const [id, version] of [
@@ -106,7 +106,7 @@ test("workers shows how each is, and warns of the silent and of several versions
   });
 });
 
-test("a worker that sleeps on purpose is not called silent", () => {
+test("a sleeping worker is not reported as lost", () => {
   const worker = { version: "1", draining: false, asleep: true, silentMs: 600_000 } as WorkerView;
 
   expect(stateOf(worker)).toBe("asleep");

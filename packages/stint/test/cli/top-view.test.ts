@@ -71,7 +71,7 @@ test.each([
   [80, 24],
   [40, 10],
   [20, 5],
-])("on %d × %d nothing is wider or higher than the terminal", (columns, rows) => {
+])("on %d × %d nothing exceeds the terminal", (columns, rows) => {
   const many = Array.from({ length: 60 }, (_, index) => queue(`queue-with-a-long-name-${index}`));
 
   const { lines } = shown(snapshot([mail, ...many]), {}, columns, rows);
@@ -80,7 +80,7 @@ test.each([
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
 });
 
-test("the chosen row stays in sight", () => {
+test("the selected row stays visible", () => {
   const many = Array.from({ length: 60 }, (_, index) => queue(`q${index}`));
 
   const { lines, rows } = shown(snapshot(many), { cursor: 59 }, 80, 12);
@@ -90,7 +90,7 @@ test("the chosen row stays in sight", () => {
   expect(shown(snapshot(many), { cursor: 5 }, 80, 24).lines[3]).toMatch(/^ {3}q0 /);
 });
 
-test("names from the database cannot steer the terminal", () => {
+test("names from the database cannot send terminal escapes", () => {
   const evil = queue("\u001b[2J\u001b]0;owned\u0007mail\nforged");
 
   const { lines } = shown(snapshot([evil]));
@@ -99,14 +99,14 @@ test("names from the database cannot steer the terminal", () => {
   expect(lines[3]).toMatch(/^> {2}mail forged /);
 });
 
-test("a filter keeps the rows that contain it, and says when none does", () => {
+test("a filter keeps the rows that contain it, and reports when none does", () => {
   const data = snapshot([mail, queue("ocr"), queue("Mailbox")]);
 
   expect(shown(data, { filter: "MAIL" }).rows).toEqual(["mail", "Mailbox"]);
   expect(shown(data, { filter: "zz" }).lines.join("\n")).toContain("Nothing fits the filter.");
 });
 
-test("trouble, a pause and unserved kinds are said in words", () => {
+test("errors, a pause and unserved kinds are shown as text", () => {
   const unserved = [{ kind: "lost", queue: "q", oldestReadyMs: 1 }];
   const data = snapshot([mail]);
   const { lines } = draw(
@@ -129,7 +129,7 @@ test.each(["queues", "queue", "dead", "workers", "slow", "help"] as const)(
   },
 );
 
-test("without a terminal the queues are printed whole", () => {
+test("without a terminal the queues are printed in full", () => {
   const lines = drawOnce(plain, snapshot([mail, queue("ocr")]));
 
   expect(lines).toHaveLength(5);
@@ -178,7 +178,7 @@ const worker = {
   behind: false,
 };
 
-test("at 80 × 24 the dead keep kind and error, and the ids of the chosen one stand below", () => {
+test("at 80 × 24 dead groups keep kind and error, with the selected ids below", () => {
   const dead = { groups: [deadGroup], others: 0, of: { count: 1_200, capped: false } };
   const { lines } = shown(snapshot([], { dead }), { screen: "dead" }, 80, 24);
 
@@ -223,7 +223,7 @@ test.each(["queues", "queue", "dead", "workers", "slow", "help"] as const)(
   },
 );
 
-test("jobs claimed ahead of a slot stand beside the slots: never 14 of 10", () => {
+test("prefetched jobs are shown beside the slots: never 14 of 10", () => {
   const busy = queue("mail", {
     depth: { ...depth, running: 14 },
     slots: { busy: 10, total: 10, ahead: 4 },
@@ -232,7 +232,7 @@ test("jobs claimed ahead of a slot stand beside the slots: never 14 of 10", () =
   expect(shown(snapshot([busy])).lines[3]).toMatch(/^> {2}mail +- +- +0 +10 +0 +10\/10 \+4 /);
 });
 
-test("the minute that has begun is not drawn: it would look like a fall", () => {
+test("the current minute is not drawn, as it would look like a drop", () => {
   const minutes = [8, 8, 8, 1].map((ended, n) => ({
     at: new Date(at.getTime() - 190_000 + n * 60_000),
     arrived: 0,
@@ -280,7 +280,7 @@ test("while a filter is typed, letters are letters", () => {
   expect(keys("/", { name: "c", ctrl: true })).toBeUndefined();
 });
 
-test("the dead are shown by what they died of, and how many were looked at is said where there are more", () => {
+test("dead jobs are grouped by error, with the number searched if there are more", () => {
   const group = {
     kind: "mail",
     fingerprint: "0123456789ab",
@@ -309,7 +309,7 @@ test("the dead are shown by what they died of, and how many were looked at is sa
   );
 });
 
-test("that no worker lives is said with the command that starts one here", () => {
+test("without a live worker, the command that starts one is shown", () => {
   const view = { ...firstView, screen: "workers" as const };
   const { lines } = draw(
     plain,
@@ -322,7 +322,7 @@ test("that no worker lives is said with the command that starts one here", () =>
   expect(lines.join("\n")).toContain("Start one with npx stint worker --schema billing");
 });
 
-test("bars and rates are short and never hide that something happened", () => {
+test("bars and rates are short and never round activity to nothing", () => {
   expect(sparkline([0, 0.001, 100], 10)).toBe("▁▂█");
   expect(sparkline([0, 0], 10)).toBe("▁▁");
   expect(sparkline([1, 2, 3, 4], 2)).toBe("▆█");

@@ -98,7 +98,7 @@ async function installation(): Promise<Fresh> {
 }
 
 test.skipIf(!hasTerminal)(
-  "top shows the queues live, opens one, filters, and gives the terminal back",
+  "top shows live queues, opens one, filters, and restores the terminal",
   async () => {
     const fresh = await installation();
     const watched = top(fresh);
@@ -145,19 +145,16 @@ test.skipIf(!hasTerminal)("Ctrl-C quits", async () => {
   expect(afterwards(watched.text())).toEqual(restored);
 });
 
-test.skipIf(!hasTerminal).each(["SIGTERM", "SIGHUP"] as const)(
-  "%s gives the terminal back",
-  async (signal) => {
-    const watched = top(await installation());
-    await until(() => screen(watched).includes("mail"));
-    process.kill(await pidOf(watched), signal);
-    await watched.ended;
+test.skipIf(!hasTerminal).each(["SIGTERM", "SIGHUP"] as const)("%s restores the terminal", async (signal) => {
+  const watched = top(await installation());
+  await until(() => screen(watched).includes("mail"));
+  process.kill(await pidOf(watched), signal);
+  await watched.ended;
 
-    expect(afterwards(watched.text())).toEqual(restored);
-  },
-);
+  expect(afterwards(watched.text())).toEqual(restored);
+});
 
-test.skipIf(!hasTerminal)("a crash gives the terminal back before it tells why", async () => {
+test.skipIf(!hasTerminal)("a crash restores the terminal before it prints the error", async () => {
   const crash = `data:text/javascript,${encodeURIComponent("process.on('SIGUSR2', () => { throw new Error('it crashed'); });")}`;
   const watched = top(await installation(), { NODE_OPTIONS: `--import=${crash}` });
   await until(() => screen(watched).includes("mail"));
@@ -169,7 +166,7 @@ test.skipIf(!hasTerminal)("a crash gives the terminal back before it tells why",
   expect(afterwards(text)).toEqual({ ...restored, code: 1 });
 });
 
-test.skipIf(!hasTerminal)("NO_COLOR leaves the colours out and keeps the marks", async () => {
+test.skipIf(!hasTerminal)("NO_COLOR omits the colours and keeps the marks", async () => {
   const watched = top(await installation(), { NO_COLOR: "1" });
   await until(() => /^> {2}(?:mail|ocr)/m.test(screen(watched)));
   watched.press("q");
@@ -179,7 +176,7 @@ test.skipIf(!hasTerminal)("NO_COLOR leaves the colours out and keeps the marks",
   expect(watched.text()).not.toMatch(/\u001b\[\d+(?:;\d+)*m/);
 });
 
-test.skipIf(!hasTerminal)("a database that goes away is said, and what was seen stays", async () => {
+test.skipIf(!hasTerminal)("a lost database is reported, and the last data stays on screen", async () => {
   const fresh = await installation();
   const watched = top(fresh);
   await until(() => screen(watched).includes("mail"));

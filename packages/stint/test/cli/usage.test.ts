@@ -67,7 +67,7 @@ test.each([
   [["doctor", "now"], "too many arguments", "Usage: stint doctor [options]"],
   [["doctor", "--database-url", "mysql://h/d"], "--database-url: must be", "Stint works on Postgres only."],
 ])(
-  "wrong usage of %j says what is wrong in words of the command line, and what to do",
+  "wrong usage of %j prints the problem in terms of the command line, and the fix",
   async (args, what, next) => {
     const ended = await stint(args, { env: nowhere });
 
@@ -77,14 +77,14 @@ test.each([
   },
 );
 
-test("a group without its command prints its help and is wrong usage", async () => {
+test("a command group without a subcommand prints its help and is wrong usage", async () => {
   expect(await stint(["dead"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("replay [options]"),
   });
 });
 
-test("what cannot be understood is told in JSON on standard error if JSON was asked for", async () => {
+test("with --json, usage errors are printed as JSON on standard error", async () => {
   const ended = await stint(["jobs", "list", "--limit", "many", "--json"]);
 
   expect(ended).toMatchObject({ code: 2, stdout: "" });
@@ -100,25 +100,25 @@ test("an argument with escape sequences in it is not echoed raw", async () => {
   expect(ended.stderr).not.toContain("\u001b");
 });
 
-test("an option that the database would refuse is refused before it is asked", async () => {
+test("an option that the database would refuse is refused before connecting", async () => {
   const ended = await stint(["jobs", "list", "--schema", "no-such;schema"], { env: nowhere });
 
   expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining("--schema: must be") });
 });
 
-test("without a database the error says where to name one", async () => {
+test("without a database the error lists where to set one", async () => {
   const ended = await stint(["queues"], { cwd: await project({}) });
 
   expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining("DATABASE_URL: is not set") });
 });
 
-test("a worker without a config says how to write one", async () => {
+test("a worker without a config prints how to write one", async () => {
   const ended = await stint(["worker"], { cwd: await project({}), env: nowhere });
 
   expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining("export default defineConfig(") });
 });
 
-test("a config that every user may change is not run", async () => {
+test("a world-writable config is not run", async () => {
   const folder = await project({ "stint.config.mjs": "console.log('it ran'); export default {};" });
   await chmod(join(folder, "stint.config.mjs"), 0o666);
 
@@ -132,7 +132,7 @@ test.each([
   ["has no default export", "export const config = {};", "has no default export"],
   ["has a misspelt key", "export default { wroker: {} };", 'did you mean "worker"?'],
   ["has no worker", "export default {};", "stint.config.ts.worker: is needed"],
-])("a config that %s is told by its name", async (_, text, message) => {
+])("a config that %s is reported by its name", async (_, text, message) => {
   const ended = await stint(["worker"], { cwd: await project({ "stint.config.ts": text }), env: nowhere });
 
   expect(ended.code).toBe(2);

@@ -5,7 +5,7 @@ import { watchCode } from "#stint/cli/dev/watch.js";
 import { testFolder } from "../support/folder.ts";
 import { until } from "../support/until.ts";
 
-test("only code is watched, and a burst of changes is told once, by the first of them", async () => {
+test("only code is watched, and a burst of changes is reported once, by its first", async () => {
   const folder = await testFolder();
   for (const name of ["src", "node_modules", "dist", ".git", ".stint"]) await mkdir(join(folder, name));
   const changes: string[] = [];
@@ -28,7 +28,7 @@ test("only code is watched, and a burst of changes is told once, by the first of
   expect(changes).toEqual(["src/a.ts"]);
 });
 
-test("code in a folder that is made later is watched too", async () => {
+test("code in a folder created later is watched", async () => {
   const folder = await testFolder();
   const changes: string[] = [];
   onTestFinished(await watchCode(folder, (file) => changes.push(file)));

@@ -44,7 +44,7 @@ test("a search continues past its budget until the page is full", async () => {
   ]);
 });
 
-test("a search that found nothing says so only after every job was searched", async () => {
+test("an empty result is reported only after every job was searched", async () => {
   const { out, inspector, asked } = answering([
     { jobs: [], next: "b", partial: true, progress },
     { jobs: [], next: "a", partial: true, progress },
@@ -54,7 +54,7 @@ test("a search that found nothing says so only after every job was searched", as
   expect(asked).toHaveLength(3);
 });
 
-test("a stop signal ends a search with what was found", async () => {
+test("a stop signal ends a search with the results so far", async () => {
   const { out, inspector } = answering([
     { jobs: [row("1")], next: "b", partial: true, progress },
     { jobs: [], next: "a", partial: true, progress },

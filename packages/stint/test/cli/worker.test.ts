@@ -25,7 +25,7 @@ const config = `
     },
   };`;
 
-test("a worker says what it serves, runs jobs, and drains on SIGTERM with exit code 0", async () => {
+test("a worker prints its pools, runs jobs, and drains on SIGTERM with exit code 0", async () => {
   const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config });
   const options = { cwd: folder, env: { DATABASE_URL: fresh.url } };
@@ -48,7 +48,7 @@ test("a worker says what it serves, runs jobs, and drains on SIGTERM with exit c
   });
 });
 
-test("a worker knows the errors of the library that its handlers throw", async () => {
+test("a worker recognises the library's errors that its handlers throw", async () => {
   const fresh = await unusedSchema();
   const options = { cwd: await project({ "stint.config.ts": config }), env: { DATABASE_URL: fresh.url } };
   const worker = start(["worker", "--pool", "ocr", "--schema", fresh.schema, "--json"], options);
@@ -75,7 +75,7 @@ test("a worker knows the errors of the library that its handlers throw", async (
   ]);
 });
 
-test("a second signal cuts the draining short, and the job is handed back unspent", async () => {
+test("a second signal ends the drain, and the job is released unspent", async () => {
   const fresh = await unusedSchema();
   const options = { cwd: await project({ "stint.config.ts": config }), env: { DATABASE_URL: fresh.url } };
   const worker = start(["worker", "--drain", "5m", "--schema", fresh.schema], options);
@@ -95,7 +95,7 @@ test("a second signal cuts the draining short, and the job is handed back unspen
   });
 });
 
-test("a pool that the config does not have is wrong usage", async () => {
+test("a pool missing from the config is wrong usage", async () => {
   const options = {
     cwd: await project({ "stint.config.ts": config }),
     env: { DATABASE_URL: "postgres://x@127.0.0.1:1/x" },

@@ -5,7 +5,7 @@ import { transactionPooler } from "./transaction-pooler.ts";
 
 const server = healthyServer();
 
-test("a pooler in transaction mode is found out, with the options that fit it", async () => {
+test("a pooler in transaction mode is detected, with the options it needs", async () => {
   const fresh = await freshSchema(server.url());
   const url = await transactionPooler(fresh.url);
 
@@ -26,7 +26,7 @@ test("a pooler in transaction mode is found out, with the options that fit it", 
   expect(report.counts).toMatchObject({ error: 1, warning: 1 });
 });
 
-test("behind a pooler, with the options that fit it, everything can be looked at and is well", async () => {
+test("behind a pooler with the right options, every check runs and passes", async () => {
   const fresh = await freshSchema(server.url());
   const url = await transactionPooler(fresh.url);
 

@@ -72,7 +72,7 @@ test.each([
   expect(findings.map(({ level, what }) => `${level}: ${what}`)).toEqual(expected);
 });
 
-test("a standby and a slot that pin the horizon come with what ends them", () => {
+test("a standby and a slot that pin the horizon come with their fix", () => {
   const pin = { user: null, ageMs: null, behind: 5_000_000 };
   const { findings } = horizonRule(
     [
@@ -126,7 +126,7 @@ test.each([
   expect(findings.map(({ level, title }) => `${level} ${title}`)).toEqual(expected);
 });
 
-test("whatever things are called, the SQL and the commands of a fix do what they say and no more", () => {
+test("the SQL and commands of a fix are safe for any object name", () => {
   const evil = 'x"; drop table users; --';
   const quoted = '"my_jobs"."x""; drop table users; --"';
   const rules = [
@@ -155,7 +155,7 @@ test("whatever things are called, the SQL and the commands of a fix do what they
   );
 });
 
-test("what the doctor says to print is printed for the schema it looked at", () => {
+test("the printed commands name the schema that was checked", () => {
   const thing = { what: "function claim()", definition: "a" };
   const fixes = [
     driftRule([], [thing], "billing"),

@@ -18,7 +18,7 @@ test("a healthy installation is green, and the doctor leaves nothing behind", as
   expect(await schemas()).toEqual(before);
 });
 
-test("a schema that is not there is the only thing said of it", async () => {
+test("a missing schema is the only finding", async () => {
   const report = await lookAt({ url: server.url(), schema: freshSchemaName() });
 
   expect(of(report, "schema")).toMatchObject([
@@ -31,7 +31,7 @@ test("a schema that is not there is the only thing said of it", async () => {
   expect(report.checks.map((one) => one.check)).not.toContain("drift");
 });
 
-test("a schema of an older release is an error with the way to migrate", async () => {
+test("a schema of an older release is an error with the command to migrate", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("delete from stint.migration where version = (select max(version) from stint.migration)");
 
@@ -50,7 +50,7 @@ test.each([
   expect(of(await lookAt(fresh), "schema")).toMatchObject([{ level, title }]);
 });
 
-test("an applied migration with another text is told", async () => {
+test("an applied migration with a different text is reported", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("update stint.migration set checksum = 'other' where version = 2");
 
@@ -158,7 +158,7 @@ test("an invalid index is found, and its fix repairs it", async () => {
   expect(of(await lookAt(fresh), "indexes")).toEqual([]);
 });
 
-test("a role without the right to create schemas gets a note, and all other checks", async () => {
+test("a role that may not create schemas gets a note, and all other checks", async () => {
   const fresh = await freshSchema(server.url());
   const role = `reader_${fresh.schema}`;
   await fresh.sql(`create role "${role}" login password 'secret'`);

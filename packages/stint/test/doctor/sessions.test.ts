@@ -18,7 +18,7 @@ async function somebody(name: string): Promise<{ client: Client; pid: number }> 
   return { client, pid: rows[0]!.pid };
 }
 
-test("a forgotten transaction that pins the xmin horizon is named, and its fix ends it", async () => {
+test("a forgotten transaction that pins the horizon is reported, and its fix ends it", async () => {
   const fresh = await freshSchema(server.url());
   const { client, pid } = await somebody("forgetful");
   await client.query("begin isolation level repeatable read");
@@ -38,7 +38,7 @@ test("a forgotten transaction that pins the xmin horizon is named, and its fix e
   await until(async () => of(await lookAt(fresh, { patienceMs: 0 }), "horizon").length === 0);
 });
 
-test("a transaction that is younger than one's patience is not told", async () => {
+test("a transaction younger than the patience is not reported", async () => {
   const fresh = await freshSchema(server.url());
   const { client } = await somebody("quick");
   await client.query("begin isolation level repeatable read");
@@ -47,7 +47,7 @@ test("a transaction that is younger than one's patience is not told", async () =
   expect(of(await lookAt(fresh, { patienceMs: 600_000 }), "horizon")).toEqual([]);
 });
 
-test("a prepared transaction that pins the xmin horizon is named, and its fix ends it", async () => {
+test("a prepared transaction that pins the horizon is reported, and its fix ends it", async () => {
   const fresh = await freshSchema(server.url());
   const { client } = await somebody("coordinator");
   await client.query("begin");
@@ -62,7 +62,7 @@ test("a prepared transaction that pins the xmin horizon is named, and its fix en
   expect(of(await lookAt(fresh, { patienceMs: 0 }), "horizon")).toEqual([]);
 });
 
-test("a replication slot that holds nothing back is not told", async () => {
+test("a replication slot that pins nothing is not reported", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("select pg_create_physical_replication_slot('spare', true)");
 
@@ -71,7 +71,7 @@ test("a replication slot that holds nothing back is not told", async () => {
   await fresh.sql("select pg_drop_replication_slot('spare')");
 });
 
-test("a lock that holds others up is told, with who waits", async () => {
+test("a blocking lock is reported, with the sessions that wait", async () => {
   const fresh = await freshSchema(server.url());
   const [holder, waiter] = [await somebody("holder"), await somebody("waiter")];
   await holder.client.query("begin");
@@ -101,7 +101,7 @@ test("a lock that holds others up is told, with who waits", async () => {
   await waiting;
 });
 
-test("a row that is held up is told as well", async () => {
+test("a blocking row lock is reported", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("insert into stint.kind (name, queue) values ('k', 'q')");
   const [holder, waiter] = [await somebody("holder"), await somebody("waiter")];

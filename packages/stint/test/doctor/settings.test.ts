@@ -12,7 +12,7 @@ const server = healthyServer({
   idle_in_transaction_session_timeout: "0",
 });
 
-test("settings on which our promises depend are told with the statement that sets them right", async () => {
+test("unsafe settings are reported with the statement that corrects them", async () => {
   const fresh = await freshSchema(server.url());
 
   const findings = of(await lookAt(fresh), "settings");

@@ -6,7 +6,7 @@ import { healthyServer, lookAt, of } from "./support.ts";
 
 const server = healthyServer();
 
-test("dead rows that vacuum does not clear away are told", async () => {
+test("dead rows that vacuum does not remove are reported", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("alter table stint.audit set (autovacuum_enabled = off)");
   await fresh.sql(
@@ -33,7 +33,7 @@ test("dead rows that vacuum does not clear away are told", async () => {
   await admin.end();
 });
 
-test("missing partitions and rows that no day took are told, and the fix makes them", async () => {
+test("missing partitions and stray rows are reported, and the fix repairs them", async () => {
   const fresh = await freshSchema(server.url());
   const days = await fresh.sql<{ name: string }>(
     "select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'stint.history_done'::regclass and c.relname ~ '[0-9]{8}$'",
@@ -56,7 +56,7 @@ test("missing partitions and rows that no day took are told, and the fix makes t
   ]);
 });
 
-test("a sequence that runs out is told", async () => {
+test("a sequence that runs out is reported", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("create sequence stint.mine as integer");
   await fresh.sql("select setval('stint.mine', 2000000000)");
@@ -66,7 +66,7 @@ test("a sequence that runs out is told", async () => {
   ]);
 });
 
-test("tallies that are not what the tables hold are told, and the fix counts anew", async () => {
+test("tallies that differ from the tables are reported, and the fix recounts", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
   expect(of(await lookAt(fresh), "tallies")).toEqual([]);

@@ -6,7 +6,7 @@ import { healthyServer, lookAt, of } from "./support.ts";
 // As small as it may be, so that it can be filled.
 const server = healthyServer({ max_notify_queue_pages: "64" });
 
-test("a queue of notifications that fills up is told before it is full", async () => {
+test("a notification queue that fills up is reported before it is full", async () => {
   const fresh = await freshSchema(server.url());
   const [sleeper, sender] = [await adminClient(server.url()), await adminClient(server.url())];
   await sleeper.query("listen anything");

@@ -15,7 +15,7 @@ async function worker(
   await registerWorker(fresh.db, { id, host: "web-1", pid: 42, version, pools: { mail: 3 }, kinds });
 }
 
-test("a worker that fell silent is told, one that sleeps on purpose is not", async () => {
+test("a worker that stopped responding is reported; a sleeping one is not", async () => {
   const fresh = await freshSchema(server.url());
   for (const id of ["lives", "silent", "asleep"]) await worker(fresh, id);
   await fresh.sql(
@@ -31,7 +31,7 @@ test("a worker that fell silent is told, one that sleeps on purpose is not", asy
   ]);
 });
 
-test("workers of two versions are told", async () => {
+test("workers of two versions are reported", async () => {
   const fresh = await freshSchema(server.url());
   await worker(fresh, "old", "1.0.0");
   await worker(fresh, "new", "1.1.0");
@@ -41,7 +41,7 @@ test("workers of two versions are told", async () => {
   ]);
 });
 
-test("jobs that wait for a kind nobody serves are an error until somebody does", async () => {
+test("waiting jobs of an unserved kind are an error until a worker serves it", async () => {
   const fresh = await freshSchema(server.url());
   const stint = fresh.client();
   await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
@@ -56,7 +56,7 @@ test("jobs that wait for a kind nobody serves are an error until somebody does",
   expect(of(await lookAt(fresh), "kinds")).toEqual([]);
 });
 
-test("leases that ran out and that nobody took back are an error", async () => {
+test("expired leases that were not rescued are an error", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
   await fresh.sql(
@@ -68,7 +68,7 @@ test("leases that ran out and that nobody took back are an error", async () => {
   ]);
 });
 
-test("advice about a lease is passed on", async () => {
+test("advice about a lease is included", async () => {
   const fresh = await freshSchema(server.url());
   const kind = {
     kind: "ocr",

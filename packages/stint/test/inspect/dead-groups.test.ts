@@ -19,7 +19,7 @@ async function died(fresh: Fresh, kind: string, reason: string | null, minutes =
   return row!.id;
 }
 
-test("dead jobs of one kind that died of the same thing are one group, whatever their numbers", async () => {
+test("dead jobs of one kind and error are one group, whatever numbers the error has", async () => {
   const fresh = await freshSchema();
   await died(fresh, "mail", "failed 3 of 3 attempts: Error: no payment 17", 9);
   await died(fresh, "mail", "failed 5 of 5 attempts: Error: no payment 4711", 5);
@@ -78,7 +78,7 @@ const apart: Record<string, [string, string]> = {
   classes: ["TypeError: boom", "RangeError: boom"],
 };
 
-test("what differs from job to job does not tell errors apart, and the rest does", async () => {
+test("values that vary by job do not split a group; other text does", async () => {
   const fresh = await freshSchema();
   for (const [kind, reasons] of Object.entries({ ...alike, ...apart }))
     for (const reason of reasons) await died(fresh, kind, reason);
@@ -102,7 +102,7 @@ test("what differs from job to job does not tell errors apart, and the rest does
   );
 });
 
-test("without a reason the last error tells, and without that it is said", async () => {
+test("a group is named by the reason, else by the last error, else as unknown", async () => {
   const fresh = await freshSchema();
   await died(fresh, "mail", null, 2, [
     { epoch: 1, error: { class: "Error", message: "first" } },
@@ -119,7 +119,7 @@ test("without a reason the last error tells, and without that it is said", async
   expect(jobs.map(({ state }) => state)).toEqual(["dead"]);
 });
 
-test("beyond a hundred groups the rest is a number", async () => {
+test("beyond a hundred groups the rest is a count", async () => {
   const fresh = await freshSchema();
   await fresh.sql(
     `insert into stint.history (id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions,
@@ -131,7 +131,7 @@ test("beyond a hundred groups the rest is a number", async () => {
   expect([groups.length, others]).toEqual([100, 60]);
 });
 
-test("a group is a filter: its jobs are listed, counted and replayed, and no others", async () => {
+test("a group is a filter: exactly its jobs are listed, counted and replayed", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { all, worker } = await startWorker(stint, {

@@ -52,7 +52,7 @@ async function lookThenAct(
   return ended as Operation;
 }
 
-test("a preview knows by the tallies how many jobs there are, also beyond 10,000", async () => {
+test("a preview counts jobs by the tallies, also beyond 10,000", async () => {
   const fresh = await freshSchema();
   await fresh.sql(
     `insert into stint.history (id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes,
@@ -91,7 +91,7 @@ test("jobs that left the previewed set are reported as changed", async () => {
   expect(operation).toMatchObject({ matched: { count: 3 }, done: 2, changed: 1 });
 });
 
-test("a job that failed after the preview is not made to run with those that had failed", async () => {
+test("a job that failed after the preview is not run with the previewed ones", async () => {
   const fresh = await freshSchema();
   const [failed] = await add(fresh.db, [{}]);
   await fail(fresh, await take(fresh.db));
@@ -106,7 +106,7 @@ test("a job that failed after the preview is not made to run with those that had
   expect(await stored(fresh, later)).toMatchObject({ state: "retrying" });
 });
 
-test("a job that began to run after the preview is not cancelled as one that ran", async () => {
+test("a job that started after the preview is not cancelled as a running one", async () => {
   const fresh = await freshSchema();
   const first = await addOne(fresh.db);
   await take(fresh.db, { limit: 1 });
@@ -121,7 +121,7 @@ test("a job that began to run after the preview is not cancelled as one that ran
   expect(await stored(fresh, second)).toMatchObject({ cancel_requested: false });
 });
 
-test("a job that only moved on within the previewed states is still acted on", async () => {
+test("a job that moved within the previewed states is still acted on", async () => {
   const fresh = await freshSchema();
   const ids = (await add(fresh.db, [{}, {}, {}])).map(({ id }) => id);
   const dead = await addOne(fresh.db);
@@ -140,7 +140,7 @@ test("a job that only moved on within the previewed states is still acted on", a
   for (const id of ids) expect(await stored(fresh, id)).toMatchObject({ cancel_requested: true });
 });
 
-test("ready jobs that a worker took meanwhile are cancelled with ready and running ones", async () => {
+test("ready jobs claimed meanwhile are cancelled with ready and running ones", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [{}, {}]);
   const operation = await lookThenAct(fresh, "cancel", { state: ["ready", "running"] }, async () => {
@@ -149,7 +149,7 @@ test("ready jobs that a worker took meanwhile are cancelled with ready and runni
   expect(operation).toMatchObject({ done: 2, changed: 0 });
 });
 
-test("a preview cannot be of the future or of no time", async () => {
+test("a preview refuses a future or invalid time", async () => {
   const fresh = await freshSchema();
   const operations = operationsOf(fresh);
   const matched = { count: 1, capped: false };

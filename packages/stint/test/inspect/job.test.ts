@@ -11,7 +11,7 @@ import { jobsOf } from "./inspectors.ts";
 const mail = defineJob("mail", { payload: typed<{ does?: string }>(), attempts: 2 });
 const other = defineJob("other", { payload: typed<object>() });
 
-test("no job, no explanation; an id that is none is refused", async () => {
+test("a missing job has no explanation; an invalid id is refused", async () => {
   const fresh = await freshSchema();
   const jobs = jobsOf(fresh);
 
@@ -20,7 +20,7 @@ test("no job, no explanation; an id that is none is refused", async () => {
   await expect(jobs.why("nonsense")).rejects.toThrow("must be the UUID of a job");
 });
 
-test("from nobody, to a worker without the kind, to one that is busy, to one that runs it", async () => {
+test("the cause follows no worker, one without the kind, a busy one, and a running one", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const jobs = jobsOf(fresh);
@@ -56,7 +56,7 @@ test("from nobody, to a worker without the kind, to one that is busy, to one tha
   await worker.stop();
 });
 
-test("a higher priority comes first, and is counted", async () => {
+test("jobs of a higher priority come first, and are counted", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const low = await stint.enqueue(mail, {}, { priority: 5 });
@@ -74,7 +74,7 @@ test("a higher priority comes first, and is counted", async () => {
   });
 });
 
-test("a lease that ran out, a quarantine and a snooze are told", async () => {
+test("an expired lease, a quarantine and a snooze are explained", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const jobs = jobsOf(fresh);
@@ -94,7 +94,7 @@ test("a lease that ran out, a quarantine and a snooze are told", async () => {
   expect((await jobs.why(id))?.summary).toMatch(/^It is in quarantine: its worker died twice/);
 });
 
-test("the whole life of a job is in its timeline, with leases, errors, replays and the end", async () => {
+test("a timeline has the whole life of a job: leases, errors, replays and the end", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { id } = await stint.enqueue(mail, { does: "fail" }, { key: "order:1" });
@@ -132,7 +132,7 @@ test("the whole life of a job is in its timeline, with leases, errors, replays a
   });
 });
 
-test("the trace it was enqueued in is found in its meta, and nothing that only looks like one", async () => {
+test("only a valid trace in the meta of a job is returned", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const trace = "0af7651916cd43dd8448eb211c80319c";

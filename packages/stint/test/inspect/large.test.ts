@@ -86,7 +86,7 @@ for (const analysed of [false, true]) {
     expect(cost.rows).toBeLessThan(3 * 1_000 + 20);
   });
 
-  test(`dead jobs by a rare error are looked for among the dead only, ${when}`, async () => {
+  test(`a search for dead jobs by a rare error reads dead jobs only, ${when}`, async () => {
     const { answer, cost } = await costOf(page({ state: "dead", error: "enospc" }));
 
     expect(answer).toMatchObject({
@@ -98,7 +98,7 @@ for (const analysed of [false, true]) {
     expect(cost.rows).toBeLessThanOrEqual(50_000 + 100);
   });
 
-  test(`what runs, is parked or lies in a small queue is gathered by its index, ${when}`, async () => {
+  test(`running, parked and small-queue jobs are gathered by their index, ${when}`, async () => {
     const held = await costOf(page({ state: ["running", "parked"], kind: "work" }));
     const small = await costOf(page({ state: "ready", queue: "b" }, 200));
 
@@ -108,7 +108,7 @@ for (const analysed of [false, true]) {
     expect(small.cost).toEqual({ rows: 100, whole: 0, sent: 1 });
   });
 
-  test(`more than can be gathered is walked, ${when}`, async () => {
+  test(`more jobs than can be gathered are searched in order, ${when}`, async () => {
     const { answer, cost } = await costOf(page({ state: "scheduled" }));
 
     expect(answer.jobs).toHaveLength(50);
@@ -118,7 +118,7 @@ for (const analysed of [false, true]) {
     expect(cost.rows).toBeLessThanOrEqual(10_001 + 1_000);
   });
 
-  test(`a search for what does not exist reads its budget and no more, ${when}`, async () => {
+  test(`a search without a match reads no more than its budget, ${when}`, async () => {
     const some = { rows: 20_000, ms: 600_000 };
     const found = await costOf((db) => findPage(db, toSearch("jobs", { tenant: "nobody" }), 50, some));
     const counted = await costOf((db) => countUpTo(db, toSearch("jobs", { tenant: "nobody" }), some));
@@ -131,7 +131,7 @@ for (const analysed of [false, true]) {
     }
   });
 
-  test(`a span of time reads what lies in it, ${when}`, async () => {
+  test(`a time range reads only its own jobs, ${when}`, async () => {
     const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 1_000);
     const { answer, cost } = await costOf(page({ since: at(1_000), until: at(1_010), state: "dead" }));
 
@@ -157,7 +157,7 @@ for (const analysed of [false, true]) {
     expect(cost.rows).toBeLessThan(3 * 25_000);
   });
 
-  test(`what the dead died of, and whose jobs are next, reads ten thousand jobs by index and no more, ${when}`, async () => {
+  test(`dead groups and waiting tenants read at most 10,000 jobs by index, ${when}`, async () => {
     const groups = await costOf(groupsOf);
     const tenants = await costOf(tenantsOf);
 
@@ -173,7 +173,7 @@ for (const analysed of [false, true]) {
     expect(tenants.cost.rows).toBeLessThan(5_100 + 100);
   });
 
-  test(`what stands around a job costs next to nothing, ${when}`, async () => {
+  test(`the neighbours of a job cost a few pages, ${when}`, async () => {
     const job = { id: idOf(50_000, 3), queue: "a", kind: "work", worker: null };
     const around = await costOf((db) => surroundings(db, job));
 

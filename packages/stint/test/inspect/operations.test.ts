@@ -74,7 +74,7 @@ test("a preview counts, shows ten, and changes nothing", async () => {
   expect(await fresh.sql(`select from stint.history where state = 'dead'`)).toHaveLength(25);
 });
 
-test("replaying many sends each round once, with an audit row each, and tells the queue", async () => {
+test("a bulk replay requeues each job once, with an audit row each and a wake", async () => {
   const fresh = await freshSchema();
   await dead(fresh, 250);
   const operations = operationsOf(fresh);
@@ -104,7 +104,7 @@ test("replaying many sends each round once, with an audit row each, and tells th
   expect(await tallyFaults(fresh)).toEqual([]);
 });
 
-test("cancelling many ends those that wait and asks those that run", async () => {
+test("a bulk cancel ends waiting jobs and requests the end of running ones", async () => {
   const fresh = await freshSchema();
   const runs = await running(fresh.db);
   const waits = await addOne(fresh.db);
@@ -128,7 +128,7 @@ test("cancelling many ends those that wait and asks those that run", async () =>
   expect(await tallyFaults(fresh)).toEqual([]);
 });
 
-test("running many now makes those ready that wait for something, by the states that were asked for", async () => {
+test("a bulk run-now makes waiting jobs of the requested states ready", async () => {
   const fresh = await freshSchema();
   const later = await addOne(fresh.db, { delay_ms: 60_000 });
   const parked = await addOne(fresh.db);
@@ -146,7 +146,7 @@ test("running many now makes those ready that wait for something, by the states 
   expect(await tallyFaults(fresh)).toEqual([]);
 });
 
-test("jobs enqueued after it began are not touched, not even those with lower ids", async () => {
+test("jobs enqueued after an operation began are not touched, even with lower ids", async () => {
   const fresh = await freshSchema();
   const old = await add(
     fresh.db,
@@ -163,7 +163,7 @@ test("jobs enqueued after it began are not touched, not even those with lower id
   expect(await stored(fresh, low)).toMatchObject({ state: "ready" });
 });
 
-test("an operation is aborted between two batches, and what was done stays done", async () => {
+test("an operation is aborted between two batches, and finished batches stay", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -182,7 +182,7 @@ test("an operation is aborted between two batches, and what was done stays done"
   expect(await operations.abort(newId())).toBeUndefined();
 });
 
-test("a job that somebody holds is tried again, and skipped if it stays held", async () => {
+test("a locked job is tried again, and skipped if it stays locked", async () => {
   const fresh = await freshSchema();
   const [held = "", free = ""] = (await add(fresh.db, [{}, {}])).map((job) => job.id);
   const other = await adminClient(fresh.url);
@@ -200,7 +200,7 @@ test("a job that somebody holds is tried again, and skipped if it stays held", a
   expect(await stored(fresh, held)).toMatchObject({ state: "ready" });
 });
 
-test("an operation whose process ends is abandoned: at once when it closes, after a minute when it died", async () => {
+test("an operation is abandoned at once on close, and a minute after its process died", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -226,7 +226,7 @@ test("an operation whose process ends is abandoned: at once when it closes, afte
   expect(aborted).toMatchObject({ state: "aborted" });
 });
 
-test("what the database said when it refused is not kept: it may name hosts and users", async () => {
+test("a database error is not stored, as it may name hosts and users", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db, {});
   await fresh.sql(
@@ -244,7 +244,7 @@ test("what the database said when it refused is not kept: it may name hosts and 
   });
 });
 
-test("begun again, it goes on with what is left", async () => {
+test("an operation that is started again continues with the remaining jobs", async () => {
   const fresh = await freshSchema();
   await dead(fresh, 200);
   const first = operationsOf(fresh);
@@ -270,7 +270,7 @@ const refused: [Parameters<ReturnType<typeof operationsOf>["begin"]>, string][] 
   [["cancel", {}, { reason: "x" } as typeof why], "begin.actor"],
 ];
 
-test.each(refused)("begin(%j) is refused and nothing is noted", async (args, message) => {
+test.each(refused)("begin(%j) is refused and nothing is recorded", async (args, message) => {
   const fresh = await freshSchema();
   const operations = operationsOf(fresh);
 
@@ -279,7 +279,7 @@ test.each(refused)("begin(%j) is refused and nothing is noted", async (args, mes
   expect(await operations.operations()).toEqual([]);
 });
 
-test("workers hear of it: a replay runs, and a cancel reaches the handler", async () => {
+test("bulk operations notify workers: a replay runs, and a cancel reaches the handler", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const job = defineJob("work", { payload: typed<null>(), queue: "main" });
@@ -309,7 +309,7 @@ test("workers hear of it: a replay runs, and a cancel reaches the handler", asyn
   expect(await stint.audit(id)).toMatchObject([{ action: "cancel", actor: "ann" }]);
 });
 
-test("a cancel of what workers are busy with loses no job and counts each once", async () => {
+test("a bulk cancel among busy workers loses no job and counts each once", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const job = defineJob("work", { payload: typed<null>(), queue: "main" });
@@ -331,7 +331,7 @@ test("a cancel of what workers are busy with loses no job and counts each once",
   expect(await tallyFaults(fresh)).toEqual([]);
 });
 
-test("two replays of the same jobs at once send each round once", async () => {
+test("two concurrent replays of the same jobs requeue each once", async () => {
   const fresh = await freshSchema();
   await dead(fresh, 300);
   const operations = operationsOf(fresh);
@@ -346,7 +346,7 @@ test("two replays of the same jobs at once send each round once", async () => {
   expect(await tallyFaults(fresh)).toEqual([]);
 });
 
-test("a fifth at once is refused, unless one of the four is aborted or its process died", async () => {
+test("a fifth concurrent operation is refused, unless one of four is aborted or died", async () => {
   const fresh = await freshSchema();
   const operations = operationsOf(fresh);
   const others = Array.from({ length: 4 }, newId);

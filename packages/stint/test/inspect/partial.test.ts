@@ -20,7 +20,7 @@ async function enqueue(fresh: Fresh, jobs: number, state = "ready"): Promise<voi
   await fresh.sql(`select stint.recount()`);
 }
 
-test("a partial page says how much was searched, and of about how much", async () => {
+test("a partial page reports how much was searched, and of about how much", async () => {
   const fresh = await freshSchema();
   await enqueue(fresh, 20);
   const jobs = jobsOf(fresh, {}, tiny);
@@ -29,7 +29,7 @@ test("a partial page says how much was searched, and of about how much", async (
   expect(page.next).not.toBeNull();
 });
 
-test("continued by its cursor, a search finds what is far back, and then ends", async () => {
+test("a search continued by its cursor finds old jobs, and then ends", async () => {
   const fresh = await freshSchema();
   await enqueue(fresh, 20);
   const jobs = jobsOf(fresh, {}, tiny);
@@ -44,13 +44,13 @@ test("continued by its cursor, a search finds what is far back, and then ends", 
   expect(pages).toBeGreaterThan(5);
 });
 
-test("a search that was too slow to look at anything is not an empty page", async () => {
+test("a search too slow to read any job is not an empty page", async () => {
   const fresh = await freshSchema();
   await enqueue(fresh, 3);
   expect(await jobsOf(fresh, {}, none).jobs({})).toMatchObject({ jobs: [], partial: true });
 });
 
-test("the tallies end a search for states, kinds and queues of which there are none", async () => {
+test("the tallies end a search for states, kinds and queues without jobs", async () => {
   const fresh = await freshSchema();
   await enqueue(fresh, 3);
   const jobs = jobsOf(fresh, {}, none);
@@ -61,7 +61,7 @@ test("the tallies end a search for states, kinds and queues of which there are n
   expect(await jobs.jobs({ state: ["ready", "dead"], tag: "first" })).toMatchObject({ partial: true });
 });
 
-test("states, kinds and queues are counted by the tallies, however many there are", async () => {
+test("states, kinds and queues are counted by the tallies, for any number of jobs", async () => {
   const fresh = await freshSchema();
   await enqueue(fresh, 10_050);
   const jobs = jobsOf(fresh, {}, none);

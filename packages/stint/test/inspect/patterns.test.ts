@@ -30,7 +30,7 @@ test.each([
   expect(rows).toEqual([{ key }]);
 });
 
-test("a kind in a queue that a pattern matches is not called unserved", async () => {
+test("a kind in a queue that a pattern matches is not reported as unserved", async () => {
   const fresh = await freshSchema();
   await register(fresh);
   await add(fresh.db, [
@@ -48,7 +48,7 @@ test("a kind in a queue that a pattern matches is not called unserved", async ()
   ]);
 });
 
-test("why a job waits knows the pool whose pattern serves its queue, and who is in its slots", async () => {
+test("a wait is explained by the pool whose pattern serves the queue, and its slots", async () => {
   const fresh = await freshSchema();
   await register(fresh);
   const free = await addOne(fresh.db, { queue: "tenant-7" });
@@ -67,7 +67,7 @@ test("why a job waits knows the pool whose pattern serves its queue, and who is 
   expect((await jobs.why(free))?.summary).toContain("All 20 slots for queue tenant-7 are busy");
 });
 
-test("health and kinds count the slots of a pattern for each queue it matches, and list no pattern as a queue", async () => {
+test("health and kinds count a pattern's slots per matching queue, not as a queue", async () => {
   const fresh = await freshSchema();
   await register(fresh);
   await add(fresh.db, [{ queue: "tenant-7" }, { queue: "tenant-vip" }]);
@@ -85,7 +85,7 @@ test("health and kinds count the slots of a pattern for each queue it matches, a
   ]);
 });
 
-test("how many workers are needed counts the queues that patterns match, each for one pool", async () => {
+test("the needed workers count the queues that patterns match, each for one pool", async () => {
   const fresh = await freshSchema();
   const jobs = (queue: string, count: number): Promise<unknown> =>
     add(
@@ -109,7 +109,7 @@ test("how many workers are needed counts the queues that patterns match, each fo
   expect(await needed({ queues: ["nothing-*"], slots: 1 })).toBe(0);
 });
 
-test("--pool takes the name of a pool that is a pattern, with the handlers whose queue it matches", () => {
+test("--pool accepts a pattern pool, with the handlers whose queue it matches", () => {
   const tenant = defineJob("tenant", { queue: "tenant-0", payload: typed<object>() });
   const mail = defineJob("mail", { queue: "mail", payload: typed<object>() });
   const options = {

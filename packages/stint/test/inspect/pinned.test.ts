@@ -39,7 +39,7 @@ async function pagesOf(fresh: Fresh, call: (db: Run) => Promise<unknown>): Promi
   return pages;
 }
 
-test("jobs long gone, kept by an open transaction, cost a search only what lies in its span of time", async () => {
+test("dead rows kept by an open transaction cost a search only within its time range", async () => {
   const fresh = await unusedSchema();
   const now = Date.now();
   const old = await addOne(fresh.db, { id: idAt(now - 7_200_000) });

@@ -70,7 +70,7 @@ async function oneOfEach(fresh: Fresh): Promise<Record<string, string>> {
   };
 }
 
-test("every filter finds what it names and nothing else, newest first", async () => {
+test("every filter finds exactly its jobs, newest first", async () => {
   const fresh = await freshSchema();
   const its = await oneOfEach(fresh);
   const everything = Object.values(its).sort().reverse();
@@ -100,7 +100,7 @@ test("every filter finds what it names and nothing else, newest first", async ()
   expect(await all(fresh, { error: "100%disk" })).toEqual([]);
 });
 
-test("a row tells the last error, and neither payload nor result", async () => {
+test("a row has the last error, and neither payload nor result", async () => {
   const fresh = await freshSchema();
   const { dead = "" } = await oneOfEach(fresh);
 
@@ -119,7 +119,7 @@ test("a row tells the last error, and neither payload nor result", async () => {
   expect(row).not.toHaveProperty("result");
 });
 
-test("times are the times of the ids, since is included and until is not", async () => {
+test("times are those of the ids; since is inclusive and until exclusive", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -143,7 +143,7 @@ test("counting agrees with listing", async () => {
   expect(await jobs.count({ error: "nothing like it" })).toEqual({ count: 0, capped: false });
 });
 
-test("a star in a kind stands for any characters", async () => {
+test("a star in a kind matches any characters", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [
     { id: idOf(1), kind: "read_page" },
@@ -169,7 +169,7 @@ test("a star in a kind stands for any characters", async () => {
   await expect(jobs.jobs({ kind: "-*" })).rejects.toThrow("jobs.kind: must be");
 });
 
-test("a star in a queue stands for any characters", async () => {
+test("a star in a queue matches any characters", async () => {
   const fresh = await freshSchema();
   await add(fresh.db, [
     { id: idOf(1), queue: "tenant-7" },
@@ -192,7 +192,7 @@ test("a star in a queue stands for any characters", async () => {
   await expect(jobs.jobs({ queue: "tenant%" })).rejects.toThrow("jobs.queue: must be");
 });
 
-test("a filter that cannot work is refused with what would", async () => {
+test("an impossible filter is refused with a valid one", async () => {
   const fresh = await freshSchema();
   const jobs = jobsOf(fresh);
 
@@ -203,7 +203,7 @@ test("a filter that cannot work is refused with what would", async () => {
   await expect(jobs.count({ since: new Date("nonsense") })).rejects.toThrow("must be a valid Date");
 });
 
-test("a search stops at its budget, says so, and goes on where it stopped", async () => {
+test("a search stops at its budget, reports it, and continues where it stopped", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
@@ -224,7 +224,7 @@ test("a search stops at its budget, says so, and goes on where it stopped", asyn
   expect(await countUpTo(fresh.db, search)).toEqual({ count: 2, capped: false });
 });
 
-test("a page that is full is not called partial, and pages neither repeat nor leave out", async () => {
+test("a full page is not partial, and pages neither repeat nor skip jobs", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,

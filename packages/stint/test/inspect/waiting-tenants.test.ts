@@ -20,7 +20,7 @@ function inspect(fresh: Fresh): Inspector {
   return inspector;
 }
 
-test("whose jobs wait, most first; those without a tenant are looked at and not listed", async () => {
+test("waiting tenants are listed, most first; jobs without a tenant are not listed", async () => {
   const fresh = await freshSchema();
   await waiting(fresh, "mail", 6, ["acme", "acme", "bolt"]);
   await waiting(fresh, "ocr", 4, ["bolt", null]);
@@ -37,12 +37,12 @@ test("whose jobs wait, most first; those without a tenant are looked at and not 
   });
 });
 
-test("nothing waits", async () => {
+test("no tenant is listed when no job waits", async () => {
   const fresh = await freshSchema();
   expect(await inspect(fresh).waitingTenants()).toEqual({ tenants: [], of: { count: 0, capped: false } });
 });
 
-test("each queue gets its share of the look, in the order of claims, and what is beyond is said", async () => {
+test("each queue gets its share of the search in claim order, and the rest is reported", async () => {
   const fresh = await freshSchema();
   await waiting(fresh, "a-long-queue", 50, ["acme"]);
   await waiting(fresh, "short", 3, ["bolt"]);
