@@ -7,12 +7,12 @@ function row(system: string, median: number, more: Partial<Row> = {}): Row {
   return { ...same, system, median, min: median, max: median, n: 1, ...more };
 }
 
-test("more jobs a second are better, fewer milliseconds are", () => {
+test("more jobs per second are better, and so are fewer milliseconds", () => {
   expect(timesAsGood(row("stint", 300), row("dbos", 100))).toBe(3);
   expect(timesAsGood(row("stint", 2, { unit: "ms" }), row("dbos", 6, { unit: "ms" }))).toBe(3);
 });
 
-test("Stint's default on our own Node stands against the best peer of each store, tuned or not", () => {
+test("Stint's default on Node is compared with the best peer of each store", () => {
   const against = compare([
     row("stint", 900, { config: "fast" }),
     row("stint", 800, { variant: "1 process, node 24" }),

@@ -24,7 +24,7 @@ test("every system has its turn within a variant before the next variant begins"
   expect(names).toEqual(names.toSorted());
 });
 
-test("the order rotates from round to round and leaves nobody out", () => {
+test("the order rotates from round to round and leaves no system out", () => {
   expect(order(0, "a")[0]).toBe("stint default");
   expect(order(1, "a")[0]).not.toBe("stint default");
   expect(order(1, "a").toSorted()).toEqual(order(0, "a").toSorted());

@@ -16,7 +16,7 @@ const atomic = defineJob("atomic", { ...options, atomic: true });
 type Failover = "stopped" | "read-only";
 
 test.each<Failover>(["stopped", "read-only"])(
-  "a failover inside the transactions of handlers (old primary %s) spends no attempt and doubles no write",
+  "a failover within handler transactions (old primary %s) doubles no write",
   async (failover) => {
     const server = await ownServer();
     onTestFinished(() => server.remove());

@@ -62,7 +62,7 @@ async function notWell(fresh: Fresh): Promise<unknown[]> {
 
 const ways = hasPgBouncer ? ["direct", "pooled"] : ["direct"];
 
-test.each(ways)("a %s claim that stood still after it took jobs counts no crash", async (name) => {
+test.each(ways)("a %s claim that was frozen after it took jobs counts no crash", async (name) => {
   const way = await open(name);
   const { fresh, admin } = way;
   await startSeasonedWorker(way);
@@ -80,7 +80,7 @@ test.each(ways)("a %s claim that stood still after it took jobs counts no crash"
   expect(await notWell(fresh)).toEqual([]);
 });
 
-test.each(ways)("a %s claim that stood still inside its commit counts no crash", async (name) => {
+test.each(ways)("a %s claim that was frozen inside its commit counts no crash", async (name) => {
   const way = await open(name);
   const { fresh, admin } = way;
   await startSeasonedWorker(way);

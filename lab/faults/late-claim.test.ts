@@ -10,7 +10,7 @@ const plain = defineJob("plain", { payload: typed<object>() });
 const fragile = defineJob("fragile", { payload: typed<object>(), maxCrashes: 1 });
 
 /** As it was reported: a lease of 5 s, and the bytes from the worker to the server held for 25 s. Then, four jobs counted a crash. */
-test("what a worker sends is held for five leases, and no job counts a crash", async () => {
+test("statements delayed for five leases count no crash", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
   const ran: string[] = [];

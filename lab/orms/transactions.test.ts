@@ -112,7 +112,7 @@ test("the compiler refuses a data source", async () => {
   expect(() => stint.in(new DataSource({ type: "postgres" }))).toThrow(/the TypeORM DataSource/);
 });
 
-test.each(orms)("with %s what is not a transaction is refused", async (_, open) => {
+test.each(orms)("with %s anything but a transaction is refused", async (_, open) => {
   const { fresh, client, stint } = await setUp(open);
   for (const [value, message] of client.wrong) {
     expect(() => stint.in(value as TransactionLike)).toThrow(InvalidOptionError);

@@ -6,7 +6,7 @@ import { handle } from "./worker/handler.ts";
 const add = defineJob("add", { payload: typed<{ a: number }>() });
 const mail = defineJob("mail", { payload: typed<{ to: string }>() });
 
-test("the kinds of the handlers may be enqueued without being listed, and listing them too does no harm", () => {
+test("kinds of handlers may be enqueued without being listed, or be listed as well", () => {
   const config = defineConfig({
     schema: "jobs",
     jobs: [mail],
@@ -24,7 +24,7 @@ test("the kinds of the handlers may be enqueued without being listed, and listin
   expect(worker?.pools).toEqual({ default: 1 });
 });
 
-test("a key that nothing reads is refused with what was meant", () => {
+test("an unknown key is refused with a suggestion", () => {
   const misspelt = { databse: "postgres://localhost/app" } as object;
 
   expect(() => defineConfig(misspelt)).toThrow(
@@ -33,11 +33,11 @@ test("a key that nothing reads is refused with what was meant", () => {
   expect(() => resolveConfig(misspelt, "stint.config.ts")).toThrow("stint.config.ts.databse");
 });
 
-test("a config that is no object is refused", () => {
+test("a config other than an object is refused", () => {
   expect(() => resolveConfig(null as never, "stint.config.ts")).toThrow("stint.config.ts: must be an object");
 });
 
-test("the options of the dashboard are handed on, and one that it does not have is refused", () => {
+test("the dashboard's options are passed on, and an unknown one is refused", () => {
   const dashboard = { redact: ["payload.card"], traceUrl: "https://traces.example.com/{traceId}" };
 
   expect(resolveConfig(defineConfig({ dashboard })).dashboard).toEqual(dashboard);

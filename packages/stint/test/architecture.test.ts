@@ -75,7 +75,7 @@ test("imports never point up", () => {
   expect(upward).toEqual([]);
 });
 
-test("the client and the upkeep do not know each other, and nothing imports index.ts", () => {
+test("client/ and upkeep/ do not import each other, and nothing imports index.ts", () => {
   const wrong = files.flatMap((file) =>
     localImports(file)
       .filter(
@@ -179,7 +179,7 @@ test("files stay small: none over 400 lines, the median under 80", () => {
   expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThan(80);
 });
 
-test("the files a stranger opens first, worker.ts and stint.ts, are under 300 lines", () => {
+test("worker.ts and stint.ts are under 300 lines", () => {
   const first = files.filter(({ name }) => name === "stint.ts" || name === "worker/worker.ts");
   expect(first.map(({ text }) => text.split("\n").length < 300)).toEqual([true, true]);
 });

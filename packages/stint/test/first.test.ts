@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, handle, typed } from "#stint/index.js";
 import { freshSchema } from "./support/fresh.ts";
 
-test("a job that is enqueued runs and its result can be awaited", async () => {
+test("an enqueued job runs, and its result can be awaited", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const add = defineJob("add", { payload: typed<{ a: number; b: number }>(), result: typed<number>() });

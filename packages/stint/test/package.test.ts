@@ -17,7 +17,7 @@ const packed = run("npm", ["pack", "--dry-run", "--json"], { cwd: folder }).then
   return answer!.files.map((file) => file.path);
 });
 
-test("the package has what it needs to run and to be read, and nothing else", async () => {
+test("the package has exactly the files it needs", async () => {
   const paths = await packed;
 
   expect(paths).toEqual(
@@ -44,7 +44,7 @@ test("the package has what it needs to run and to be read, and nothing else", as
   expect(paths.filter((path) => !own.test(path) || /\btest\b|\.tsbuildinfo$/.test(path))).toEqual([]);
 });
 
-test("every link of a packed page leads to something that is packed", async () => {
+test("every link of a packed page leads to a packed file", async () => {
   const paths = new Set(await packed);
   const pages = [...paths].filter((path) => path.endsWith(".md"));
   const broken = pages.flatMap((page) =>

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { age } from "./job-text.ts";
 
-test("ages read as people say them, in both directions", () => {
+test("ages read like spoken durations, past and future", () => {
   const now = Date.UTC(2027, 0, 1);
 
   expect(age(new Date(now - 192_000), now)).toBe("3m 12s ago");

@@ -35,11 +35,11 @@ test("columns are aligned by what a terminal shows, not by the number of charact
   ).toEqual(["ID  NOTE  EXTRA", "1   日本  x", "22  abcd  y"]);
 });
 
-test("a column in which there is nothing is left out", () => {
+test("an empty column is left out", () => {
   expect(printed([{ id: "1", note: "", extra: "x" }])).toEqual(["ID  EXTRA", "1   x"]);
 });
 
-test("on a narrow terminal the last columns give way first, and ids stay whole", () => {
+test("on a narrow terminal the last columns shrink first, and ids stay whole", () => {
   const rows = [{ id: "0123456789", note: "n".repeat(30), extra: "e".repeat(30) }];
 
   expect(printed(rows, 60)[1]).toBe(`0123456789  ${"n".repeat(30)}  ${"e".repeat(15)}…`);

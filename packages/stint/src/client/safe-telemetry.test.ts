@@ -29,7 +29,7 @@ describe("telemetry that forgets", () => {
       async (_jobs: unknown, send: (trace: undefined) => Promise<unknown>) => void (await send(undefined)),
       [undefined],
     ],
-  ])("%s: the jobs are sent once, and the answer is what sending gave", async (_what, enqueue, traces) => {
+  ])("%s: the jobs are sent once, and the result is that of the send", async (_what, enqueue, traces) => {
     const { telemetry } = safe({ enqueue: enqueue as Telemetry["enqueue"] });
     const sent: unknown[] = [];
     const answer = await telemetry.enqueue([], async (given) => {
@@ -40,7 +40,7 @@ describe("telemetry that forgets", () => {
     expect({ answer, sent }).toEqual({ answer: "sent", sent: traces });
   });
 
-  test("that an enqueue failed: it fails", async () => {
+  test("that an enqueue failed: the enqueue still fails", async () => {
     const { telemetry } = safe({
       enqueue: (async (_jobs: unknown, send: (trace: undefined) => Promise<unknown>) =>
         await send(undefined).catch(() => undefined)) as Telemetry["enqueue"],
@@ -54,7 +54,7 @@ describe("telemetry that forgets", () => {
     ["to answer", (work: () => unknown) => void work()],
     ["to work", () => undefined],
     ["that it worked", (work: () => unknown) => [work(), work()]],
-  ])("%s: the work is done once, and what it gave counts", (_what, run) => {
+  ])("%s: the work is done once, and its result counts", (_what, run) => {
     const { telemetry } = safe({
       attempt: () => ({ traceId: undefined, run: run as never, ended: () => undefined }),
     });
@@ -105,7 +105,7 @@ describe("telemetry that throws", () => {
     ["attempt.ended", { attempt: () => ({ ...works.attempt(job, "w"), ended: broken }) }],
     ["claimed", { claimed: broken }],
     ["quietly", { quietly: broken }],
-  ])("in %s: told once, and the work is done once", (_where, given) => {
+  ])("in %s: reported once, and the work is done once", (_where, given) => {
     const { telemetry, errors } = safe(given);
     let done = 0;
     telemetry.claimed([job], 1, "w");
@@ -116,7 +116,7 @@ describe("telemetry that throws", () => {
     expect(errors).toEqual([new Error("broken")]);
   });
 
-  test("after the work: what the work gave counts", () => {
+  test("after the work: the result of the work counts", () => {
     const { telemetry, errors } = safe({
       quietly: (work) => {
         work();

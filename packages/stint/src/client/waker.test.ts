@@ -35,7 +35,7 @@ test("after a quiet time a wake is sent at once", () => {
   expect(sent()).toEqual([["ready:a"]]);
 });
 
-test("hints gather while a wake is on its way, each once, and none is forgotten", async () => {
+test("hints gather while a wake is in flight, each once, and none is lost", async () => {
   const { waker, wakes, next, sent } = byHand();
   waker.tell(["ready:a"], true);
   waker.tell(["ready:b"], true);
@@ -55,7 +55,7 @@ test("hints gather while a wake is on its way, each once, and none is forgotten"
   expect(sent()).toEqual([["ready:a"], ["ready:b", "due"], ["ready:a"]]);
 });
 
-test("a stream of enqueues is told of a few times, not once for each", async () => {
+test("a stream of enqueues sends a few wakes, not one for each", async () => {
   const { waker, wakes, next } = byHand();
   const began = performance.now();
   for (let round = 0; round < 5; round++) {
@@ -72,7 +72,7 @@ test("a stream of enqueues is told of a few times, not once for each", async () 
   expect(performance.now() - began).toBeGreaterThan(4);
 });
 
-test("what was created is told by queue, what runs later as due, and what existed not at all", () => {
+test("created jobs wake their queue, delayed ones their due time, existing ones none", () => {
   const { waker, sent } = byHand();
   const heard: string[] = [];
   waker.listen((hint) => heard.push(hint));
@@ -87,7 +87,7 @@ test("what was created is told by queue, what runs later as due, and what existe
   expect(heard).toEqual(["ready:a", "ready:b", "due"]);
 });
 
-test("where nobody else listens only the workers of this process are told", async () => {
+test("without other listeners only the workers of this process are notified", async () => {
   const { waker, sent } = byHand();
   const heard: string[] = [];
   const stop = waker.listen((hint) => heard.push(hint));

@@ -5,7 +5,7 @@ function refusal(code: string, detail?: string): Error {
   return Object.assign(new Error("refused"), { code, detail });
 }
 
-test("what the server said goes on with the local clock", () => {
+test("the server's time continues with the local clock", () => {
   let localMs = 1_000;
   const clock = new ServerClock(() => localMs, 5_000);
   expect(clock.nowMs()).toBe(5_000);
@@ -14,7 +14,7 @@ test("what the server said goes on with the local clock", () => {
   expect(clock.nowMs()).toBe(90_250);
 });
 
-test("a refusal tells the time, another error and an unreadable time do not", () => {
+test("a refusal sets the time; another error or an unreadable time does not", () => {
   const clock = new ServerClock(() => 0, 0);
   clock.learnFrom(refusal("23505", toTimestamp(7_000)));
   clock.learnFrom(refusal("ST001"));
@@ -34,7 +34,7 @@ test("a deadline grows with each refusal, up to a limit", () => {
   ]);
 });
 
-test("too late and too early are told apart", () => {
+test("too late and too early are distinguished", () => {
   expect([isTooLate(refusal("ST001")), isTooEarly(refusal("ST001"))]).toEqual([true, false]);
   expect([isTooLate(refusal("ST002")), isTooEarly(refusal("ST002"))]).toEqual([false, true]);
 });

@@ -23,7 +23,7 @@ function empty(tookMs: (sent: number) => number): Run & { sent: number } {
 
 const search = toSearch("jobs", { tenant: "nobody" });
 
-test("the way to a database that is far away is not taken for work of the search", async () => {
+test("the latency of a distant database does not count against the search", async () => {
   const far = empty(() => 120);
 
   expect(await findPage(far, search, 50)).toEqual({ jobs: [], next: null, partial: false });
@@ -36,7 +36,7 @@ test("the way to a database that is far away is not taken for work of the search
   ).toEqual({ count: 0, capped: false });
 });
 
-test("windows that take long end it, and so does a way that is unbearable", async () => {
+test("slow windows end a search, and so does an extreme latency", async () => {
   const slow = empty((sent) => (sent === 0 ? 5 : 300));
   expect(await findPage(slow, search, 50)).toMatchObject({ partial: true });
   expect(slow.sent).toBe(3);

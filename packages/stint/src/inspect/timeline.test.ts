@@ -26,7 +26,7 @@ test.each([
   expect(life.at(-1)).toMatchObject({ what, title });
 });
 
-test("attempts stand between, each with its worker, lease, duration and error, and deeds where they happened", () => {
+test("attempts are listed with worker, lease, duration and error, operations in order", () => {
   const life = steps(
     {
       state: "running",
@@ -64,6 +64,6 @@ test("attempts stand between, each with its worker, lease, duration and error, a
   ]);
 });
 
-test("a job that became due later says how long after", () => {
+test("a job that became due later shows the delay", () => {
   expect(steps({ runAt: at(90) }).at(-1)?.detail).toBe("1m 30s after it was enqueued");
 });

@@ -79,14 +79,14 @@ test("a scheduled job waits for its time, and can be run now", () => {
   expect(advice(given)).toContain(`\`npx stint jobs run-now ${id}\``);
 });
 
-test("a snoozed job says so", () => {
+test("a snoozed job is explained as snoozed", () => {
   const snoozed: Attempt = { ...failed, outcome: "snoozed" };
   expect(words(facts({ state: "scheduled", runAt: from(minute), log: [snoozed] }))[0]).toMatch(
     /^It is snoozed until/,
   );
 });
 
-test("a job past its time that nobody made ready wants a worker", () => {
+test("a due job that was not promoted needs a worker", () => {
   const late = facts({ state: "scheduled", runAt: from(-minute) });
   expect(words(late)[1]).toMatch(/^! It was due 1m ago and no worker has made it ready/);
   expect(advice(late)).toContain("Start a worker");
@@ -95,7 +95,7 @@ test("a job past its time that nobody made ready wants a worker", () => {
   );
 });
 
-test("a retrying job tells which attempt failed, with what, and when the next is", () => {
+test("a retrying job shows the failed attempt, its error and the next one", () => {
   const given = facts({
     state: "retrying",
     runAt: from(30_000),
@@ -169,7 +169,7 @@ test("a ready job waits while all slots are busy and others come first", () => {
   );
 });
 
-test("few jobs before it and free slots do not keep it", () => {
+test("a few jobs ahead and free slots are no cause of a wait", () => {
   expect(words(facts({}, { ahead: 1 })).slice(1)).toEqual([
     "1 job is before it in queue mail: more urgent, or older.",
     "1 worker serves it and has free slots: it is claimed at any moment.",
@@ -183,7 +183,7 @@ test("a ready job with free slots is claimed at any moment, unless it has waited
   expect(advice(long)).toContain("Look at their logs");
 });
 
-test("workers that sleep are woken; if they are not, that is why", () => {
+test("a job waits for sleeping workers only if no wake reached them", () => {
   const workers = [worker({ asleep: true, silentMs: 600_000 })];
   expect(words(facts({}, { workers }))[1]).toMatch(/^The workers that could take it are asleep; a wake/);
   const long = facts({ runAt: from(-minute) }, { workers });
@@ -193,21 +193,21 @@ test("workers that sleep are woken; if they are not, that is why", () => {
   ]);
 });
 
-test("a running job whose worker lives is fine", () => {
+test("a running job with a live worker is fine", () => {
   expect(words(facts(running))).toEqual([
     "Running on w1 for 1m, attempt 2.",
     "Its worker is alive and holds the lease for another 20s, renewed while it runs.",
   ]);
 });
 
-test("a running job whose lease ran out is rescued", () => {
+test("a running job with an expired lease will be rescued", () => {
   const soon = facts({ ...running, leaseUntil: from(-2_000) });
   expect(words(soon)[1]).toMatch(/^! Its lease ran out 2s ago: .* rescues it with its next check\.$/);
   expect(advice(soon)).toBe("");
   expect(advice(facts({ ...running, leaseUntil: from(-minute) }))).toContain("No worker has rescued it yet");
 });
 
-test("a running job whose worker is gone, silent or draining", () => {
+test("a running job with a gone, unresponsive or draining worker is explained", () => {
   expect(words(facts(running, { workers: [] }))[1]).toBe(
     "Its worker is no longer registered; when the lease runs out, in 20s, it is rescued.",
   );
@@ -219,7 +219,7 @@ test("a running job whose worker is gone, silent or draining", () => {
   );
 });
 
-test("a running job that was asked to stop says by whom", () => {
+test("a running job with a requested cancel shows by whom", () => {
   const audit = [{ at: from(-3_000), actor: "ann", action: "cancel", reason: "wrong order" }];
   const job = { ...running, cancelRequested: true };
   expect(words(facts(job, { audit }))[1]).toBe("ann requested a cancel 3s ago: wrong order.");
@@ -254,7 +254,7 @@ test("a quarantined job waits for an idle worker", () => {
 });
 
 test.each(parkReasons.filter((reason) => reason !== "quarantine"))(
-  "a job parked for %s says what lifts it",
+  "a job parked for %s shows what lifts it",
   (parkReason) => {
     const given = facts({ state: "parked", parkReason, reason: "the amount looks wrong" });
     expect(words(given)).toEqual([
@@ -267,14 +267,14 @@ test.each(parkReasons.filter((reason) => reason !== "quarantine"))(
   },
 );
 
-test("a job parked until a time says when", () => {
+test("a job parked until a time shows the time", () => {
   const parkUntil = new Date(at.getTime() + 3_600_000);
   expect(words(facts({ state: "parked", parkReason: "review", parkUntil }))[0]).toMatch(
     /^It is parked: review until .+\.$/,
   );
 });
 
-test("a dead job tells why, its last error, and how to send it round again", () => {
+test("a dead job shows its reason, last error and how to replay it", () => {
   const given = facts({
     state: "dead",
     reason: "attempts exhausted",
@@ -291,7 +291,7 @@ test("a dead job tells why, its last error, and how to send it round again", () 
   expect(advice(given)).toContain(`\`npx stint jobs replay ${id} --reason '…'\``);
 });
 
-test("a dead job does not tell its error twice, and long errors are cut", () => {
+test("a dead job shows its error once, and long errors are cut", () => {
   const job: Partial<Job> = {
     state: "dead",
     reason: "TypeError: boom",
@@ -307,7 +307,7 @@ test("a dead job does not tell its error twice, and long errors are cut", () => 
   expect(words(facts({ ...job, log: [long] }))[1]?.length).toBeLessThan(400);
 });
 
-test("a cancelled job tells by whom and why", () => {
+test("a cancelled job shows by whom and why", () => {
   const audit = [{ at: from(-minute), actor: "ann", action: "cancel", reason: "withdrawn" }];
   const job: Partial<Job> = { state: "cancelled", finishedAt: from(-minute), reason: "withdrawn" };
   expect(words(facts(job, { audit }))[0]).toBe("It was cancelled by ann 1m ago: withdrawn.");
@@ -315,7 +315,7 @@ test("a cancelled job tells by whom and why", () => {
   expect(advice(facts(job))).toContain("replay");
 });
 
-test("a job that succeeded tells when, where and how long it took", () => {
+test("a succeeded job shows when and where it ran, and for how long", () => {
   const given = facts({
     state: "succeeded",
     worker: "w1",

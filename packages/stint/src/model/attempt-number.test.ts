@@ -11,7 +11,7 @@ const log = (...entries: readonly [epoch: number, outcome: AttemptOutcome][]): A
     endedAt: new Date(epoch * 1_000 + 500),
   }));
 
-test("a claim that was given back has the number of the next one, whatever the epochs are", () => {
+test("a released claim has the attempt number of the next one, at any epoch", () => {
   const job = { log: log([1, "crashed"], [3, "failed"]), attempts: 2, state: "running" } as const;
   expect(attemptNumbers(job, [])).toEqual({ 1: 1, 3: 1 });
   const long = log([1, "failed"], [2, "released"], [3, "snoozed"], [4, "timed-out"], [5, "succeeded"]);
@@ -36,12 +36,12 @@ test("a replay begins at 1 again", () => {
   );
 });
 
-test("where the first entries are no longer kept, the latest have their numbers", () => {
+test("the latest entries keep their numbers when the first ones are dropped", () => {
   const job = { log: log([30, "failed"], [31, "failed"]), attempts: 31, state: "retrying" } as const;
   expect(attemptNumbers(job, [])).toEqual({ 30: 30, 31: 31 });
 });
 
-test("a replay that the audit no longer knows does not number attempts below 1", () => {
+test("a replay missing from the audit does not number attempts below 1", () => {
   const job = { log: log([1, "failed"], [2, "failed"], [3, "failed"]), attempts: 1, state: "dead" } as const;
   expect(attemptNumbers(job, [])).toEqual({ 1: 1, 2: 2, 3: 1 });
 });

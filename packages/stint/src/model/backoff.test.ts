@@ -21,7 +21,7 @@ test("full jitter draws from zero to the ceiling", () => {
   expect(delays(undefined, 2, () => 0.25)).toEqual([2_500, 5_000]);
 });
 
-test("without jitter chance has no say", () => {
+test("without jitter delays are exact", () => {
   expect(delays(exponential({ base: "1s", factor: 3, cap: "20s", jitter: "none" }), 4, () => 0)).toEqual([
     1_000, 3_000, 9_000, 20_000,
   ]);
@@ -54,11 +54,11 @@ test.each([
   ["answers a promise", () => Promise.resolve(5)],
   ["answers nonsense", () => "soon"],
   ["answers a time nobody lives to see", () => 1e300],
-])("a function that %s gives way to the default backoff", (_, backoff) => {
+])("a function that %s is replaced by the default backoff", (_, backoff) => {
   expect(delays(backoff as Backoff, 2)).toEqual([10_000, 20_000]);
 });
 
-test("no attempt, however late, gives a delay that is not a delay", () => {
+test("every attempt number gives a valid delay", () => {
   const backoff = fc.oneof(
     fc.record({
       base: fc.integer({ min: 0, max: 10_000 }),

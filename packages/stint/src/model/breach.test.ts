@@ -26,7 +26,7 @@ test.each<[string, Partial<QueuePace>, number | null]>([
   expect(breachInMs({ ...calm, ...pace })).toBe(expected);
 });
 
-test("the more arrive, the sooner; never sooner than if nothing were claimed", () => {
+test("more arrivals breach sooner, but never sooner than without claims", () => {
   const at = (arrived: number): number => breachInMs({ ...calm, claimed: 5, ended: 5, arrived }) ?? Infinity;
   const soon = [6, 10, 100, 10_000].map(at);
 
@@ -50,24 +50,24 @@ function* evenMinutes(): Generator<Pick<QueuePace, "arrived" | "claimed" | "ende
     }
 }
 
-test("a healthy queue has no forecast, whatever its rates do from minute to minute", () => {
+test("a healthy queue has no forecast, at any change of its rates", () => {
   for (const minute of evenMinutes())
     expect(breachInMs({ ...calm, ...minute, oldestReadyMs: 400 })).toBeNull();
 });
 
-test("with a job that has just arrived and none claimed lately, nothing is forecast yet", () => {
+test("a job that has just arrived, with no recent claims, makes no forecast", () => {
   expect(breachInMs({ ...calm, oldestReadyMs: 2_000 })).toBeNull();
   expect(breachInMs({ ...calm, oldestReadyMs: 10_000 })).toBe(290_000);
   // A short target is watched sooner.
   expect(breachInMs({ ...calm, oldestReadyMs: 200, targetMs: 1_000 })).toBe(800);
 });
 
-test("near equal rates the forecast does not flicker: five minutes must agree with the last one", () => {
+test("near equal rates the forecast is stable: five minutes must agree with the last", () => {
   const steady = { arrived: 10, ended: 9.9, seconds: 300 };
   for (const minute of evenMinutes()) expect(breachInMs({ ...calm, ...minute, steady })).toBeNull();
 });
 
-test("a queue that grows by less than a twentieth is stable, so no forecast is days away", () => {
+test("a queue that grows by less than a twentieth is stable and has no forecast", () => {
   const grown = (arrived: number): number | null =>
     breachInMs({ ...calm, arrived, claimed: 1_000, ended: 1_000 });
   expect(grown(1_000.1)).toBeNull();
@@ -81,7 +81,7 @@ test("growth that both windows show is forecast at their mean", () => {
   expect(breachInMs({ ...calm, arrived: 10, claimed: 10, ended: 10, steady })).toBeNull();
 });
 
-test("a minute in which long runs did not end is no standstill if the last five minutes kept up", () => {
+test("a minute without ended runs is no standstill if the last five kept up", () => {
   const long = { ...calm, arrived: 0.1, claimed: 0.1, ended: 0 };
   expect(breachInMs({ ...long, steady: { arrived: 0.1, ended: 0.1, seconds: 300 } })).toBeNull();
   expect(breachInMs({ ...long, steady: { arrived: 0.1, ended: 0, seconds: 300 } })).toBe(240_000);

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { command } from "./command.ts";
 
-test("a command names its schema where that is another one", () => {
+test("a command names its schema if it is not the default", () => {
   expect(command("stint", "jobs", "run-now", "7")).toBe("npx stint jobs run-now 7");
   expect(command("billing", "migrate")).toBe("npx stint migrate --schema billing");
 });
 
-test("what others named stays one word of the shell", () => {
+test("names chosen by users stay one shell word", () => {
   expect(command("stint", "jobs", "list", "--kind", "a; rm -rf ~")).toBe(
     "npx stint jobs list --kind 'a; rm -rf ~'",
   );

@@ -28,7 +28,7 @@ test("passwords are not shown, wherever they are", () => {
   expect(describe(url)).toBe('"postgres://app:***@db.example/x"');
 });
 
-test("a long text is shortened and says so", () => {
+test("a long text is shortened with a mark", () => {
   expect(describe("x".repeat(1_000_000))).toBe(`"${"x".repeat(60)}…"`);
 });
 

@@ -54,7 +54,7 @@ test.each([
     { message: "plain", code: 7 },
     { class: "Object", message: "plain", code: "7" },
   ],
-])("a thrown %s that is no error is recorded as what it is", (thrown, failure) => {
+])("a thrown %s is recorded although it is no error", (thrown, failure) => {
   expect(recordFailure(thrown)).toEqual(failure);
 });
 
@@ -69,14 +69,14 @@ test("the chain of causes is kept, nearest first", () => {
   expect(failure.truncated).toBeUndefined();
 });
 
-test("causes that lead back to themselves end", () => {
+test("a cycle of causes ends", () => {
   const a = new Error("a");
   const b = new Error("b", { cause: a });
   a.cause = b;
   expect(recordFailure(a).causes).toEqual([{ class: "Error", message: "b" }]);
 });
 
-test("a chain of a thousand causes keeps the nearest eight and says that it was cut", () => {
+test("a chain of a thousand causes keeps the nearest eight and a mark", () => {
   let error = new Error("cause 0");
   for (let depth = 1; depth <= 1_000; depth++) error = new Error(`cause ${depth}`, { cause: error });
   const failure = recordFailure(error);
@@ -199,7 +199,7 @@ test.each([
   expect(flaws(recordFailure(make()))).toEqual([]);
 });
 
-test("anything at all can be recorded", () => {
+test("any value can be recorded", () => {
   const any = fc.anything({
     withBigInt: true,
     withDate: true,

@@ -45,7 +45,7 @@ function textOrNull(value: unknown): string | null {
   }
 }
 
-test("whatever is thrown at it, it answers with storable JSON or with a typed refusal", () => {
+test("any value gives storable JSON or a typed error", () => {
   const anything = fc.anything({
     withBigInt: true,
     withDate: true,
@@ -153,7 +153,7 @@ test("64 levels pass and 65 do not", () => {
   expect(refusal(nested(65)).rule).toBe("is nested deeper than 64 levels; flatten it");
 });
 
-test("a value nested a hundred thousand levels deep is refused without exhausting the stack", () => {
+test("a value nested 100,000 levels deep is refused without exhausting the stack", () => {
   expect(refusal(nested(100_000)).rule).toContain("deeper than 64 levels");
 });
 
@@ -186,7 +186,7 @@ test("a getter that throws is refused with its path and its error", () => {
   });
 });
 
-test("a getter that answers differently each time is written as it was checked", () => {
+test("a getter that returns a new value each time is written as it was checked", () => {
   let reads = 0;
   const value = {
     get a() {

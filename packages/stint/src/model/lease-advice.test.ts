@@ -7,18 +7,18 @@ test.each<[string, number | null, number | null]>([
   ["runs are shorter than the lease", 30_000, 5_000],
   ["a short lease for quick runs", 30_000, 5],
   ["a long lease for long runs", 600_000, 100_000],
-])("says nothing where %s", (_, leaseMs, p99) => {
+])("gives no advice where %s", (_, leaseMs, p99) => {
   expect(leaseAdvice(leaseMs, p99)).toBeNull();
 });
 
-test("says so where runs outlive the lease", () => {
+test("advises a longer lease where runs outlive it", () => {
   expect(leaseAdvice(30_000, 80_000)).toBe(
     "1 of 100 runs takes longer than 1m 20s and lives on renewals of a lease of 30s: " +
       "a worker cut off for that long loses them. A lease of 2m would outlast most.",
   );
 });
 
-test("says so where a long lease only makes the jobs of the dead wait", () => {
+test("advises a shorter lease where a long one only delays rescues", () => {
   expect(leaseAdvice(600_000, 1_000)).toBe(
     "99 of 100 runs are over in 1s, but the jobs of a worker that died wait for 10m. A lease of 30s would do.",
   );

@@ -13,13 +13,13 @@ test("known keys pass", () => {
   expect(() => refuseUnknownKeys("worker", { slots: 1 }, ["slots", "lease"])).not.toThrow();
 });
 
-test("a misspelt key is refused with what was probably meant", () => {
+test("a misspelt key is refused with a suggestion", () => {
   expect(() => refuseUnknownKeys("worker", { slotz: 1 }, ["slots", "lease"])).toThrow(
     'worker.slotz: is not an option; did you mean "slots"?',
   );
 });
 
-test("a key like no option is refused with the list of options", () => {
+test("a key unlike any option is refused with the list of options", () => {
   expect(() => refuseUnknownKeys("worker", { banana: 1 }, ["slots", "lease"])).toThrow(
     "worker.banana: is not an option. worker has slots, lease",
   );
@@ -94,7 +94,7 @@ test("only a function is a function", () => {
   expect(() => requireFunction("handler", {})).toThrow("handler: must be a function, got {}");
 });
 
-test("a Date must hold a moment", () => {
+test("a Date must be valid", () => {
   const moment = new Date(0);
   expect(requireDate("runAt", moment)).toBe(moment);
   expect(() => requireDate("runAt", new Date("tomorrow"))).toThrow(

@@ -18,7 +18,7 @@ test("a cancel carries its reason, if there is one", () => {
   expect(isOutcome(cancel())).toBe(true);
 });
 
-test("an unstorable reason is made storable, for a cancel must not turn into a failure", () => {
+test("an unstorable reason is made storable, so that a cancel never fails", () => {
   expect(cancel("line one\nline\0 two\ud800").reason).toBe("line one line\uFFFD two\uFFFD");
   expect(cancel("x".repeat(10_000)).reason).toHaveLength(512);
   expect(cancel("\n").reason).toBeUndefined();

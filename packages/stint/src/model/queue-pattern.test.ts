@@ -25,7 +25,7 @@ test.each([
   expect(matchesPattern(pattern, queue)).toBe(expected);
 });
 
-test("LIKE gets every character but the star as itself", () => {
+test("LIKE matches every character but the star literally", () => {
   expect(toLike("a_b%c\\*")).toBe("a\\_b\\%c\\\\%");
 });
 
@@ -49,7 +49,7 @@ test("the exact name wins, then the longest pattern, then the one given first", 
   expect([map.names, map.patterns.length]).toEqual([["tenant-eu-1"], 4]);
 });
 
-test("a queue that nothing matches has no value, whatever an ordinary object would have", () => {
+test("an unmatched queue has no value, even if named like an Object property", () => {
   expect(new QueueMap([["a-*", 1]]).get("constructor")).toBeUndefined();
 });
 

@@ -10,7 +10,7 @@ test("a revoked proxy has no properties, is no array and no instance of anything
   expect(isA(revoked, Error)).toBe(false);
 });
 
-test("plain values are read as they are", () => {
+test("plain values are read unchanged", () => {
   expect(read({ message: "m" }, "message")).toBe("m");
   expect(read(null, "message")).toBeUndefined();
   expect(isArray([])).toBe(true);

@@ -26,7 +26,7 @@ test("a schema's types are those the schema library infers", () => {
   expect(receipt["~standard"].version).toBe(1);
 });
 
-test("a value that fits comes back as the schema made it, and at once", () => {
+test("a valid value is returned as the schema's output, synchronously", () => {
   expect(validate(receipt, { items: [], at: "5" }, subject)).toEqual({ items: [], at: 5 });
 });
 
@@ -50,7 +50,7 @@ test("the first issue gives the path", () => {
   expect(error).toMatchObject({ path: "payload.items[0].price", kind: "send-receipt" });
 });
 
-test("further issues are named, but not without end", () => {
+test("further issues are listed up to a limit", () => {
   const issues = Array.from({ length: 10 }, (_, index) => ({
     message: `bad ${index}`,
     path: [{ key: "list" }, index],
@@ -81,7 +81,7 @@ test("a message of a megabyte is cut", () => {
   expect(message.length).toBeLessThan(2_000);
 });
 
-test("a schema that throws is reported with its error, at once or later", async () => {
+test("a schema that throws or rejects is reported with its error", async () => {
   const cause = new Error("schema is broken");
   const thrower = answering(() => {
     throw cause;
@@ -98,7 +98,7 @@ test("a schema that throws is reported with its error, at once or later", async 
   await expect(validate(rejecter, 1, subject)).rejects.toMatchObject({ code: "INVALID_PAYLOAD", cause });
 });
 
-test("a schema that answers with no result is reported", () => {
+test("a schema that returns no result is reported", () => {
   expect(() =>
     validate(
       answering(() => null as never),

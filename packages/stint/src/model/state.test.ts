@@ -50,7 +50,7 @@ test("success is final, and the other ends can only be replayed", () => {
   expect(from("cancelled")).toEqual(["ready"]);
 });
 
-test("a transition names its park reasons exactly where the job is parked before or after", () => {
+test("a transition lists park reasons exactly if the job is parked before or after", () => {
   for (const one of transitions) {
     const parks = one.to === "parked" || one.from.includes("parked");
     expect([one.move, one.to, one.park !== undefined]).toEqual([one.move, one.to, parks]);

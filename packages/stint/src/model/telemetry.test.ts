@@ -12,7 +12,7 @@ describe("a trace in meta", () => {
     ['{"user":{"trace":1}}', { user: { trace: 1 }, trace: context }],
     ['{"trace":null}', { trace: null }],
     ['{"a":1,"trace":{"traceparent":"own"}}', { a: 1, trace: { traceparent: "own" } }],
-  ])("%s keeps what was there", (meta, expected) => {
+  ])("%s keeps the existing meta", (meta, expected) => {
     const text = withTrace(meta, context);
     expect(JSON.parse(text)).toEqual(expected);
     expect(text.split('"trace":{"traceparent":"00').length).toBeLessThanOrEqual(2);
@@ -32,12 +32,12 @@ describe("a trace in meta", () => {
     { trace: { traceparent: 1 } },
     { trace: { traceparent: "00-1-2-01" } },
     { trace: { traceparent: `${traceparent}\n` } },
-  ])("%j is none", (meta) => {
+  ])("%j is no trace", (meta) => {
     expect(traceOf(meta)).toBeUndefined();
     expect(traceIdOf(meta)).toBeUndefined();
   });
 
-  test("parts of it that are rubbish are left out", () => {
+  test("invalid parts are left out", () => {
     expect(traceOf({ trace: { traceparent, tracestate: 5, link: "yes" } })).toEqual(context);
   });
 });

@@ -80,7 +80,7 @@ test("no batch is larger than its limit, and no more than `inFlight` are out", a
   expect(nth(3).items).toEqual([7]);
 });
 
-test("an error in an answer fails its own caller only", async () => {
+test("an error in a result fails its own caller only", async () => {
   const { coalescer, nth } = byHand();
   const results = [1, 2].map((item) => coalescer.submit(item));
   await turn();
@@ -104,7 +104,7 @@ test("a send that rejects fails all of its items, and the next batch still goes 
   await expect(next).resolves.toBe(30);
 });
 
-test("a send that throws or answers too little fails its items", async () => {
+test("a send that throws or returns too few results fails its items", async () => {
   const thrower = new Coalescer<number, number>({
     maxBatch: 10,
     send: () => {
@@ -138,7 +138,7 @@ test("idle waits for everything queued and out", async () => {
   expect(idle).toBe(true);
 });
 
-test("whatever the order of events, every item gets its own answer exactly once", async () => {
+test("in any order of events, every item gets its own result exactly once", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),
@@ -167,7 +167,7 @@ test("whatever the order of events, every item gets its own answer exactly once"
   );
 });
 
-test("items go out together only as far as their weight allows, and a heavier one goes alone", async () => {
+test("items share a send up to a total weight, and a heavier one goes alone", async () => {
   const sends: number[][] = [];
   const coalescer = new Coalescer<number, number>({
     maxBatch: 100,
@@ -183,7 +183,7 @@ test("items go out together only as far as their weight allows, and a heavier on
   expect(sends).toEqual([[4, 6], [1], [50], [3, 3]]);
 });
 
-test("a callback that throws costs no other item its answer", async () => {
+test("a callback that throws does not affect the results of other items", async () => {
   const told: string[] = [];
   const errors: unknown[] = [];
   const coalescer = new Coalescer<number, string>({

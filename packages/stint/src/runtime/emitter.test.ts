@@ -3,7 +3,7 @@ import { Emitter } from "./emitter.ts";
 
 type Events = { started: { at: number }; stopped: undefined };
 
-test("listeners get the payload, in the order they came", () => {
+test("listeners get the payload in the order they were added", () => {
   const seen: string[] = [];
   const emitter = new Emitter<Events>(() => {});
   emitter.on("started", ({ at }) => seen.push(`first ${at}`));
@@ -14,7 +14,7 @@ test("listeners get the payload, in the order they came", () => {
   expect(seen).toEqual(["first 5", "second 5"]);
 });
 
-test("a listener taken away is not called again, and its twin is", () => {
+test("a removed listener is not called again; its duplicate is", () => {
   const listener = vi.fn();
   const emitter = new Emitter<Events>(() => {});
   const off = emitter.on("started", listener);
@@ -41,7 +41,7 @@ test("a listener that throws reaches neither the emitter nor the other listeners
   expect(after).toHaveBeenCalledOnce();
 });
 
-test("a listener that rejects later is reported too, whatever kind of promise it uses", async () => {
+test("a listener that rejects is reported, for any kind of promise", async () => {
   const reported: unknown[] = [];
   const both = new Promise<void>((resolve) => {
     const emitter = new Emitter<Events>((error) => {

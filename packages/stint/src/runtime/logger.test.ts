@@ -35,7 +35,7 @@ test("a child adds its fields to every line", () => {
   expect(last()).toMatchObject({ worker: "w1", queue: "sms", message: "no" });
 });
 
-test("no text can start a line of its own or reach the terminal as a control character", () => {
+test("no text can start a new line or reach the terminal as a control character", () => {
   const { logger, lines, last } = collecting();
   logger.info({ key: "a\nb\u009b31m\u007f\u2028" }, "first\r\nsecond \u001b[2J");
 
@@ -46,7 +46,7 @@ test("no text can start a line of its own or reach the terminal as a control cha
   });
 });
 
-test("a field cannot pass for the level or the message", () => {
+test("a field cannot replace the level or the message", () => {
   const { logger, last } = collecting();
   logger.info({ level: "error", message: "forged" }, "real");
   expect(last()).toMatchObject({ level: "info", message: "real" });
@@ -74,7 +74,7 @@ test("an error that causes itself is written", () => {
   expect(last()).toMatchObject({ message: "failed", error: { message: "self" } });
 });
 
-test("fields that cannot be written cost the fields, not the line", () => {
+test("fields that cannot be written are dropped, and the line is kept", () => {
   const { logger, last } = collecting();
   const cycle: Record<string, unknown> = {};
   cycle["self"] = cycle;
@@ -97,7 +97,7 @@ test("bigints are written and huge texts are cut", () => {
   expect(lines.join("").length).toBeLessThan(20_000);
 });
 
-test("a writer that throws is not the caller's problem", () => {
+test("a writer that throws does not reach the caller", () => {
   const write = vi.fn(() => {
     throw new Error("disk full");
   });
@@ -105,7 +105,7 @@ test("a writer that throws is not the caller's problem", () => {
   expect(write).toHaveBeenCalledOnce();
 });
 
-test("the silent logger says nothing, and neither do its children", () => {
+test("the silent logger writes nothing, and neither do its children", () => {
   const write = vi.spyOn(process.stderr, "write");
   for (const logger of [silentLogger, silentLogger.child({ a: 1 })]) {
     logger.debug({}, "a");

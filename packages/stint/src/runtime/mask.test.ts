@@ -43,7 +43,7 @@ test("no password of a URL or a connection string shows", () => {
   );
 });
 
-test("what was masked once stays as it is", () => {
+test("masked text is unchanged by a second masking", () => {
   const unit = fc.constantFrom(
     "password",
     "pwd",

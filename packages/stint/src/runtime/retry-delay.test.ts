@@ -8,7 +8,7 @@ test("delays double from 100 ms and stay at 5 s", () => {
   expect(take(new RetryDelay(() => 1), 8)).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
 });
 
-test("chance takes away at most half, so no delay is ever zero", () => {
+test("jitter takes away at most half, so no delay is zero", () => {
   expect(take(new RetryDelay(() => 0), 7)).toEqual([50, 100, 200, 400, 800, 1_600, 2_500]);
 });
 

@@ -18,7 +18,7 @@ function watch(promise: Promise<unknown>) {
   return seen;
 }
 
-test("a sleep lasts as long as asked", async () => {
+test("a sleep lasts as long as requested", async () => {
   const slept = watch(sleep(1_000));
   await vi.advanceTimersByTimeAsync(999);
   expect(slept.done).toBe(false);
@@ -26,7 +26,7 @@ test("a sleep lasts as long as asked", async () => {
   expect(slept.done).toBe(true);
 });
 
-test("abort ends a sleep early, without an error and without a trace", async () => {
+test("abort ends a sleep early, without an error or a leftover listener", async () => {
   const controller = new AbortController();
   const slept = sleep(1_000, controller.signal);
   expect(getEventListeners(controller.signal, "abort")).toHaveLength(1);
@@ -45,7 +45,7 @@ test("a sleep that ran its time leaves nothing on its signal", async () => {
   expect(getEventListeners(signal, "abort")).toHaveLength(0);
 });
 
-test("with a signal that aborted before, there is no sleep at all", async () => {
+test("with an aborted signal there is no sleep", async () => {
   await expect(sleep(1_000, AbortSignal.abort())).resolves.toBeUndefined();
   expect(vi.getTimerCount()).toBe(0);
 });
@@ -91,7 +91,7 @@ test("one wake ends every wait", async () => {
   await expect(Promise.all(waiting)).resolves.toEqual([true, true]);
 });
 
-test("a wait ends by time, and says so", async () => {
+test("a wait ends by time, and returns that it timed out", async () => {
   const waiting = new Wakeable().wait(1_000);
   await vi.advanceTimersByTimeAsync(1_000);
   await expect(waiting).resolves.toBe(false);
@@ -109,7 +109,7 @@ test("a wait ends by its signal, and leaves nothing on it", async () => {
   expect(getEventListeners(controller.signal, "abort")).toHaveLength(0);
 });
 
-test("a wake that nobody waits for is kept for the next wait, once", async () => {
+test("a wake without a waiter is kept for the next wait, once", async () => {
   const wakeable = new Wakeable();
   wakeable.wake();
   wakeable.wake();

@@ -15,7 +15,7 @@ function sweepOn(lengths: readonly number[]): { spentMs: number; allMs: number }
   return { spentMs, allMs: at + sweeps.inMs(at) };
 }
 
-test("the first sweep may be at once, and so may others as long as they take a moment together", () => {
+test("the first sweep may run at once, and so may others while their total is short", () => {
   const sweeps = new Sweeps();
   expect(sweeps.inMs(0)).toBe(0);
   sweeps.done(0, 40);
@@ -24,7 +24,7 @@ test("the first sweep may be at once, and so may others as long as they take a m
   expect(sweeps.inMs(80)).toBe(0);
 });
 
-test("after that each sweep is paid for with twenty times its length", () => {
+test("after that each sweep is followed by twenty times its length without one", () => {
   const sweeps = new Sweeps();
   sweeps.done(0, 100);
   expect(sweeps.inMs(100)).toBe(0);
@@ -42,7 +42,7 @@ test.each([
   ["as slow as any may count", [1_000]],
   ["that are cheap and costly in turn", [1, 700]],
   ["of which one in ten is slow", [2, 2, 2, 2, 2, 2, 2, 2, 2, 300]],
-])("sweeps %s take a twentieth of the time in the long run", (_, lengths) => {
+])("sweeps %s take a twentieth of the time on average", (_, lengths) => {
   const { spentMs, allMs } = sweepOn(
     Array.from({ length: 20_000 }, (__, n) => lengths[n % lengths.length] ?? 0),
   );
@@ -51,7 +51,7 @@ test.each([
   expect(spentMs).toBeGreaterThan(0.04 * allMs);
 });
 
-test("a long time without sweeps allows no more at once than the beginning did", () => {
+test("a long time without sweeps allows no larger burst than the start", () => {
   const sweeps = new Sweeps();
   sweeps.done(0, 100);
   const late = 10_000_000;
@@ -61,14 +61,14 @@ test("a long time without sweeps allows no more at once than the beginning did",
   expect(sweeps.inMs(late + 200)).toBeGreaterThan(1_000);
 });
 
-test("one that was held up for minutes puts the next off by no more than twenty seconds", () => {
+test("a sweep delayed for minutes postpones the next by at most 20 s", () => {
   const sweeps = new Sweeps();
   sweeps.done(0, 300_000);
   expect(sweeps.inMs(300_000)).toBeLessThanOrEqual(20_000);
   expect(sweeps.inMs(300_000)).toBeGreaterThan(0);
 });
 
-test("it does not matter how late the clock is that it starts with", () => {
+test("the clock may start at any value", () => {
   const sweeps = new Sweeps();
   const at = 1_800_000_000_000;
   expect(sweeps.inMs(at)).toBe(0);

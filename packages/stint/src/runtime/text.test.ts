@@ -16,7 +16,7 @@ test("storable text has no NUL and no lone surrogate", () => {
   );
 });
 
-test("a clipped text keeps its limit as JSON, and is what the text begins with", () => {
+test("a clipped text keeps its limit as JSON, and is a prefix of the text", () => {
   fc.assert(
     fc.property(fc.oneof(anyText, units), fc.nat(100), (text, maxBytes) => {
       const short = clip(text, maxBytes);

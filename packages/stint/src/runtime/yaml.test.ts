@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { toYaml } from "./yaml.ts";
 
-test("lists and maps stand under their names", () => {
+test("lists and maps are nested under their names", () => {
   const value = { a: { b: [1, { c: "d e", f: [] }, ["x", "z"]] }, g: {}, h: null, i: false };
 
   expect(toYaml(value)).toBe(

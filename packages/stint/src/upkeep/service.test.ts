@@ -14,7 +14,7 @@ async function passed(ms: number): Promise<void> {
   while (performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
-test("a service that rests is not overdue, nor is one that is paused", async () => {
+test("a resting or paused service is not overdue", async () => {
   const resting = service(async () => 3_600_000);
   const paused = service(async () => 1);
   paused.pause();

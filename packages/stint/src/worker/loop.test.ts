@@ -77,7 +77,7 @@ function start(queue: string, slots: number, answer: Answer) {
   return { pools, loop, seen, sent, excluded, blocked, stop };
 }
 
-test("a loop whose slots are all taken rests, though it owes a sweep", async () => {
+test("a loop without free slots rests, even if a sweep is due", async () => {
   let given = 0;
   // After the first job sweeps find nothing, so that claims from the floors fill the slots.
   const { seen, pools, loop, stop } = start("main", 3, (_, floors) =>

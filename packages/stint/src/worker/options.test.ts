@@ -34,7 +34,7 @@ test("prefetch true is refused", () => {
 });
 
 test.each([undefined, "slow down", {}, { retryAfter: undefined }])(
-  "a RateLimitedError made of %j says what it takes",
+  "a RateLimitedError made of %j throws with the accepted values",
   (init) => {
     expect(() => new RateLimitedError(init as { retryAfter: string })).toThrow(InvalidOptionError);
     expect(() => new RateLimitedError(init as { retryAfter: string })).toThrow("takes { retryAfter }");

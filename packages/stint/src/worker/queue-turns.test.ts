@@ -49,7 +49,7 @@ test("a claim asks at most 100 queues, and in total for no more than the pool's 
   expect([turns.size, turns.isUnasked]).toEqual([0, false]);
 });
 
-test("a queue that was hinted at while the claim was under way stays in line", () => {
+test("a queue hinted at during the claim stays in line", () => {
   const turns = new QueueTurns(["a", "b"]);
   const takes = turns.takes(2, 0);
   turns.hint("b");

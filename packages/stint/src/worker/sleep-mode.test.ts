@@ -82,7 +82,7 @@ test("it wakes when a service has work", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("a job that is due in years does not wake it at once", async () => {
+test("a job due in years does not wake a sleeping worker at once", async () => {
   const { sleepMode, story } = sleeper(5_000);
   await vi.advanceTimersByTimeAsync(5_000);
   await sleepMode.consider(10 ** 12);

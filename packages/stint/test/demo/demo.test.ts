@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const queues = ["embedding", "inference", "ocr", "notification", "agent", "maintenance"];
 
 describe("npm start", () => {
-  test("works through the demo, tells how a killed worker's job was rescued, and every job is accounted for", async () => {
+  test("runs the demo, prints how a killed worker's job was rescued, and loses no job", async () => {
     const demo = startDemo(["--seconds", "4"]);
 
     const code = await demo.ended;
@@ -32,7 +32,7 @@ describe("npm start", () => {
     await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
   });
 
-  test("shows every sort of failure, drains on SIGINT and says so, on the database of DATABASE_URL", async () => {
+  test("shows every kind of failure on DATABASE_URL, and reports its drain on SIGINT", async () => {
     const demo = startDemo([], { DATABASE_URL: await ownDatabase() });
     for (const event of [/joins in/, /429 Too Many Requests/, /dead at once/, /rolled back/])
       await demo.says(event);
@@ -47,7 +47,7 @@ describe("npm start", () => {
     await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
   });
 
-  test("leaves no Postgres and no helper behind when it is killed itself", async () => {
+  test("leaves no Postgres and no helper process behind when it is killed", async () => {
     const demo = startDemo([]);
     await demo.says(/joins in/);
 

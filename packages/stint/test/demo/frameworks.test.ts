@@ -40,7 +40,7 @@ function startExample(file: string, environment: Record<string, string>) {
   };
 }
 
-test("Express: a request enqueues in its transaction and the worker in its process does the job", async () => {
+test("Express: a request enqueues in its transaction, and its process runs the job", async () => {
   const fresh = await freshSchema();
   const bundle = "examples/express/dist/main.js";
   await build({
@@ -70,7 +70,7 @@ test("Express: a request enqueues in its transaction and the worker in its proce
   expect(await app.stop()).toBe(0);
 });
 
-test("Nest: the worker starts and stops with the application, and its handlers use its services", async () => {
+test("Nest: the worker starts and stops with the application and uses its services", async () => {
   const fresh = await freshSchema();
   const app = await NestFactory.createApplicationContext(WorkerModule.forDatabase(fresh.url, fresh.schema), {
     logger: false,
@@ -83,7 +83,7 @@ test("Nest: the worker starts and stops with the application, and its handlers u
   expect(await fresh.client().workers()).toHaveLength(0);
 });
 
-test("Next: a route enqueues, the worker process does the job and stops on SIGTERM", async () => {
+test("Next: a route enqueues, and a worker process runs the job and stops on SIGTERM", async () => {
   const fresh = await freshSchema();
   const environment = { DATABASE_URL: fresh.url, STINT_SCHEMA: fresh.schema };
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);

@@ -35,7 +35,7 @@ beforeEach(async () => {
 
 afterAll(async () => rm(dirname(packageDir), { recursive: true, force: true }));
 
-test("library links that skipped install scripts did not make are made", async () => {
+test("library links that a skipped install script left out are created", async () => {
   const server = await startEmbedded({ packageDir, settings });
 
   expect(await query("select 1 as one", [], server.url)).toEqual([{ one: 1 }]);
@@ -43,7 +43,7 @@ test("library links that skipped install scripts did not make are made", async (
   await server.stop();
 });
 
-test("an install that cannot be changed, or not be reached by the server's user, is copied", async () => {
+test("an install that is read-only, or closed to the server's user, is copied", async () => {
   // Read-only stops an ordinary user from making links; a closed folder stops the user that root runs it as.
   await chmod(lib, 0o555);
   await chmod(packageDir, 0o700);
@@ -70,7 +70,7 @@ test("an ordinary user needs nothing special", async () => {
   await holder.reported("stopped");
 });
 
-test("a dataDir in a folder closed to the server's user is kept all the same", async () => {
+test("a dataDir in a folder closed to the server's user is kept", async () => {
   const closed = join(await testFolder(), "closed");
   await mkdir(closed, { mode: 0o700 });
   const dataDir = join(closed, ".stint", "postgres");
@@ -87,7 +87,7 @@ test("a dataDir in a folder closed to the server's user is kept all the same", a
   await rm(second.dataDir, { recursive: true });
 });
 
-test("a temp folder closed to the server's user is passed over", async () => {
+test("a temp folder closed to the server's user is skipped", async () => {
   const closed = join(await testFolder(), "closed");
   await mkdir(closed, { mode: 0o700 });
   const holder = holdEmbedded({ settings }, { env: { TMPDIR: closed } });
@@ -99,7 +99,7 @@ test("a temp folder closed to the server's user is passed over", async () => {
   await holder.reported("stopped");
 });
 
-test("without the optional package the error says what to do", async () => {
+test("without the optional package the error has the fix", async () => {
   const empty = await testFolder();
 
   await expect(startEmbedded({ packageDir: empty })).rejects.toThrow(
@@ -108,7 +108,7 @@ test("without the optional package the error says what to do", async () => {
   );
 });
 
-test("a machine for which there is no Postgres is named, with what to do", () => {
+test("a platform without a Postgres build is reported, with the fix", () => {
   const at = { arch: "riscv64" };
 
   expect(() => findBinaries(undefined, { ...at, platform: "linux" })).toThrow(

@@ -30,7 +30,7 @@ test("two processes that start on one new folder at the same moment share one se
   expect(isAlive(servers[0]!.pid)).toBe(false);
 });
 
-test("whoever joins leaves the server running when it stops, and is told whose it is when it cannot join", async () => {
+test("a process that joined a server leaves it running; a refused one names its owner", async () => {
   const owner = await startEmbedded({ dataDir, settings });
 
   const guest = await startEmbedded({ dataDir, port: 1, settings });

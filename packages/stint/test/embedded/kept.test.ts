@@ -25,7 +25,7 @@ async function kept(): Promise<number[]> {
   return rows.map(({ n }) => n);
 }
 
-test("data, port and password survive a stop, a crash on purpose and a kill -9", async () => {
+test("data, port and password survive a stop, a deliberate crash and a kill -9", async () => {
   await add(1);
   await server.stop("fast");
   await server.start();
@@ -42,7 +42,7 @@ test("data, port and password survive a stop, a crash on purpose and a kill -9",
   expect(await kept()).toEqual([1, 2, 3]);
 });
 
-test("a backend too busy to notice that its server was killed does not stop a start", async () => {
+test("a busy backend of a killed server does not prevent a start", async () => {
   const busy = query("select count(*) from generate_series(1, 1000000000000)", [], server.url).catch(
     () => "cut off",
   );
@@ -63,7 +63,7 @@ test("a backend too busy to notice that its server was killed does not stop a st
   expect(await query("select 1 as one", [], server.url)).toEqual([{ one: 1 }]);
 });
 
-test("a pid file whose number now belongs to another process does not stop a start", async () => {
+test("a pid file whose pid now belongs to another process does not prevent a start", async () => {
   const file = join(server.dataDir, "cluster", "postmaster.pid");
   const before = await readFile(file, "utf8");
   await server.kill9();
@@ -79,7 +79,7 @@ test("a pid file whose number now belongs to another process does not stop a sta
   bystander.kill("SIGKILL");
 });
 
-test("connections are terminated by the name they gave", async () => {
+test("connections are terminated by their application name", async () => {
   const named = new URL(server.url);
   named.searchParams.set("application_name", "stint-victim");
   const sleeping = query("select pg_sleep(60)", [], named.href).catch((error: Error) => error.message);
@@ -88,7 +88,7 @@ test("connections are terminated by the name they gave", async () => {
   expect(await sleeping).toContain("terminating connection");
 });
 
-test("a setting Postgres refuses is reported in its own words", async () => {
+test("a setting that Postgres refuses is reported with its message", async () => {
   await server.stop();
 
   await expect(startEmbedded({ dataDir: server.dataDir, settings: { work_mem: "lots" } })).rejects.toThrow(
@@ -97,7 +97,7 @@ test("a setting Postgres refuses is reported in its own words", async () => {
   await server.start();
 });
 
-test("a port that the system may keep for root does not stop a start", async () => {
+test("a port reserved for root does not prevent a start", async () => {
   await server.stop();
 
   const elsewhere = await startEmbedded({ dataDir: server.dataDir, port: 999 });
@@ -107,7 +107,7 @@ test("a port that the system may keep for root does not stop a start", async () 
   await server.start();
 });
 
-test("a number that is no port is refused", async () => {
+test("an invalid port number is refused", async () => {
   await expect(startEmbedded({ port: 70_000 })).rejects.toThrow("port: 70000 is not a port.");
 });
 
@@ -120,7 +120,7 @@ test("a folder that holds something else is refused and left alone", async () =>
   );
 });
 
-test("a cluster of another Postgres version is refused with what to do", async () => {
+test("a cluster of another Postgres version is refused with the fix", async () => {
   const file = join(server.dataDir, "cluster", "PG_VERSION");
   const version = await readFile(file, "utf8");
   await server.stop();

@@ -52,7 +52,7 @@ test("a kept server is shut down cleanly when its process is killed with -9", as
   expect(await readFile(join(dataDir, "server.log"), "utf8")).toContain("database system is shut down");
 });
 
-test("a server whose guardian was killed as well is taken over by the next start", async () => {
+test("a server whose guardian was killed is taken over by the next start", async () => {
   const holder = holdEmbedded({ dataDir, settings });
   const { pid } = await holder.reported("started");
   await killGuardians(pid);

@@ -58,7 +58,7 @@ test("tables of an application go into public, and Stint's stay in its schema", 
   expect(await namesakes(url)).toEqual([]);
 });
 
-test("also on data of an older release, whose tables are still found", async () => {
+test("the search path is set on data of an older release, whose tables are found", async () => {
   const dataDir = await madeBefore();
   const older = await startEmbedded({ dataDir, settings: { fsync: "off" } });
   await migrate({ connection: older.url });
@@ -77,7 +77,7 @@ test("also on data of an older release, whose tables are still found", async () 
   expect(await namesakes(url)).toEqual([]);
 });
 
-test("a search_path of your own stays as it is", async () => {
+test("a search_path set by the user is kept", async () => {
   const dataDir = await madeBefore();
   const first = await startEmbedded({ dataDir, settings: { fsync: "off" } });
   await on(first.url, "create schema app", "alter role stint set search_path = app");

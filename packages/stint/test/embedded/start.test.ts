@@ -20,19 +20,19 @@ async function setting(name: string): Promise<string | undefined> {
   return rows[0]?.value;
 }
 
-test("it speaks UTF-8, sorts in C and lives in UTC", async () => {
+test("the server uses UTF-8, the C collation and UTC", async () => {
   expect(await setting("server_encoding")).toBe("UTF8");
   expect(await setting("timezone")).toBe("UTC");
   const rows = await query("select datcollate from pg_database where datname = 'stint'", [], server.url);
   expect(rows).toEqual([{ datcollate: "C" }]);
 });
 
-test("it listens on the loopback address only", async () => {
+test("the server listens on the loopback address only", async () => {
   expect(await setting("listen_addresses")).toBe("127.0.0.1");
   expect(await setting("unix_socket_directories")).toBe("");
 });
 
-test("it asks for its password", async () => {
+test("the server requires its password", async () => {
   const url = new URL(server.url);
   url.password = "guessed";
 
@@ -43,20 +43,20 @@ test("settings of the caller apply", async () => {
   expect(await setting("work_mem")).toBe("5MB");
 });
 
-test("settings on which reaching the server depends are refused", async () => {
+test("settings needed to reach the server are refused", async () => {
   await expect(startEmbedded({ settings: { listen_addresses: "*" } })).rejects.toThrow(
     "settings.listen_addresses",
   );
   await expect(startEmbedded({ settings: { "x y": "1" } })).rejects.toThrow("settings.x y");
 });
 
-test("the server does not run as root, even when we do", async () => {
+test("the server does not run as root, even under root", async () => {
   const { uid } = await stat(join(server.dataDir, "cluster", "postmaster.pid"));
 
   expect(uid).not.toBe(0);
 });
 
-test("a port in use is not fought over, two servers are two databases, and stop leaves nothing", async () => {
+test("two servers use separate ports and data, and stop leaves nothing behind", async () => {
   const squatter = createServer();
   await new Promise<void>((resolve) => {
     squatter.listen(0, "127.0.0.1", resolve);

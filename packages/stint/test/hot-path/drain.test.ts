@@ -79,7 +79,7 @@ const besides = {
   fold: 1,
 };
 
-test("a drained job is few statements' share, three rows of its own and three index entries; nothing is sorted", async () => {
+test("a drained job costs few statements, three rows and three index entries, no sort", async () => {
   const fresh = await freshSchema(server.url);
   const { seconds, sent, written: wrote } = await drain(fresh);
   const { claim, "claim-onward": onward, succeed, ...others } = sent;

@@ -29,7 +29,7 @@ afterAll(async () => {
   await server.remove();
 });
 
-test("the leases of all jobs of a claim are renewed by one statement for each third of a lease", async () => {
+test("one statement per third of a lease renews all jobs of a claim", async () => {
   const fresh = await freshSchema(server.url);
   const running = 20;
   const thirdMs = 1_500;
@@ -60,7 +60,7 @@ test("the leases of all jobs of a claim are renewed by one statement for each th
   expect(renew && renew.calls).toBeLessThanOrEqual(thirds + 2);
 });
 
-test("no statement sorts or reads a whole table: retries, schedules, results, keys, cancels, priorities", async () => {
+test("no statement sorts or reads a whole table, for any feature of a job", async () => {
   const fresh = await freshSchema(server.url);
   const stint = fresh.client({ database: await server.urlAs("all-sorts"), jobs: [work] });
   const flaky = defineJob("flaky", { payload: typed<{ n: number }>() });
@@ -119,7 +119,7 @@ test("no statement sorts or reads a whole table: retries, schedules, results, ke
   expect(planFaults(plans)).toEqual([]);
 });
 
-test("a worker with nothing to do says little, and no statement of its upkeep sorts or reads a whole table", async () => {
+test("an idle worker sends few statements, and none sorts or reads a whole table", async () => {
   await until(async () => "unserved" in (await server.sentBy("idler")), {
     message: "the worker has looked for jobs that nobody serves",
   });

@@ -87,7 +87,7 @@ test("many jobs in one call are one statement and one commit", async () => {
   expect(planFaults(await server.plansOf("bulk"))).toEqual([]);
 });
 
-test("jobs of several kinds, queues and priorities in one call are told to the tallies in one row for each", async () => {
+test("enqueueMany writes one tally row per kind, queue and priority", async () => {
   const fresh = await freshSchema(server.url);
   const kinds = ["x", "y"].map((kind) =>
     defineJob(kind, { queue: `q-${kind}`, payload: typed<{ text: string }>() }),
@@ -106,7 +106,7 @@ test("jobs of several kinds, queues and priorities in one call are told to the t
   expect(sorts.written).toEqual({ ...readyJobs(60), "job HEAP_CONFIRM": 60, ...deltas(6) });
 });
 
-test("in a transaction of the user's, each enqueue is one statement and nothing is committed but that transaction", async () => {
+test("in a caller's transaction an enqueue is one statement and no commit of its own", async () => {
   const fresh = await freshSchema(server.url);
 
   const cost = await costOf(fresh, "transaction", async (stint, url) => {
@@ -122,7 +122,7 @@ test("in a transaction of the user's, each enqueue is one statement and nothing 
   expect(cost.written).toEqual({ ...readyJobs(100), "job HEAP_CONFIRM": 100, ...deltas(100) });
 });
 
-test("a job for later has an entry among the due instead, and jobs with keys have theirs", async () => {
+test("a scheduled job has one index entry for its due time; keys have their own", async () => {
   const fresh = await freshSchema(server.url);
 
   const later = await costOf(fresh, "later", async (stint) => {
@@ -176,7 +176,7 @@ async function burst(stint: Stint): Promise<void> {
   await Promise.all(Array.from({ length: 1_000 }, async () => await stint.enqueue(work, payload)));
 }
 
-test("nothing wakes a worker that has no room", async () => {
+test("a full worker gets no wake", async () => {
   const fresh = await freshSchema(server.url);
   await fresh.client().enqueueMany(Array.from({ length: 10 }, () => entry(work, payload)));
   const { entered, open } = await startWorker(fresh, "saturated");
@@ -188,7 +188,7 @@ test("nothing wakes a worker that has no room", async () => {
   expect(Object.keys(sent).sort()).toEqual(["enqueue-new", "schema-version", "settings"]);
 });
 
-test("a thousand enqueues at once wake an idle worker a few times", async () => {
+test("1,000 concurrent enqueues wake an idle worker a few times", async () => {
   const fresh = await freshSchema(server.url);
   const { entered, open } = await startWorker(fresh, "idle");
   await until(

@@ -74,7 +74,7 @@ describe("the text", () => {
     [`${histogramHead}a_bucket{le="1"} 1\na_sum 1\na_count 1\n`, "has no +Inf"],
     [`${histogramHead}a_bucket{le="1"} 2\na_bucket{le="+Inf"} 1\na_sum 1\na_count 1\n`, "is not cumulative"],
     [`${histogramHead}a_bucket{le="+Inf"} 2\na_sum 1\na_count 1\n`, "is not its last bucket"],
-  ])("the parser of these tests refuses %j", (wrong, why) => {
+  ])("the parser of this test refuses %j", (wrong, why) => {
     expect(() => parse(wrong)).toThrow(why);
   });
 });

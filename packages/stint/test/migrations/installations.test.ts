@@ -36,7 +36,7 @@ test.each(["user", "select", "_x9", "table", "a234567890123456789012345678901234
   },
 );
 
-test("two installations in one database never meet", async () => {
+test("two installations in one database are independent", async () => {
   const [one, two] = [await freshSchema(), await freshSchema()];
   const [first, second] = [one.client(), two.client()];
   const worker = second.worker({
@@ -88,14 +88,14 @@ test("a schema that is not installed is refused with the command that installs i
   }
 });
 
-test("a schema whose installation was never finished is refused like one that is missing", async () => {
+test("a partly installed schema is refused like a missing one", async () => {
   const fresh = await freshSchema();
   await fresh.sql(`delete from stint.migration`);
 
   await expect(fresh.client().enqueue(add, 1)).rejects.toThrow(/is not installed.*npx stint migrate/);
 });
 
-test("a newer schema is accepted while it serves this code, and refused once it does not", async () => {
+test("a newer schema is accepted while it supports this code, and refused after that", async () => {
   const fresh = await freshSchema();
   const newer = `insert into stint.migration (version, name, oldest_code, checksum) values ($1, 'future', $2, '')`;
 

@@ -40,7 +40,7 @@ async function blockKinds(
   };
 }
 
-test("a fresh migration applies every step once and says which", async () => {
+test("a fresh migration applies every step once and returns their names", async () => {
   const schema = schemaName();
   const seen: number[] = [];
   const all = readMigrations().map((step) => step.version);
@@ -61,14 +61,14 @@ test("a fresh migration applies every step once and says which", async () => {
   expect(after.every((step) => step.appliedAt instanceof Date)).toBe(true);
 });
 
-test("steps are numbered without a gap, and each says which code it still serves", async () => {
+test("steps are numbered without a gap, and each declares the code it supports", async () => {
   const steps = readMigrations();
 
   expect(steps.map((step) => step.version)).toEqual(steps.map((_, index) => index + 1));
   expect(steps.every((step) => step.oldestCode >= 1 && step.oldestCode <= step.version)).toBe(true);
 });
 
-test("several migrations at once: each step is applied by one of them, and none fails", async () => {
+test("concurrent migrations apply each step once, and none fails", async () => {
   const schema = schemaName();
 
   const runs = await Promise.all(
@@ -81,7 +81,7 @@ test("several migrations at once: each step is applied by one of them, and none 
   expect(applied.sort((a, b) => a - b)).toEqual(all);
 });
 
-test("a migration that is killed in the middle of a step leaves nothing of it, and the next one finishes the job", async () => {
+test("a migration killed within a step leaves nothing of it, and the next one finishes", async () => {
   const schema = schemaName();
   const kinds = await blockKinds(schema);
 
@@ -101,7 +101,7 @@ test("a migration that is killed in the middle of a step leaves nothing of it, a
   expect(resumed).toHaveLength(readMigrations().length);
 });
 
-test("a step that waits too long for a lock lets go, so that others can pass, and tries again", async () => {
+test("a step that waits too long for a lock releases its queue place and tries again", async () => {
   const schema = schemaName();
   const kinds = await blockKinds(schema);
 
@@ -115,7 +115,7 @@ test("a step that waits too long for a lock lets go, so that others can pass, an
   expect(await migrating).toHaveLength(readMigrations().length);
 });
 
-test("the printed SQL, run by somebody's own tool, makes the same schema", async () => {
+test("the printed SQL, run by another tool, makes the same schema", async () => {
   const [ours, theirs] = [schemaName(), schemaName()];
   await migrate({ connection: testDatabaseUrl(), schema: ours });
   const client = await adminClient();
@@ -129,7 +129,7 @@ test("the printed SQL, run by somebody's own tool, makes the same schema", async
   expect(await migrate({ connection: testDatabaseUrl(), schema: theirs })).toEqual([]);
 });
 
-test("the printed SQL since the last step holds no step any more", async () => {
+test("the printed SQL since the last step has no steps", async () => {
   const last = readMigrations().length;
 
   const text = await migrationSql("stint", last);
@@ -137,7 +137,7 @@ test("the printed SQL since the last step holds no step any more", async () => {
   expect(text).not.toContain("insert into");
 });
 
-test("nothing is made outside the schema: no object, no extension, no setting", async () => {
+test("migrations create no object, extension or setting outside the schema", async () => {
   const name = `stint_test_${randomBytes(6).toString("hex")}`;
   await query(`create database "${name}"`);
   onTestFinished(async () => {
@@ -162,7 +162,7 @@ test("nothing is made outside the schema: no object, no extension, no setting", 
   expect(await query(everything, [], url.href)).toEqual(before);
 });
 
-test("storage is set for a table that is rewritten all day", async () => {
+test("storage parameters suit a table that is rewritten constantly", async () => {
   const schema = schemaName();
   await migrate({ connection: testDatabaseUrl(), schema });
 
@@ -183,7 +183,7 @@ test("storage is set for a table that is rewritten all day", async () => {
   expect(rows[1]?.reloptions).toContain("fillfactor=50");
 });
 
-test("a database that cannot be reached is told as such, without the password", async () => {
+test("an unreachable database is reported without the password", async () => {
   const attempt = migrate({ connection: "postgres://me:secret@127.0.0.1:1/none", schema: "stint" });
 
   await expect(attempt).rejects.toBeInstanceOf(DatabaseUnavailableError);

@@ -11,7 +11,7 @@ import { World } from "./world.ts";
 // Replay a failure with STINT_TEST_SEED=<the seed it printed>.
 const seed = Number(process.env["STINT_TEST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
-test("whatever is done in whatever order, the SQL answers and stores what the model does", async () => {
+test("for any sequence of commands, the SQL returns and stores what the model does", async () => {
   const fresh = await freshOnOneConnection();
   await recordHistory(fresh);
   const seen = new Map<string, number>();
@@ -121,7 +121,7 @@ function project(job: ModelJob): Projection {
   };
 }
 
-test("the checker of histories finds what is wrong in a wrong one", () => {
+test("the history checker finds the fault in a faulty history", () => {
   const base: Change = {
     transaction: "1",
     job: "j",

@@ -90,7 +90,7 @@ describe.skipIf(!hasPgBouncer)("PgBouncer in transaction mode", () => {
     expect(rows).toEqual([]);
   }, 120_000);
 
-  test("the sessions that other clients share with Stint stay as they are", async () => {
+  test("sessions shared with other clients are unchanged", async () => {
     const fresh = await freshSchema();
     const url = await pgBouncer({ poolSize: 3 });
     await setOnAll(url, 3, [
@@ -130,7 +130,7 @@ describe.skipIf(!hasPgBouncer)("PgBouncer in transaction mode", () => {
     expect(await sessions(url, 3)).toEqual(before);
   }, 120_000);
 
-  test("a pooler is noticed in the log once, with what changes behind it", async () => {
+  test("a pooler is logged once, with what changes behind it", async () => {
     const fresh = await freshSchema();
     const logged = messages();
     const stint = client(fresh, await pgBouncer(), { logger: logged.logger });
@@ -150,7 +150,7 @@ describe.skipIf(!hasPgBouncer)("PgBouncer in transaction mode", () => {
     ]);
   }, 60_000);
 
-  test("named statements that were asked for are given up when the pooler loses them", async () => {
+  test("requested prepared statements are turned off when the pooler loses them", async () => {
     const fresh = await freshSchema();
     const logged = messages();
     const stint = client(fresh, await pgBouncer({ poolSize: 3 }), { prepare: true, logger: logged.logger });
@@ -252,7 +252,7 @@ describe.skipIf(!hasPgBouncer)("PgBouncer in transaction mode", () => {
 });
 
 test.skipIf(!hasPgBouncer)(
-  "PgBouncer in session mode: jobs run, and LISTEN works when it is asked for",
+  "PgBouncer in session mode: jobs run, and LISTEN works if requested",
   async () => {
     const fresh = await freshSchema();
     const url = await pgBouncer({ mode: "session", poolSize: 30 });
@@ -274,7 +274,7 @@ test.skipIf(!hasPgBouncer)(
 );
 
 test.skipIf(!hasPgBouncer)(
-  "a setting that PgBouncer refuses at login is named, with what to do",
+  "a setting that PgBouncer refuses at login is reported, with the fix",
   async () => {
     const fresh = await freshSchema();
     const { host, port, username, password, pathname } = new URL(await pgBouncer());

@@ -8,7 +8,7 @@ import { forSchema } from "#stint/db/statement.js";
 
 const reason = "a busy night";
 
-test("a live change is in force at the next look of an inspector that is open", async () => {
+test("a live change takes effect at the next read of an open inspector", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   await fresh.sql(`select stint.enqueue('work', '{}', '{"queue": "payments"}')`);
@@ -23,7 +23,7 @@ test("a live change is in force at the next look of an inspector that is open", 
   expect(await look()).toEqual([30_000, "live"]);
 });
 
-test("a change returns the new setting and is audited with actor, reason and both values", async () => {
+test("a change returns the new setting and is audited with actor, reason and values", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   await stint.queueSettings.set("payments", { targetAge: 5_000 }, { reason });
@@ -56,7 +56,7 @@ test("null returns a setting to the declared value", async () => {
   });
 });
 
-test("forgetting deletes the settings and says whether there were any", async () => {
+test("forgetting deletes the settings and returns whether there were any", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   await stint.queueSettings.set("old", { targetAge: "30s" }, { reason });
@@ -71,7 +71,7 @@ test("forgetting deletes the settings and says whether there were any", async ()
   });
 });
 
-test("of concurrent changes the last one wins, and each is audited with what it replaced", async () => {
+test("of concurrent changes the last one wins, and each audit has the replaced value", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ connections: 8 });
   const ages = Array.from({ length: 12 }, (_, n) => 1_000 * (n + 1));
@@ -210,7 +210,7 @@ test.each([
   expect(await written(fresh)).toEqual([0, 0]);
 });
 
-test("a row that reading cannot rely on is refused by the table itself", async () => {
+test("an invalid row is refused by the table itself", async () => {
   const fresh = await freshSchema();
   for (const values of [`('no name', 1)`, `('a', 0)`, `('a', -1)`, `('a', 3153600000001)`])
     await expect(

@@ -26,7 +26,7 @@ const note = defineJob("note", {
 
 const quick = { pools: { notes: 2 }, backoff: steps(0) };
 
-test("a job that runs at once is part of the trace that enqueued it", async () => {
+test("a job that runs at once belongs to the trace that enqueued it", async () => {
   const fresh = await freshSchema();
   const otel = telemetry();
   const stint = fresh.client({ telemetry: otel.telemetry });

@@ -95,7 +95,7 @@ test("options are typed, and unknown ones do not compile", () => {
   expectTypeOf<EnqueueOptions["attempts"]>().toEqualTypeOf<number | undefined>();
 });
 
-test("DATABASE_URL can be passed as the environment has it", () => {
+test("process.env.DATABASE_URL can be passed directly", () => {
   neverRun(() => createStint({ database: process.env["DATABASE_URL"] }));
   expectTypeOf(process.env["DATABASE_URL"]).toExtend<StintOptions["database"]>();
 });
@@ -111,7 +111,7 @@ test("a database can be given in parts, and unknown parts do not compile", () =>
   expectTypeOf<StintOptions["database"]>().toEqualTypeOf<Connection | PoolLike | undefined>();
 });
 
-test("an enqueue takes what the schema accepts; the handler gets what it makes of it", () => {
+test("an enqueue takes the schema's input; the handler gets its output", () => {
   neverRun(async () => {
     await stint.enqueue(remind, { at: "2030-01-01", times: "3" });
     // @ts-expect-error the handler's Date is not what is enqueued
@@ -135,7 +135,7 @@ test("an enqueue takes what the schema accepts; the handler gets what it makes o
   });
 });
 
-test("what a handler returns is checked against the result schema", () => {
+test("a handler's return value is checked against the result schema", () => {
   handle(resize, () => "done" as const);
   handle(resize, async () => Promise.resolve("skipped" as const));
   handle(resize, () => snooze("5m"));
@@ -181,7 +181,7 @@ test("the result's type reaches waitFor", () => {
   });
 });
 
-test("what was enqueued types the job that get finds", () => {
+test("get returns a job typed by the enqueued value", () => {
   neverRun(async () => {
     const job = await stint.get(await stint.enqueue(sendReceipt, { paymentId: "1" }));
     expectTypeOf(job!.payload).toEqualTypeOf<{ paymentId: string; copies?: number | undefined }>();
@@ -192,7 +192,7 @@ test("what was enqueued types the job that get finds", () => {
   });
 });
 
-test("PayloadOf and ResultOf name the types of a kind, or of what was enqueued", () => {
+test("PayloadOf and ResultOf give the types of a kind or of an enqueued job", () => {
   expectTypeOf<PayloadOf<typeof resize>>().toEqualTypeOf<{ width: number }>();
   expectTypeOf<PayloadOf<typeof remind>>().toEqualTypeOf<{ at: string; times: unknown }>();
   expectTypeOf<ResultOf<typeof sendReceipt>>().toEqualTypeOf<{ messageId: string }>();
@@ -220,7 +220,7 @@ test("entries of enqueueMany are checked by their own kinds", () => {
   expectTypeOf(entry).returns.toEqualTypeOf<ManyEntry>();
 });
 
-test("in(tx) takes transactions, and the clients and pools they come from do not compile", () => {
+test("in(tx) takes transactions; their clients and pools do not compile", () => {
   neverRun(async () => {
     const pool = new Pool();
     const sql = postgres();
@@ -254,13 +254,13 @@ test("in(tx) takes transactions, and the clients and pools they come from do not
   expectTypeOf<ReturnType<Stint["in"]>>().toEqualTypeOf<Enqueues>();
 });
 
-test("definitions of all kinds fit where any job is taken", () => {
+test("a definition of any kind is accepted where any job is", () => {
   const all: JobDefinition[] = [sendReceipt, remind, resize];
   createStint({ database: "postgres://nobody@127.0.0.1:1/none", jobs: all, logger: silentLogger });
   expect(all.map((definition) => definition.kind)).toEqual(["send-receipt", "remind", "resize"]);
 });
 
-test("nothing of the API is any", () => {
+test("no type of the API is any", () => {
   expectTypeOf<Stint>().not.toBeAny();
   expectTypeOf<Job["payload"]>().toEqualTypeOf<unknown>();
   expectTypeOf<Job["result"]>().toEqualTypeOf<unknown>();
