@@ -135,7 +135,7 @@ const mounts: { name: string; base: string; mount: () => Promise<Mounted & { por
 ];
 
 describe.each(mounts)("$name", ({ base, mount }) => {
-  test("the page knows where it is, also when opened deep inside", async () => {
+  test("the page knows its mount, also when opened on a deep link", async () => {
     const { port } = await mount();
     for (const path of ["/", "/queues", `/jobs/${jobId}`, "/jobs?state=dead"]) {
       const page = await raw(port, `${base}${path}`, {
@@ -161,13 +161,13 @@ describe.each(mounts)("$name", ({ base, mount }) => {
     });
   });
 
-  test("what is not there is a plain 404", async () => {
+  test("an unknown path is a plain 404", async () => {
     const { port } = await mount();
     for (const path of ["/api/nope", "/assets/nope.js"])
       expect((await raw(port, `${base}${path}`)).status).toBe(404);
   });
 
-  test("opened without the slash at the end, it still finds its files", async () => {
+  test("opened without the trailing slash, the page still finds its files", async () => {
     const { port } = await mount();
     const path = base === "" ? "/" : base;
     const page = await raw(port, `${path}?x=1`);
@@ -191,7 +191,7 @@ describe.each(mounts)("$name", ({ base, mount }) => {
   });
 });
 
-test("what the app's middleware knows of the session is on req", async () => {
+test("authorize gets the session that the app's middleware put on req", async () => {
   const stint = fakeStint();
   const dashboard = open(null, {
     stint,
@@ -218,7 +218,7 @@ test.each([
   express.text({ type: "*/*" }),
   express.json(),
   express.urlencoded(),
-])("a body parser before it does no harm (%#)", async (parser) => {
+])("a body parser before the dashboard does no harm (%#)", async (parser) => {
   const stint = fakeStint();
   const dashboard = open({ role: "operate", user: "ada" }, { stint });
   const port = await listen(express().use(parser).use(dashboard.node));
@@ -230,7 +230,7 @@ test.each([
 });
 
 test.each(["node:http below a path", "express"])(
-  "%s: what is not below the mount goes on to the app",
+  "%s: a path outside the mount reaches the app",
   async (name) => {
     const { port } = await mounts.find((one) => one.name === name)!.mount();
     for (const path of ["/", "/other", "/ops/jobsite"])

@@ -21,13 +21,13 @@ async function send(port: number, text: string): Promise<string> {
   });
 }
 
-describe("without authorize, what comes through a proxy is refused", () => {
+describe("without authorize, proxied requests are refused", () => {
   const local = async (): Promise<number> => {
     const dashboard = createDashboard({ stint: fakeStint(), logger: silentLogger });
     return await listen((req, res) => dashboard.node(req, res));
   };
 
-  test("of nginx as it comes: HTTP/1.0, the name of what it stands before, and no word of itself", async () => {
+  test("of nginx by default: HTTP/1.0, the upstream's host and no forwarding header", async () => {
     const port = await local();
     const request = (version: string): string =>
       `GET /api/me HTTP/${version}\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\nsec-fetch-site: same-origin\r\n\r\n`;
@@ -56,7 +56,7 @@ test.each(["false", "no", 1, {}, null])("the right to payloads is not given by %
   }
 });
 
-test("a listener that is gone before it is let in takes no place", async () => {
+test("a listener that leaves before it is accepted takes no place", async () => {
   const asked = gate();
   const gone = gate();
   const letIn = gate();
@@ -111,7 +111,7 @@ test("a client that sends half a header is disconnected", async () => {
 });
 
 test.each(["constructor", "__proto__", "toString"])(
-  "an error whose code is %s is like any other",
+  "an error with the code %s is handled like any other",
   async (code) => {
     const stint = fakeStint({ stats: Object.assign(new Error("of the inside"), { code }) });
     const answer = await ask(open({ role: "view" }, { stint }), "/api/stats");
@@ -120,7 +120,7 @@ test.each(["constructor", "__proto__", "toString"])(
   },
 );
 
-test("whoever does not read its answer is let go", async () => {
+test("a client that does not read its response is disconnected", async () => {
   const cancelled = gate();
   const part = new Uint8Array(1_000_000);
   const port = await listen((_, res) => {

@@ -27,7 +27,7 @@ async function flood<T>(count: number, send: (n: number) => Promise<T>): Promise
   return await Promise.all(Array.from({ length: count }, async (_, n) => await send(n)));
 }
 
-test("after too many wrong secrets an address waits, also with the right one; others do not", async () => {
+test("after too many wrong secrets an address waits, even with the right one", async () => {
   const knock = door();
   const wrong = await flood(20, async (n) => await knock(`guess ${n}`, "1.1.1.1"));
   expect(new Set(wrong.map(({ status }) => status))).toEqual(new Set([401]));
@@ -40,7 +40,7 @@ test("after too many wrong secrets an address waits, also with the right one; ot
   expect((await knock(password, "2.2.2.2")).status).toBe(200);
 });
 
-test("many addresses together are slowed down, too, and whoever was let in before is not", async () => {
+test("many addresses together are throttled; a client that logged in before is not", async () => {
   const knock = door();
   const cookie = (await knock(password, "9.9.9.9")).headers.get("set-cookie")?.split(";")[0] ?? "";
   // One less than is borne, so that the last hundred are let try, too, however slow this machine is.
@@ -52,7 +52,7 @@ test("many addresses together are slowed down, too, and whoever was let in befor
   expect((await knock(password, "10.0.0.1", { cookie: `theme=dark; ${cookie}` })).status).toBe(200);
 });
 
-test("the cookie lets nobody in, and is bound to this process and to the secret that was right", async () => {
+test("the cookie grants no access, and is bound to this process and the right secret", async () => {
   const [knock, other] = [door(), door()];
   const given = (await knock(password, "1.1.1.1")).headers.get("set-cookie") ?? "";
   expect(given).toMatch(/^stint-known=[\w-]{43}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict; Secure$/);
@@ -68,7 +68,7 @@ test("the cookie lets nobody in, and is bound to this process and to the secret 
   expect((await knock(password, "4.4.4.4", { cookie: forged })).headers.get("set-cookie")).not.toBeNull();
 });
 
-test("who may only look wins no guesses at the password of those who may do more", async () => {
+test("a viewer gets no extra guesses at the password of a higher role", async () => {
   const token = "a-token-of-prometheus";
   const dashboard = open(null, {
     ...options,
@@ -90,7 +90,7 @@ test("who may only look wins no guesses at the password of those who may do more
   expect(guessed.at(-1)).toBe(429);
 });
 
-test("what an authorize throws at is a guess, too", async () => {
+test("a request at which authorize throws counts as a guess", async () => {
   const dashboard = open(null, {
     ...options,
     authorize: async () => {
@@ -107,7 +107,7 @@ test("what an authorize throws at is a guess, too", async () => {
   expect(await knock()).toBe(429);
 });
 
-test("of a thousand at the same moment a hundred are told, and afterwards others are let in", async () => {
+test("of 1,000 concurrent guesses 100 are checked, and later logins work", async () => {
   const knock = door();
   const [known] = (await knock(password, "9.9.9.9")).headers.get("set-cookie")?.split(";") ?? [];
   const [statuses, right] = await Promise.all([
@@ -122,7 +122,7 @@ test("of a thousand at the same moment a hundred are told, and afterwards others
   expect((await knock(password, "2.2.2.2")).status).toBe(200);
 });
 
-test("where nobody knows an address, a stranger locks out nobody; all together still wait", async () => {
+test("without known addresses a stranger locks no one out; all together still wait", async () => {
   const dashboard = open(null, { authorize: basic({ password }) });
   const knock = async (guess: string) =>
     (await ask(dashboard, "/", { headers: { ...browserHeaders, authorization: secret(guess) } })).status;
@@ -133,7 +133,7 @@ test("where nobody knows an address, a stranger locks out nobody; all together s
   expect(await knock(password)).toBe(429);
 });
 
-test("an address of any length is kept as a short one", () => {
+test("an address of any length is stored shortened", () => {
   const loginThrottle = new LoginThrottle(() => 0);
   const request = new Request(origin, { headers: { authorization: secret("guess") } });
   const tries = Array.from({ length: 10 }, (_, n) => loginThrottle.begin(request, `${"1".repeat(64)}${n}`)!);
@@ -151,7 +151,7 @@ test("a path cannot write attributes into the cookie", () => {
   expect(given).toContain("; Path=/ops%3BDomain=example.com/; Max-Age=");
 });
 
-test("no secret is no guess: pages of somebody whose session ended may ask as often as they like", async () => {
+test("a request without a secret is no guess, so an expired session may poll", async () => {
   const dashboard = open(null, options);
   const statuses = await Promise.all(
     Array.from({ length: 50 }, async () => (await ask(dashboard, "/api/me")).status),
@@ -159,7 +159,7 @@ test("no secret is no guess: pages of somebody whose session ended may ask as of
   expect(new Set(statuses)).toEqual(new Set([401]));
 });
 
-test("those that come at the same moment are charged as well", async () => {
+test("concurrent guesses are all counted", async () => {
   let now = 0;
   const loginThrottle = new LoginThrottle(() => now);
   const request = new Request(origin, { headers: { authorization: secret("guess") } });
@@ -174,7 +174,7 @@ test("those that come at the same moment are charged as well", async () => {
   expect(loginThrottle.begin(request, "1.1.1.1")).toBeDefined();
 });
 
-test("without a word of a proxy it is the other end of the connection", async () => {
+test("without a proxy header the address is that of the connection", async () => {
   const dashboard = open(null, { authorize: basic({ password }) });
   const port = await listen((req, res) => {
     Object.defineProperty(req.socket, "remoteAddress", {
@@ -191,7 +191,7 @@ test("without a word of a proxy it is the other end of the connection", async ()
   expect([await knock("guess", "5.5.5.5"), await knock(password, "6.6.6.6")]).toEqual([429, 200]);
 });
 
-test("cookies that were set by what runs before stay", async () => {
+test("cookies set by earlier middleware are kept", async () => {
   const dashboard = open(null, { authorize: basic({ password }) });
   const port = await listen((req, res) => {
     res.setHeader("set-cookie", "session=1");
@@ -201,7 +201,7 @@ test("cookies that were set by what runs before stay", async () => {
   expect(headers["set-cookie"]).toEqual(["session=1", expect.stringMatching(/^stint-known=/)]);
 });
 
-test("a debt has an end, and names that were made up do not fill the memory", () => {
+test("a throttle ends, and made-up names do not fill the memory", () => {
   let now = 0;
   const rate = new Rate({ perSecond: 1, burst: 2 }, () => now);
   for (let times = 0; times < 1_000; times += 1) rate.charge("ada");

@@ -58,7 +58,7 @@ async function eventsOf(stream: ReadableStream<Uint8Array>, count: number): Prom
 
 const dataOf = (event: string | undefined): string => event?.split("data: ")[1] ?? "";
 
-test("after everything once, an event holds only what changed, and adds up to the same", async () => {
+test("after a first full event, events hold only changes, and add up to the same", async () => {
   const first = healthOf(500);
   const second: Health = {
     ...first,
@@ -96,7 +96,7 @@ test("after everything once, an event holds only what changed, and adds up to th
   expect(stream.change(dataOf(idle))).toEqual(JSON.parse(JSON.stringify(second)));
 });
 
-test("a queue in which nothing happens is not sent again when a minute passes", async () => {
+test("an idle queue is not sent again when a minute passes", async () => {
   const first = healthOf(3);
   const idle = first.queues.map((queue) => ({
     ...queue,
@@ -123,7 +123,7 @@ test("a queue in which nothing happens is not sent again when a minute passes", 
   expect(stream.change(dataOf(change))?.queues).toEqual(JSON.parse(JSON.stringify(later)));
 });
 
-test("JSON, metrics and events are compressed for those who take it, and for no others", async () => {
+test("JSON, metrics and events are compressed exactly for clients that accept it", async () => {
   const fresh = await freshSchema();
   await fillQueues(fresh, 500);
   const dashboard = open({ role: "view" }, { stint: fresh.client() });

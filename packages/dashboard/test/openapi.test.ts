@@ -48,11 +48,11 @@ function schemaOf(operation: Operation | undefined, status: number): Schema {
   return schema;
 }
 
-test("the document and the table have the same addresses", () => {
+test("the document and the route table have the same paths", () => {
   expect([...operations.keys()].sort()).toEqual(named.map(({ name }) => name).sort());
 });
 
-test("its version is the package's, and every reference in it leads somewhere", () => {
+test("its version is the package's, and every reference resolves", () => {
   const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
     version: string;
   };
@@ -63,7 +63,7 @@ test("its version is the package's, and every reference in it leads somewhere", 
 });
 
 describe.each(named)("$name", ({ route, operation }) => {
-  test("right, parameters, body and status", () => {
+  test("access, parameters, body and status", () => {
     const parameters = operation?.parameters ?? [];
     const of = (place: string): string[] =>
       parameters.filter((parameter) => parameter.in === place).map(({ name }) => name);
@@ -80,7 +80,7 @@ describe.each(named)("$name", ({ route, operation }) => {
     ]);
   });
 
-  test("the body that tests send fits, and so does every refusal", async () => {
+  test("the body that tests send is valid, and so is every refusal", async () => {
     const schema = operation?.requestBody?.content["application/json"].schema;
     expect(schema === undefined ? [] : misfits(schema, bodyOf(route), find)).toEqual([]);
     const away = Object.assign(new Error("away"), { code: "ECONNREFUSED" });
@@ -119,7 +119,7 @@ async function send(dashboard: ReturnType<typeof open>, route: Route, path: stri
   return route.method === "POST" ? await post(dashboard, path, bodyOf(route)) : await ask(dashboard, path);
 }
 
-test("every answer of a real installation has the shape that the document says", async () => {
+test("every response of a real installation matches the document", async () => {
   const { stint, ids } = await everyState();
   const dashboard = open({ role: "admin", user: "ada" }, { stint });
   const begun = (
@@ -163,7 +163,7 @@ test("every answer of a real installation has the shape that the document says",
   ]).toEqual([404, []]);
 });
 
-test("the validator finds what is wrong", () => {
+test("the validator finds faults", () => {
   const schema = schemaOf(operations.get("GET /jobs/count"), 200);
   expect(misfits(schema, { count: 1, capped: false }, find)).toEqual([]);
   expect(misfits(schema, { count: 1.5, capped: false }, find)).not.toEqual([]);

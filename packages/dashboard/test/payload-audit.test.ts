@@ -7,7 +7,7 @@ import { localVisitor } from "#dashboard/access.js";
 import { ask, open } from "./support/ask.ts";
 import { fakeJob, jobId } from "./support/fake.ts";
 
-test("it is told who saw which payload, and nothing of those who may not see it", async () => {
+test("the audit gets who saw which payload, and nothing of refused viewers", async () => {
   const told: AuditEvent[] = [];
   const onAudit = (event: AuditEvent): void => void told.push(event);
   await ask(open({ role: "admin", user: "ada" }, { onAudit }), `/api/jobs/${jobId}`);
@@ -18,7 +18,7 @@ test("it is told who saw which payload, and nothing of those who may not see it"
   ]);
 });
 
-test("what could not be told is not shown", async () => {
+test("a payload is not shown if its audit fails", async () => {
   const onAudit = async (): Promise<void> => {
     throw new Error("the disk of the audit is full");
   };
@@ -28,7 +28,7 @@ test("what could not be told is not shown", async () => {
   expect(answer.text).not.toContain("disk");
 });
 
-test("an audit that cannot be reached is not said to be the database", async () => {
+test("a failing audit is not reported as a database failure", async () => {
   const written: unknown[] = [];
   const logger = { ...silentLogger, error: (details: object) => void written.push(details) };
   const cause = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
@@ -40,7 +40,7 @@ test("an audit that cannot be reached is not said to be the database", async () 
   expect(written).toMatchObject([{ err: { message: expect.stringContaining("onAudit failed"), cause } }]);
 });
 
-test("a screen that asks again and again is one look for ten minutes", async () => {
+test("a screen that refreshes is one audit entry per ten minutes", async () => {
   let now = 0;
   const told: string[] = [];
   const payloadAudit = new PayloadAudit(

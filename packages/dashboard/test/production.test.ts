@@ -20,7 +20,7 @@ describe("production", () => {
     },
   );
 
-  test("with its name it is, by its actor and for its reason", async () => {
+  test("a bulk operation confirmed with its name begins, with its actor and reason", async () => {
     const stint = fakeStint();
     const dashboard = open({ role: "operate", user: "ada" }, { stint, environment });
     expect((await post(dashboard, "/api/operations", { ...begin, confirm: "live" })).status).toBe(201);
@@ -30,7 +30,7 @@ describe("production", () => {
   });
 });
 
-test("where as many run as may at once, another is refused with 409 and the way out", async () => {
+test("at the limit of running operations, another is refused with 409 and the fix", async () => {
   const message = "4 bulk operations are running already.";
   const begin = Object.assign(new Error(message), { code: "TOO_MANY_OPERATIONS" });
   const answer = await post(open({ role: "operate" }, { stint: fakeStint({ begin }) }), "/api/operations", {

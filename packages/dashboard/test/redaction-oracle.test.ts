@@ -52,7 +52,7 @@ const filtering = routes.flatMap((route) => {
   ];
 });
 
-test("the routes that take a filter are known", () => {
+test("the routes that take a filter are listed", () => {
   expect(filtering.map(({ name }) => name)).toEqual(
     expect.arrayContaining([
       "GET jobs",
@@ -117,7 +117,7 @@ test("a redacted key, tag or tenant is not found without payload rights", async 
   expect(((await ask(admin, `/api/jobs?key=pay:${card}`)).body as JobPage).jobs).toHaveLength(1);
 });
 
-test("what a bulk operation was narrowed by is shown without any redacted value", async () => {
+test("the filter of a bulk operation is shown without any redacted value", async () => {
   const filter = { ...samples, state: ["dead"] };
   const operation = { id: jobId, action: "replay", filter };
   const stint = fakeStint({ operations: [operation], operation, abort: operation });
@@ -173,7 +173,7 @@ test("dead jobs that differ only by a redacted value are one group", async () =>
   expect((admin.body as { groups: unknown[] }).groups).toHaveLength(3);
 });
 
-test("a visitor is told which filters their role may use", async () => {
+test("the session lists the filters that the role may use", async () => {
   const stint = fakeStint();
   const filters = async (role: "view" | "admin", hide: string[]): Promise<unknown> =>
     ((await ask(open({ role }, { stint, redact: hide }), "/api/me")).body as { filters: unknown }).filters;

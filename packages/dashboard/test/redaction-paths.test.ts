@@ -27,7 +27,7 @@ describe("redaction", () => {
     expect(makeRedactor(paths).value("payload", value)).toEqual({ ...value, ...changed });
   });
 
-  test("what was hidden in the payload is hidden in errors, reasons and every other word about the job", async () => {
+  test("a value hidden in the payload is hidden in errors, reasons and other job text", async () => {
     const number = "4111111111111111";
     const said = `card ${number} was refused`;
     const error = {
@@ -73,7 +73,7 @@ describe("redaction", () => {
     });
   });
 
-  test("error messages can be hidden as a whole, in lists too", async () => {
+  test("error messages can be hidden completely, also in lists", async () => {
     const row = { id: jobId, reason: "secret thing", error: { name: "E", message: "secret thing" } };
     const error = { class: "E", message: "secret thing", stack: "E: secret thing\n  at x" };
     const stint = fakeStint({
@@ -99,7 +99,7 @@ describe("redaction", () => {
     }
   });
 
-  test("a value nested without end neither fails nor slips through", async () => {
+  test("an endlessly nested value neither fails nor is shown", async () => {
     let deep: unknown = { password: "at the bottom" };
     for (let level = 0; level < 3_000; level++) deep = { in: deep };
     const stint = fakeStint({ job: fakeDetail({ payload: deep }) });
@@ -111,7 +111,7 @@ describe("redaction", () => {
     expect(answer.text).not.toContain("at the bottom");
   });
 
-  test("a payload too large to read is cut, and says so", async () => {
+  test("a payload too large to read is cut, with a mark", async () => {
     const stint = fakeStint({ job: fakeDetail({ payload: { text: "x".repeat(400_000) } }) });
     const answer = await ask(open({ role: "admin" }, { stint }), `/api/jobs/${jobId}`);
     expect(answer.body).toMatchObject({
@@ -121,7 +121,7 @@ describe("redaction", () => {
     expect(answer.text.length).toBeLessThan(300_000);
   });
 
-  test("of a payload too large to read there is a preview of the same shape", async () => {
+  test("a payload too large to read has a preview of the same shape", async () => {
     const payload = {
       text: "x".repeat(400_000),
       list: Array.from({ length: 5_000 }, (_, n) => ({ n })),
@@ -138,7 +138,7 @@ describe("redaction", () => {
     expect(answer.text.length).toBeLessThan(50_000);
   });
 
-  test("the whole payload is a file: redacted, audited, and only for those who may see payloads", async () => {
+  test("the whole payload is a file: redacted, audited, and only with payload rights", async () => {
     const payload = { text: "x".repeat(400_000), password: "hunter2" };
     const seen: string[] = [];
     const stint = fakeStint({ job: fakeDetail({ payload, result: { ok: "hunter2" } }) });

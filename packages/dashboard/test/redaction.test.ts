@@ -12,7 +12,7 @@ import { everyState } from "./support/every-state.ts";
 const card = "4111111111111111";
 
 describe("on a real installation", () => {
-  test("what is hidden in a payload is hidden in lists and in the sample of a bulk operation", async () => {
+  test("a value hidden in a payload is hidden in lists and in bulk samples", async () => {
     const { stint, ids } = await everyState();
     const dashboard = open({ role: "admin" }, { stint, redact: ["payload.card.number"] });
 
@@ -28,7 +28,7 @@ describe("on a real installation", () => {
     expect((list.body as JobPage).jobs).toHaveLength(5);
   });
 
-  test("a search in errors does not tell what is hidden there to those who may not see payloads", async () => {
+  test("a search in errors does not reveal hidden values without payload rights", async () => {
     const { stint } = await everyState();
     const options = { stint, redact: ["payload.card.number"] };
     const guess = card.slice(0, 5);
@@ -46,7 +46,7 @@ describe("on a real installation", () => {
     expect((await ask(open({ role: "view" }, { stint }), `/api/jobs?error=${guess}`)).status).toBe(200);
   });
 
-  test("groups of dead jobs are told without what is hidden, and their fingerprints to those who may search by them", async () => {
+  test("dead groups are redacted, and fingerprints are shown only to roles with search", async () => {
     const { stint, ids } = await everyState();
     const [plain, redacted, seeing] = [
       open({ role: "view" }, { stint }),
@@ -79,7 +79,7 @@ describe("on a real installation", () => {
     expect((await ask(seeing, "/api/jobs?fingerprint=0123456789ab")).status).toBe(200);
   });
 
-  test("a hidden message is hidden also where it is shortened, put in one line, or follows another", async () => {
+  test("a hidden message stays hidden when shortened, on one line, or after another", async () => {
     const fresh = await freshSchema();
     const pay = defineJob("pay", { payload: typed<{ pin: string }>(), attempts: 1 });
     const stint = fresh.client({ jobs: [pay] });
@@ -114,7 +114,7 @@ describe("on a real installation", () => {
   });
 });
 
-test("what operations were narrowed by is told to those who may search by it", async () => {
+test("the filter of an operation is shown only to roles that may search by it", async () => {
   const filter = { state: ["dead"], kind: "pay", error: card, fingerprint: "0123456789ab" };
   const operation = { id: jobId, action: "replay", filter };
   const stint = fakeStint({ operations: [operation], operation, abort: operation });
@@ -133,7 +133,7 @@ test("what operations were narrowed by is told to those who may search by it", a
   expect(await told("admin", ["payload.card"])).toEqual([filter, filter, filter]);
 });
 
-test("tenants, which may repeat what is hidden, are told to those who may see payloads", async () => {
+test("tenants, which may repeat hidden values, are shown only with payload rights", async () => {
   const stint = fakeStint({
     stats: { topTenants: [{ tenant: card, ended: 1, runMs: 1 }] },
     waitingTenants: { tenants: [{ tenant: card, ready: 1 }], of: { count: 1, capped: false } },
@@ -178,11 +178,11 @@ test.each([
   ["in an address", `GET /login?p=${encodeURIComponent(secret)}`, "GET /login?p=[redacted]"],
   ["cut off", `${"x".repeat(80)} pa"ss wo`, `${"x".repeat(80)} [redacted]`],
   ["cut off with a mark", 'it said pa"ss wo… and so on', "it said [redacted]… and so on"],
-])("a hidden text is known again %s", async (_, message, clean) => {
+])("a hidden text is recognised %s", async (_, message, clean) => {
   expect((await shown(failedWith(message))).job.log[0]?.error?.message).toBe(clean);
 });
 
-test("a hidden text is known again as a key and as a number", async () => {
+test("a hidden text is recognised as a key and as a number", async () => {
   const detail = fakeDetail({
     payload: { password: 123456 },
     result: { by: { 123456: 1 }, of: 123456, n: 12 },
@@ -190,7 +190,7 @@ test("a hidden text is known again as a key and as a number", async () => {
   expect((await shown(detail)).job.result).toEqual({ by: { "[redacted]": 1 }, of: "[redacted]", n: 12 });
 });
 
-test("a payload cannot make a job unmanageable: its id, state and kind stay", async () => {
+test("a payload cannot hide a job's id, state and kind", async () => {
   const detail = failedWith("it is dead", { payload: { password: ["dead", "0000", "work", "failed"] } });
   expect((await shown(detail)).job).toMatchObject({
     id: jobId,
@@ -200,7 +200,7 @@ test("a payload cannot make a job unmanageable: its id, state and kind stay", as
   });
 });
 
-test("a job made of secrets costs little time, and then shows no words", async () => {
+test("a job made of secrets takes little time, and shows no text", async () => {
   const strings = Array.from({ length: 60_000 }, (_, index) => `aaaa${index}`);
   const many = failedWith(`aaaa${"aaaa1".repeat(1_600)}`, { payload: { password: strings, note: strings } });
   const long = failedWith("a".repeat(8_000), {
@@ -214,7 +214,7 @@ test("a job made of secrets costs little time, and then shows no words", async (
   }
 });
 
-test("a path of many stars through lists of lists costs little time", () => {
+test("a path of many stars through nested lists takes little time", () => {
   let nested: unknown = [{ x: 1 }];
   for (let level = 0; level < 60; level++) nested = [nested];
   const began = process.cpuUsage();
@@ -222,7 +222,7 @@ test("a path of many stars through lists of lists costs little time", () => {
   expect(process.cpuUsage(began).user).toBeLessThan(2_000_000);
 });
 
-test("a star after the first one is any key, too", () => {
+test("a star after the first one matches any key", () => {
   const value = { a: { b: { token: "t" } }, token: "u" };
   expect(makeRedactor(["*.*.token"]).value("payload", value)).toEqual({
     a: { b: { token: "[redacted]" } },
@@ -237,7 +237,7 @@ test.each(["card.number", "job.payload.card", "log.error"])(
   },
 );
 
-test("a job that was pruned since shows nothing that could have been hidden", async () => {
+test("a job pruned meanwhile shows nothing that could have been hidden", async () => {
   const row = { ...fakeJob(), key: card, reason: card, error: { name: "E", message: card } };
   const stint = fakeStint({ jobs: { jobs: [row], next: null, partial: false }, get: () => undefined });
   const { text } = await ask(open({ role: "admin" }, { stint, redact: ["*.card"] }), "/api/jobs");

@@ -43,12 +43,12 @@ describe("roles", () => {
     expect(stint.calls.length > 0).toBe(may && route.path !== "me");
   });
 
-  test("every route that changes something needs more than view", () => {
+  test("every route that writes needs more than view", () => {
     expect(writes.map(({ route }) => route.right)).not.toContain("view");
     expect(writes.length).toBeGreaterThan(4);
   });
 
-  test.each(named)("$name is not answered to a stranger", async ({ route }) => {
+  test.each(named)("$name is refused to a stranger", async ({ route }) => {
     const stint = fakeStint();
     const answer = await send(open(null, { stint }), route);
 
@@ -56,12 +56,12 @@ describe("roles", () => {
     expect(stint.calls).toEqual([]);
   });
 
-  test.each(["/", "/jobs", "/metrics", "/assets/x.js"])("%s is not answered to a stranger", async (path) => {
+  test.each(["/", "/jobs", "/metrics", "/assets/x.js"])("%s is refused to a stranger", async (path) => {
     expect((await ask(open(null), path)).status).toBe(401);
   });
 
   test.each([{ role: "root" }, { role: "__proto__" }, {}, "admin", true])(
-    "an answer of authorize that makes no sense (%j) lets nobody in",
+    "an invalid result of authorize (%j) grants no access",
     async (access) => {
       const answer = await ask(open(access as Access), "/api/health");
       expect(answer.status).toBeGreaterThanOrEqual(400);
@@ -69,7 +69,7 @@ describe("roles", () => {
     },
   );
 
-  test("an authorize that throws lets nobody in, and its message stays here", async () => {
+  test("an authorize that throws grants no access, and its message is not sent", async () => {
     const dashboard = open(null, {
       authorize: () => {
         throw new Error("the session store at 10.0.0.7 is away");
@@ -99,7 +99,7 @@ describe("roles", () => {
 });
 
 describe("without authorize", () => {
-  test.each(named)("a Request says nothing of its sender, so $name is refused", async ({ route }) => {
+  test.each(named)("a Request has no sender, so $name is refused", async ({ route }) => {
     const stint = fakeStint();
     const dashboard = createDashboard({ stint, logger: silentLogger });
     const headers = { ...browserHeaders, host: "localhost:4000", origin: "http://localhost:4000" };
@@ -108,7 +108,7 @@ describe("without authorize", () => {
     expect(stint.calls).toEqual([]);
   });
 
-  test("authorize: undefined is a mistake, not the same as leaving it out", () => {
+  test("authorize: undefined is an error, unlike leaving it out", () => {
     const options = { stint: fakeStint(), authorize: undefined } as unknown as Parameters<
       typeof createDashboard
     >[0];
@@ -210,7 +210,7 @@ describe("requests from other sites", () => {
     }
   });
 
-  test.each(writes)("$name is not done by any other method", async ({ route }) => {
+  test.each(writes)("$name refuses every other method", async ({ route }) => {
     const stint = fakeStint();
     const dashboard = open({ role: "admin" }, { stint });
     for (const method of ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
@@ -222,7 +222,7 @@ describe("requests from other sites", () => {
     expect(stint.calls).toEqual([]);
   });
 
-  test("no answer invites other origins", async () => {
+  test("no response allows other origins", async () => {
     const answer = await ask(open(), "/api/health", {
       headers: { ...browserHeaders, origin: "https://evil.example" },
     });
@@ -250,7 +250,7 @@ describe("host names", () => {
   });
 });
 
-describe("answers", () => {
+describe("responses", () => {
   test.each([
     ...named.map(({ route }) => pathOf(route)),
     "/",
@@ -274,7 +274,7 @@ describe("answers", () => {
     }
   });
 
-  test("what nobody foresaw is logged with an id, and only the id is told", async () => {
+  test("an unexpected error is logged with an id, and only the id is sent", async () => {
     const lines: { fields: object; message: string }[] = [];
     const logger = {
       ...silentLogger,
@@ -297,14 +297,14 @@ describe("answers", () => {
     ],
     ["shut down", Object.assign(new Error("terminating connection of user boss"), { code: "57P01" })],
     ["full", Object.assign(new Error("too many clients"), { code: "53300" })],
-  ])("a database that is away (%s) is said calmly", async (_, error) => {
+  ])("an unreachable database (%s) is a plain 503", async (_, error) => {
     const answer = await ask(open({ role: "view" }, { stint: fakeStint({ health: error }) }), "/api/health");
 
     expect([answer.status, codeOf(answer)]).toEqual([503, "DATABASE_UNAVAILABLE"]);
     expect(answer.text).not.toContain(error.message);
   });
 
-  test("a statement that ran into its time limit is told apart", async () => {
+  test("a statement timeout has its own error", async () => {
     const error = Object.assign(new Error("canceling statement due to statement timeout"), { code: "57014" });
     const answer = await ask(open({ role: "view" }, { stint: fakeStint({ jobs: error }) }), "/api/jobs");
     expect([answer.status, codeOf(answer)]).toEqual([503, "TOO_SLOW"]);
@@ -312,7 +312,7 @@ describe("answers", () => {
 });
 
 describe("limits", () => {
-  test("each user has a rate of their own; beyond it 429 says when to come back", async () => {
+  test("each user has their own rate limit; beyond it 429 has a retry-after", async () => {
     let user = "ada";
     const dashboard = open(null, {
       authorize: () => ({ role: "view", user }),
@@ -327,7 +327,7 @@ describe("limits", () => {
     expect((await ask(dashboard, "/api/me")).status).toBe(200);
   });
 
-  test("bodies and addresses have their limits", async () => {
+  test("bodies and URLs have limits", async () => {
     const stint = fakeStint();
     const dashboard = open({ role: "admin" }, { stint });
     const large = JSON.stringify({ reason: "x".repeat(70_000) });
@@ -337,7 +337,7 @@ describe("limits", () => {
     expect(stint.calls).toEqual([]);
   });
 
-  test("a body without a length is cut off all the same", async () => {
+  test("a body without a length is cut off at the limit", async () => {
     const part = new TextEncoder().encode(" ".repeat(30_000));
     let sent = 0;
     const body = new ReadableStream<Uint8Array>({
@@ -359,7 +359,7 @@ describe("limits", () => {
     expect(sent).toBeLessThan(10);
   });
 
-  test("live updates are capped, for all and for each user", async () => {
+  test("live updates are limited, in total and per user", async () => {
     let user = "ada";
     const dashboard = open(null, {
       authorize: () => ({ role: "view", user }),
@@ -411,7 +411,7 @@ describe("secrets", () => {
     );
   });
 
-  test("with any user, the name that was given is the actor", async () => {
+  test("with any user, the given name is the actor", async () => {
     const either = anyOf(bearer(secret), basic({ password: secret }));
     expect(await either(request(`Basic ${encode(`grace:${secret}`)}`), {})).toEqual({
       role: "admin",
@@ -421,13 +421,13 @@ describe("secrets", () => {
     expect(await either(request("Bearer wrong-wrong-wrong-wrong"), {})).toBeNull();
   });
 
-  test("a secret that can be guessed is refused when the dashboard is made", () => {
+  test("a weak secret is refused when the dashboard is created", () => {
     expect(() => bearer("short")).toThrow("at least 16 characters");
     expect(() => basic({ password: "" })).toThrow("at least 16 characters");
     expect(() => bearer(undefined as unknown as string)).toThrow("at least 16 characters");
   });
 
-  test("who is sent away is asked for a password", async () => {
+  test("a refused client is asked for a password", async () => {
     const dashboard = open(null, { authorize: anyOf(bearer(secret), basic({ password: secret })) });
     const { status, headers } = await ask(dashboard, "/");
     expect(status).toBe(401);

@@ -29,7 +29,7 @@ test("serves this machine without a token, and ends with 0 on SIGINT", async () 
   await listening.text().catch(() => undefined);
 });
 
-test("with a token: browsers by password, programs by bearer, nobody else; the name is the actor", async () => {
+test("a token admits browsers by password and programs by bearer, and names the actor", async () => {
   const fresh = await freshSchema();
   const work = defineJob("work", { payload: typed<object>() });
   const { id } = await fresh.client().enqueue(work, {}, { delay: "1h" });
@@ -62,7 +62,7 @@ test("with a token: browsers by password, programs by bearer, nobody else; the n
   expect((await running.ended).code).toBe(0);
 });
 
-test("the config file says what is hidden, where traces are, and which environment this is; flags go before it", async () => {
+test("the config sets redaction, trace URL and environment; flags override it", async () => {
   const fresh = await freshSchema();
   const work = defineJob("work", { payload: typed<object>() });
   const { id } = await fresh.client().enqueue(work, { card: "4111111111111111" }, { delay: "1h" });
@@ -96,7 +96,7 @@ test("the config file says what is hidden, where traces are, and which environme
   expect((await flagged.ended).code).toBe(0);
 });
 
-test("with a config that cannot be read nothing is shown: it may say what to hide", async () => {
+test("with an unreadable config nothing is shown, as it may set redaction", async () => {
   const folder = await project({ "stint.config.ts": `throw new Error("no such module");` });
   const ended = await stint(["dashboard", "--port", "0"], {
     cwd: folder,
@@ -120,7 +120,7 @@ test.each([
   expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining(words) });
 });
 
-test("dev serves it beside the worker, on the same database", async () => {
+test("dev serves the dashboard beside the worker, on the same database", async () => {
   const fresh = await freshSchema();
   const folder = await project({ "stint.config.ts": configOf(fresh.schema) });
   const dev = start(["dev"], { cwd: folder, env: { DATABASE_URL: fresh.url } });
@@ -132,7 +132,7 @@ test("dev serves it beside the worker, on the same database", async () => {
   expect((await dev.ended).code).toBe(0);
 });
 
-test("where the package is not installed, dashboard says what to install, and dev goes on without", async () => {
+test("without the package, dashboard prints what to install, and dev continues", async () => {
   const fresh = await freshSchema();
   const hooks = `export async function resolve(name, context, next) {
     if (name !== "@stint/dashboard") return await next(name, context);

@@ -16,7 +16,7 @@ const configOf = (schema: string, dashboard: string): string => `
     dashboard: ${dashboard},
   };`;
 
-test("dev hides what the config hides, and heeds an edit of it", async () => {
+test("dev applies the config's redaction, and follows its edits", async () => {
   const fresh = await freshSchema();
   const work = defineJob("work", { payload: typed<object>() });
   const { id } = await fresh.client().enqueue(work, { card: "4111111111111111" }, { delay: "1h" });
@@ -49,7 +49,7 @@ test("dev hides what the config hides, and heeds an edit of it", async () => {
   expect((await dev.ended).code).toBe(0);
 });
 
-test("the config takes every option of the dashboard but what is said elsewhere", () => {
+test("the config takes every dashboard option that has no other source", () => {
   const dashboard = { addressOf: (request: Request) => request.headers.get("x-real-ip") };
   expect(defineConfig({ dashboard }).dashboard).toBe(dashboard);
 });

@@ -32,7 +32,7 @@ describe("files", () => {
     ["gzip", null],
     ["br;q=0", null],
     [undefined, null],
-  ])("accept-encoding %s is answered with %s", async (accepted, encoding) => {
+  ])("accept-encoding %s gets %s", async (accepted, encoding) => {
     const response = await assets.file("assets/main-abc123.js", request(accepted));
     expect(response.headers.get("content-encoding")).toBe(encoding);
     expect(response.headers.get("cache-control")).toContain("immutable");
@@ -44,13 +44,13 @@ describe("files", () => {
   });
 
   test.each(["assets/nope.js", "assets/../x", "__proto__", "constructor", ""])(
-    "%j is not there",
+    "%j is a 404",
     async (name) => {
       await expect(assets.file(name, request())).rejects.toMatchObject({ status: 404 });
     },
   );
 
-  test("where the UI is not built, the page says so", async () => {
+  test("without a built UI, the page reports it", async () => {
     const missing = new Assets(async () => {
       throw Object.assign(new Error("Cannot find module"), { code: "ERR_MODULE_NOT_FOUND" });
     });
@@ -58,7 +58,7 @@ describe("files", () => {
   });
 });
 
-describe("where it is mounted", () => {
+describe("mount paths", () => {
   test.each([
     { path: "/", base: undefined, href: "./" },
     { path: "/queues", base: undefined, href: "./" },
@@ -66,7 +66,7 @@ describe("where it is mounted", () => {
     { path: "/ops/jobs/", base: undefined, href: "./" },
     { path: "/ops/jobs/api/health", base: "/ops/jobs", href: "/ops/jobs/" },
     { path: "/ops/jobs/assets/x.js", base: "/ops/jobs", href: "/ops/jobs/" },
-  ])("$path, not told", ({ path, base, href }) => {
+  ])("$path, not configured", ({ path, base, href }) => {
     const place = mountOf(path, "");
     expect([place.base, baseHref(place)]).toEqual([base, href]);
   });
@@ -77,12 +77,12 @@ describe("where it is mounted", () => {
     ["/jobs", "/ops/jobs", "/ops", "/jobs"],
     ["/jobs/x", "/a/b/jobs/x", "/a/b", "/jobs/x"],
     ["/rewritten", "/something/else", undefined, "/rewritten"],
-  ])("left as %s of %s", (path, original, base, inner) => {
+  ])("rewritten to %s of %s", (path, original, base, inner) => {
     expect(mountFromStripped(path, original)).toEqual({ base, inner });
   });
 });
 
-test("serves alone on a port of its own, and on another if that one is taken and any will do", async () => {
+test("serves on its own port, or on another if that is taken and any is allowed", async () => {
   const dashboard = createDashboard({ stint: fakeStint(), logger: silentLogger });
   const blocker = createServer();
   const port = await listen(blocker);

@@ -46,7 +46,7 @@ describe("hostile requests", () => {
     expect(answer.text).not.toMatch(/evil\.example|    at /);
   });
 
-  test("the mount's own path is escaped in the page, and no redirect leaves the host", async () => {
+  test("the mount path is escaped in the page, and no redirect leaves the host", async () => {
     const dashboard = open();
     const mounted = await listen((req, res) => {
       // As a framework with a wildcard mount would leave it.
@@ -73,7 +73,7 @@ describe("hostile requests", () => {
   ];
   const unreadable = ["\0", "a\0b", "line\nbreak", "\u001B[2J", "\u0085", "x".repeat(513)];
 
-  test.each(hostile)("%j goes to the database as a value and comes back as data", async (text) => {
+  test.each(hostile)("%j is sent to the database as a value and returned as data", async (text) => {
     const stint = fakeStint({
       jobs: { jobs: [{ id: jobId, key: text, error: null }], next: null, partial: false },
     });
@@ -86,7 +86,7 @@ describe("hostile requests", () => {
     }
   });
 
-  test.each(unreadable)("%j is refused wherever text is taken", async (text) => {
+  test.each(unreadable)("%j is refused in every text parameter", async (text) => {
     const stint = fakeStint();
     const dashboard = open({ role: "admin" }, { stint });
     const query = (name: string): string => new URLSearchParams({ [name]: text }).toString();
@@ -122,7 +122,7 @@ describe("hostile requests", () => {
     ["/api/operations", { action: "replay", filter: { since: 1 }, reason: "x" }],
     ["/api/operations/preview", { action: "replay" }],
     [`/api/operations/${jobId}/abort`, { force: true }],
-  ])("POST %s with %j is refused before anything is done", async (path, body) => {
+  ])("POST %s with %j is refused before any action", async (path, body) => {
     const stint = fakeStint();
     expect((await post(open({ role: "admin" }, { stint }), path, body)).status).toBe(400);
     expect(stint.calls).toEqual([]);
@@ -134,11 +134,11 @@ describe("hostile requests", () => {
     "/api/health?x=1",
     "/api/jobs?limit=201",
     "/api/jobs/count?limit=1",
-  ])("GET %s is refused: what is misspelt would mean everything", async (path) => {
+  ])("GET %s is refused: a misspelt filter would match everything", async (path) => {
     expect((await ask(open(), path)).status).toBe(400);
   });
 
-  test("a body too large for its limit is refused with an answer, not with a cut connection", async () => {
+  test("a body over its limit is refused with a response, not a closed connection", async () => {
     const dashboard = open();
     const port = await listen((req, res) => dashboard.node(req, res));
     const headers = { "content-type": "application/json", "x-stint": "1", "transfer-encoding": "chunked" };
@@ -159,7 +159,7 @@ describe("hostile requests", () => {
   });
 });
 
-test("an answer that breaks off in the middle does not end the process", async () => {
+test("a response that breaks off does not end the process", async () => {
   const { answerNode } = await import("#dashboard/node.js");
   const port = await listen((_req, res) => {
     const body = new ReadableStream({

@@ -19,7 +19,7 @@ describe("live updates", () => {
     return text;
   }
 
-  test("one look for all who listen, none when nobody does", async () => {
+  test("one query serves all listeners, and none runs without listeners", async () => {
     let asked = 0;
     const events = new Events(
       async () => {
@@ -45,7 +45,7 @@ describe("live updates", () => {
     events.close();
   });
 
-  test("trouble is told, and the listener stays", async () => {
+  test("an error is sent, and the listener stays", async () => {
     let fails = true;
     const events = new Events(
       async () => {
@@ -64,7 +64,7 @@ describe("live updates", () => {
     events.close();
   });
 
-  test("close ends every stream, and a listener that goes away leaves its place", async () => {
+  test("close ends every stream, and a listener that leaves frees its place", async () => {
     const dashboard = open({ role: "view" }, { limits: { streams: 1 } });
     const port = await listen((req, res) => dashboard.node(req, res));
     const listenOnce = async (stop: AbortController): Promise<Response> =>
@@ -84,14 +84,14 @@ describe("live updates", () => {
     expect((await raw(port, "/api/health")).status).toBe(503);
   });
 
-  test("screens that ask for the same at the same time share one answer", async () => {
+  test("concurrent requests for the same data share one response", async () => {
     const stint = fakeStint();
     const dashboard = open({ role: "view" }, { stint });
     await Promise.all(Array.from({ length: 20 }, async () => await ask(dashboard, "/api/stats")));
     expect(stint.calls.filter(({ name }) => name === "stats")).toHaveLength(1);
   });
 
-  test("a failure is not kept for the next one who asks", async () => {
+  test("a failure is not cached for the next request", async () => {
     let fails = true;
     const stint = fakeStint({
       stats: () => {
@@ -106,7 +106,7 @@ describe("live updates", () => {
   });
 });
 
-test("the events, those who ask and the scraper share one answer", async () => {
+test("events, requests and scrapes share one query", async () => {
   const stint = fakeStint({ stats: { byKind: [], arrivals: [] } });
   const dashboard = open({ role: "view" }, { stint });
   const answers = await Promise.all(
@@ -123,6 +123,6 @@ test.each([
   { why: "something changes again", before: 5_000, took: 5, changed: true, pause: 2_000 },
   { why: "a look takes 60 ms", before: 2_000, took: 60, changed: true, pause: 3_000 },
   { why: "a look takes a second", before: 2_000, took: 1_000, changed: true, pause: 5_000 },
-])("the next look comes after $pause ms when $why", ({ before, took, changed, pause }) => {
+])("the next query comes after $pause ms when $why", ({ before, took, changed, pause }) => {
   expect(nextPauseMs({ leastMs: 2_000, beforeMs: before, tookMs: took, changed })).toBe(pause);
 });

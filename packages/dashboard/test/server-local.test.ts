@@ -27,7 +27,7 @@ describe("without authorize", () => {
     ["0.0.0.0:4000", 403],
     ["evil.example/..", 400],
     ["user@localhost", 400],
-  ])("this machine asking for %j gets %i", async (host, status) => {
+  ])("a local request for %j gets %i", async (host, status) => {
     expect((await raw(await local(), "/api/health", { headers: { host } })).status).toBe(status);
   });
 
@@ -45,14 +45,14 @@ describe("without authorize", () => {
     },
   );
 
-  test.each(["::1", "::ffff:127.0.0.1", "127.8.8.8"])("the address %s is this machine", async (address) => {
+  test.each(["::1", "::ffff:127.0.0.1", "127.8.8.8"])("the address %s is local", async (address) => {
     expect((await raw(await local(address), "/api/health", { headers: { host: "localhost" } })).status).toBe(
       200,
     );
   });
 
   test.each(["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"])(
-    "whom a proxy that sends %s speaks for is not known",
+    "a proxy that sends %s is not trusted as local",
     async (name) => {
       const headers = { host: "localhost", [name]: "127.0.0.1" };
       expect((await raw(await local(), "/api/health", { headers })).status).toBe(403);

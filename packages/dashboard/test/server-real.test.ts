@@ -6,7 +6,7 @@ import { ask, open, post } from "./support/ask.ts";
 import { jobId } from "./support/fake.ts";
 import { hostileText, everyState } from "./support/every-state.ts";
 
-test("jobs are found by each filter, and paged without repeating or missing one", async () => {
+test("jobs are found by each filter, and paged without repeats or gaps", async () => {
   const { stint, ids } = await everyState();
   const dashboard = open({ role: "view" }, { stint });
   const found = async (query: string): Promise<string[]> => {
@@ -37,7 +37,7 @@ test("jobs are found by each filter, and paged without repeating or missing one"
   expect((await ask(dashboard, "/api/jobs/count")).body).toEqual({ count: 5, capped: false });
 });
 
-test("a job with hostile words is shown as data, redacted, and without its payload to those who may not see it", async () => {
+test("a job with hostile text is data, redacted, and has no payload without rights", async () => {
   const { stint, ids } = await everyState();
   const redact = ["payload.card.number"];
   const admin = open({ role: "admin" }, { stint, redact });
@@ -61,7 +61,7 @@ test("a job with hostile words is shown as data, redacted, and without its paylo
   });
 });
 
-test("cancel, run-now and replay are done once, by their actor, and a second time refused with why", async () => {
+test("cancel, run-now and replay happen once with their actor; a repeat is refused", async () => {
   const { stint, ids } = await everyState();
   const dashboard = open({ role: "operate", user: "ada@example.com" }, { stint });
   const act = async (id: string, action: string, body: object): Promise<[number, unknown]> => {
@@ -86,7 +86,7 @@ test("cancel, run-now and replay are done once, by their actor, and a second tim
   expect(audit).toMatchObject([{ actor: "ada@example.com" }]);
 });
 
-test("a bulk operation: looked at before, begun, watched to its end, and written down for each job", async () => {
+test("a bulk operation is previewed, begun, followed to its end, and audited per job", async () => {
   const { stint, ids } = await everyState();
   const environment = { name: "live", production: true };
   const dashboard = open({ role: "operate", user: "ada" }, { stint, environment });
@@ -113,7 +113,7 @@ test("a bulk operation: looked at before, begun, watched to its end, and written
   expect((await post(dashboard, `/api/operations/${jobId}/abort`, {})).status).toBe(404);
 });
 
-test("health, live updates and metrics tell of what is there", async () => {
+test("health, live updates and metrics report the real state", async () => {
   const { stint } = await everyState();
   const dashboard = open({ role: "view" }, { stint });
 
@@ -138,7 +138,7 @@ test("health, live updates and metrics tell of what is there", async () => {
   expect(metrics.text).toMatch(/^stint_jobs\{[^}]*state="dead"[^}]*\} 1$/m);
 });
 
-test("a database that is not there is 503 on every screen, and says nothing of where it should be", async () => {
+test("an unreachable database is 503 on every route, without its address", async () => {
   const { fresh } = await everyState();
   const stint = fresh.client({ database: "postgres://boss:hunter2@127.0.0.1:1/app" });
   const dashboard = open({ role: "admin" }, { stint });

@@ -7,7 +7,7 @@ test.each([
   "http://localhost:16686/trace/{traceId}?uiFind=1",
   "https://grafana.example.com/explore?left=%7B%22query%22:%22{traceId}%22%7D",
   "https://ui.example.com/#/traces/{traceId}",
-])("%s is an address for traces", (url) => {
+])("%s is a valid trace URL", (url) => {
   expect(checkTraceUrl(url)).toBe(url);
 });
 
@@ -24,11 +24,11 @@ test.each([
   "https://me@example.com/{traceId}",
   "",
   3,
-])("%j is none", (url) => {
+])("%j is no trace URL", (url) => {
   expect(() => open({ role: "view" }, { traceUrl: url as string })).toThrow("createDashboard.traceUrl");
 });
 
-test("the page is told of it, and of none where there is none", async () => {
+test("the page gets the trace URL, or none", async () => {
   const traceUrl = "https://traces.example.com/{traceId}";
   expect((await ask(open({ role: "view" }, { traceUrl }), "/api/me")).body).toMatchObject({ traceUrl });
   expect((await ask(open({ role: "view" }), "/api/me")).body).toMatchObject({ traceUrl: null });

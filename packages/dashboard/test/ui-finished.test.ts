@@ -4,7 +4,7 @@ import { finishedMinutes, finishedSteps } from "../ui/finished.ts";
 
 const at = (second: number) => new Date(second * 1_000).toISOString();
 
-test("a step is drawn once it is over and its counts have arrived", () => {
+test("a step is drawn once it has ended and its counts have arrived", () => {
   const points = [0, 10, 20, 30].map((second) => ({ at: at(second) }));
   const series = { points, stepMs: 10_000 };
   expect(finishedSteps({ ...series, completeUntil: at(30) })).toEqual([true, true, true, false]);
@@ -12,7 +12,7 @@ test("a step is drawn once it is over and its counts have arrived", () => {
   expect(finishedSteps(series)).toEqual([true, true, true, false]);
 });
 
-test("the minute that has begun is no part of a sparkline", () => {
+test("the current minute is not part of a sparkline", () => {
   const minutes = [0, 60, 120].map((second) => ({ at: at(second) }));
   expect(finishedMinutes(minutes, at(150))).toEqual(minutes.slice(0, 2));
   expect(finishedMinutes(minutes, at(180))).toEqual(minutes);

@@ -64,7 +64,7 @@ test("counts, rates, shares and sizes", () => {
   ]);
 });
 
-test("a queue is late when it passed its target, soon within a quarter of an hour, else ok", () => {
+test("a queue is late past its target, soon within 15 minutes, else ok", () => {
   const of = (oldestReadyMs: number | null, breachInMs: number | null) => ({
     oldestReadyMs,
     breachInMs,
@@ -78,7 +78,7 @@ test("a queue is late when it passed its target, soon within a quarter of an hou
   expect(standingWords(of(360_000, 0)).says).toBe("1 min past its target");
 });
 
-test("the address is read as words, and what is not one is left out", () => {
+test("the URL is read as words, and anything else is left out", () => {
   expect(parseSearch("?state=dead,ready&queue=a%2Fb&n=1")).toEqual({
     state: "dead,ready",
     queue: "a/b",
@@ -91,7 +91,7 @@ test("the address is read as words, and what is not one is left out", () => {
   expect(oneOf(["1h", "6h"], "1h")("9y")).toBe("1h");
 });
 
-test("a young series begins with its first figure, an old one is whole", () => {
+test("a new series starts with its first figure, an old one is complete", () => {
   const none = { p50: null, p95: null, p99: null };
   const quiet = {
     ...depthless,

@@ -22,13 +22,13 @@ test("a line of qualifiers is a filter, in any order, with quotes around spaces"
   });
 });
 
-test("words without a qualifier are looked for in errors, and unknown qualifiers are words", () => {
+test("words without a known qualifier are searched for in errors", () => {
   expect(read("connect ECONNREFUSED")).toEqual({ error: "connect ECONNREFUSED" });
   expect(read("queue:mail http://bank")).toEqual({ queue: "mail", error: "http://bank" });
   expect(read("kind: ")).toEqual({});
 });
 
-test("a star in a kind or a queue is a pattern, and in a state the one name that begins so", () => {
+test("a star in a kind or queue is a pattern, and in a state completes the name", () => {
   expect(read("kind:read*")).toEqual({ kind: "read*" });
   expect(readSearch("kind:read*", known).problem).toBeUndefined();
   expect(asCommand({ kind: "read*" })).toBe("npx stint jobs list --kind 'read*'");
@@ -43,13 +43,13 @@ test("a star in a kind or a queue is a pattern, and in a state the one name that
   expect(read("key:a*")).toEqual({ key: "a*" });
 });
 
-test("what a line means is printed as a line that means it", () => {
+test("a parsed line is printed as an equivalent line", () => {
   const values = { kind: "send-receipt", error: 'a "b" \\ c', state: "dead" };
   expect(read(printSearch(values))).toEqual(values);
   expect(printSearch({})).toBe("");
 });
 
-test("suggestions go on from what was typed: qualifiers, then values", () => {
+test("suggestions continue the typed text: qualifiers, then values", () => {
   expect(suggest("ki", known)).toEqual(["kind:"]);
   expect(suggest("state:dead kind:re", known)).toEqual([
     "state:dead kind:read-map",
@@ -65,7 +65,7 @@ test("the same filter as a command can be pasted into a shell", () => {
   );
 });
 
-test("the command names the schema where it is not the default", () => {
+test("the command names the schema if it is not the default", () => {
   expect(asCommand({ state: "dead" }, "billing_jobs")).toBe(
     "npx stint jobs list --state dead --schema billing_jobs",
   );

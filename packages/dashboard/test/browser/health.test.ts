@@ -16,7 +16,7 @@ const row = (page: Page, queue: string) =>
 const alert = (page: Page, text: string) => page.getByRole("alert").filter({ hasText: text });
 
 describe.skipIf(browserPath === undefined)("health", () => {
-  test("real jobs appear by themselves, and go when a worker ran them", async () => {
+  test("real jobs appear without a reload, and disappear when a worker ran them", async () => {
     const { stint, serve } = await installation();
     const { page, problems } = await visit(await serve(quick));
     await page.getByText("No job has been enqueued yet").waitFor();
@@ -67,7 +67,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
   });
 
   test.each(["light", "dark"] as const)(
-    "on a phone, %s, every queue is a card and nothing is cut off",
+    "on a phone, %s, every queue is a card without clipped text",
     async (colorScheme) => {
       const url = await serve({ stint: fakeStint(busyNight) });
       const { page, problems } = await visit(url, { viewport: phone, colorScheme });
@@ -87,13 +87,13 @@ describe.skipIf(browserPath === undefined)("health", () => {
     },
   );
 
-  test("without a worker it says what to do", async () => {
+  test("without a worker the screen shows how to start one", async () => {
     const night = { ...health(), workers: 0 };
     const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }));
     expect(await alert(page, "No worker is running").innerText()).toContain("npx stint worker");
   });
 
-  test("a worker that stopped responding is named, though it still counts as one", async () => {
+  test("a worker that stopped responding is listed, and still counts", async () => {
     const { page } = await visit(await serve({ stint: fakeStint(busyNight) }));
     const silent = alert(page, "stopped responding");
     expect(await silent.innerText()).toMatch(
@@ -105,7 +105,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(await calm.getByText("stopped responding").count()).toBe(0);
   });
 
-  test("one kind that waits in two queues is one kind", async () => {
+  test("a kind that waits in two queues counts as one kind", async () => {
     const [first] = health().unserved;
     const night = { ...health(), unserved: [first, { ...first, queue: "default" }] };
     const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }));

@@ -29,7 +29,7 @@ describe("lanes", () => {
     ]);
   });
 
-  test("a dead job did not wait: after a replay the wait begins there", () => {
+  test("a dead job does not wait: its wait starts at the replay", () => {
     const replay = { at: at(900), actor: "ada", action: "replay", reason: "mended" };
     const log = [ended(1, 10, 30)];
     expect(lanesOf(answer({ state: "ready", finishedAt: null, log }, [replay])).at(-1)).toMatchObject({

@@ -36,7 +36,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a payload too large to show has a preview, and is downloaded whole", async () => {
+  test("a payload too large to show has a preview and a full download", async () => {
     const payload = { chapters: Array.from({ length: 40_000 }, (_, n) => `chapter ${n}`) };
     const detail = fakeDetail({ payload });
     const stint = fakeStint({ job: detail, get: detail.job });
@@ -55,7 +55,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("is replayed only with a reason, and the audit says who and why", async () => {
+  test("is replayed only with a reason, and the audit shows actor and reason", async () => {
     const { stint, serve } = await installation();
     const [id] = await dieOf(stint, () => new Error("refused"), 1);
     const address = await serve({ authorize: () => ({ user: "grace", role: "operate" }) });

@@ -27,7 +27,7 @@ const running: Operation = {
 const asOf = "2026-01-01T08:00:00.123456Z";
 
 describe.skipIf(browserPath === undefined)("bulk", () => {
-  test("an operation shows how far it is, and is aborted from its dialog", async () => {
+  test("an operation shows its progress, and is aborted from its dialog", async () => {
     let now = running;
     const stint = fakeStint({
       ...busyNight,
@@ -62,7 +62,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     expect(problems).toEqual([]);
   });
 
-  test("the preview counts to its end, and what it showed is what is acted on", async () => {
+  test("the preview counts to its end, and the operation acts on the previewed jobs", async () => {
     const matched = { count: 343, capped: true, next: jobId };
     const stint = fakeStint({
       ...busyNight,
@@ -94,7 +94,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     expect(problems).toEqual([]);
   });
 
-  test("the list of operations aborts, too", async () => {
+  test("the list of operations can abort one", async () => {
     let now = running;
     const stint = fakeStint({
       ...busyNight,

@@ -48,7 +48,7 @@ describe.skipIf(browserPath === undefined)("a long search", () => {
     },
   );
 
-  test("only a search that came to its end shows that nothing matches", async () => {
+  test("only a finished search shows that nothing matches", async () => {
     const { jobs } = searching(3);
     const stint = fakeStint({
       ...busyNight,

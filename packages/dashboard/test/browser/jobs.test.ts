@@ -12,7 +12,7 @@ import { serve } from "../support/serve.ts";
 const rows = (page: Page) => page.locator("tbody tr[data-row]");
 
 describe.skipIf(browserPath === undefined)("jobs", () => {
-  test("filters change the address and the rows, and the address brings them back", async () => {
+  test("filters change the URL and the rows, and the URL restores them", async () => {
     const { stint, serve } = await installation();
     await stint.enqueueMany([
       entry(receipt, { n: 1 }, { key: "receipt:1", tenant: "school-1" }),
@@ -107,7 +107,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     expect(problems).toEqual([]);
   });
 
-  test("Enter opens the job that has the focus, and back comes to the same list", async () => {
+  test("Enter opens the focused job, and back returns to the same list", async () => {
     const { stint, serve } = await installation();
     const made = await stint.enqueueMany(Array.from({ length: 3 }, (_, n) => entry(embed, { n })));
     const { page, problems } = await visit(`${await serve()}jobs?state=ready`);

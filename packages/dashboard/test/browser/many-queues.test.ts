@@ -6,7 +6,7 @@ import { installation } from "../support/installation.ts";
 import { overflow } from "./support/page.ts";
 
 describe.skipIf(browserPath === undefined)("500 queues", () => {
-  test("Health draws the first fifty, and the others when they are wanted", async () => {
+  test("Health draws the first fifty, and the others on request", async () => {
     const { fresh, serve } = await installation();
     await fillQueues(fresh, 500);
     const { page, problems } = await visit(await serve());

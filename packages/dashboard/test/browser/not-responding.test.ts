@@ -25,7 +25,7 @@ async function passTimeUntil(page: Page, words: RegExp): Promise<void> {
 }
 
 describe.skipIf(browserPath === undefined)("a server that stops responding", () => {
-  test("the page says since when the server does not respond, and recovers", async () => {
+  test("the page shows since when the server does not respond, and recovers", async () => {
     const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight), ...quick }));
     const { page } = await visit(proxy.url, { clock: true });
     await status(page, /^Live$/).waitFor();
@@ -44,7 +44,7 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
     expect(await page.getByRole("alert").getByText("does not respond").count()).toBe(0);
   });
 
-  test("a stream that went silent is opened again while the server responds", async () => {
+  test("an idle stream is opened again while the server responds", async () => {
     const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight), ...quick }));
     const { page } = await visit(proxy.url, { clock: true });
     await status(page, /^Live$/).waitFor();

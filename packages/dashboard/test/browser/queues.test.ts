@@ -46,7 +46,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(await page.title()).toBe("nowhere · Stint");
   });
 
-  test("a real queue shows what went through it", async () => {
+  test("a real queue shows its throughput", async () => {
     const { stint, serve } = await installation();
     await stint.enqueueMany([entry(receipt, { n: 1 }), entry(receipt, { n: 2 })]);
     const { worker } = await startWorker(stint, {
@@ -85,7 +85,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("queues are sorted by a click on a column, and narrowed by a part of their name", async () => {
+  test("queues are sorted by a click on a column, and filtered by part of a name", async () => {
     const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}queues`);
     const table = page.getByRole("table", { name: "Queues" });
     const names = async () => await table.getByRole("rowheader").allInnerTexts();
@@ -153,7 +153,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("slow: each says why, and opens by keyboard", async () => {
+  test("slow: each job shows why, and opens by keyboard", async () => {
     const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}slow`);
     const first = page.getByRole("row").filter({ hasText: slowId });
     await first.waitFor();

@@ -13,7 +13,7 @@ const title = (page: Page, name: string) => page.getByRole("heading", { level: 1
 const times = (stint: Fake, name: string) => stint.calls.filter((call) => call.name === name).length;
 
 describe.skipIf(browserPath === undefined)("the shell", () => {
-  test("every screen is reached by its link and by its key", async () => {
+  test("every screen opens by its link and by its key", async () => {
     const { page, problems } = await visit(await serve({ stint: fakeStint(busyNight) }));
     const navigation = page.getByRole("navigation", { name: "Screens" });
     await navigation.waitFor();
@@ -88,7 +88,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     expect(problems).toEqual([]);
   });
 
-  test("figures come live; paused, nothing more is asked for", async () => {
+  test("figures update live; while paused, no request is sent", async () => {
     let ready = 1;
     const night = () => {
       const now = health();
@@ -121,7 +121,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a hidden page asks for nothing, and catches up when it is seen again", async () => {
+  test("a hidden page sends no request, and catches up when visible", async () => {
     let ready = 1;
     const stint = fakeStint({
       ...busyNight,
@@ -148,7 +148,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await shown(page, 6).waitFor();
   });
 
-  test("lists are asked for again at their own pace", async () => {
+  test("lists are refreshed at their own interval", async () => {
     const stint = fakeStint(busyNight);
     const { page } = await visit(`${await serve({ stint, ...quick })}workers`, { clock: true });
     await page.getByText("Live", { exact: true }).waitFor();
@@ -158,7 +158,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await expect.poll(() => times(stint, "workers"), { timeout: 60_000 }).toBeGreaterThan(before);
   });
 
-  test("without events it polls", async () => {
+  test("without events the page polls", async () => {
     const stint = fakeStint(busyNight);
     const url = await serve({ stint });
     const { page } = await visit(url, { clock: true });
@@ -219,7 +219,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     expect(problems).toEqual([]);
   });
 
-  test("an address of no screen says so", async () => {
+  test("an unknown URL is reported as such", async () => {
     const { page } = await visit(`${await serve({ stint: fakeStint(busyNight) })}flows`);
     await page.getByText("There is no such screen").waitFor();
     await page.getByRole("link", { name: "Open Health" }).click();

@@ -34,7 +34,7 @@ const span = (page: Page) =>
   ["from", "to"].map((name) => Date.parse(new URL(page.url()).searchParams.get(name) ?? ""));
 
 describe.skipIf(browserPath === undefined)("zoom", () => {
-  test("a drag zooms all landing charts, the address has the span, a double click resets", async () => {
+  test("a drag zooms all landing charts, the URL has the range, a double click resets", async () => {
     const { page, problems } = await visit(await serve({ stint: fakeStint(busyNight) }));
     await plot(page, "Throughput").locator(".u-over").waitFor();
     const whole = await firstMinute(page, "Throughput");
