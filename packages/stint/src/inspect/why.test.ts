@@ -226,7 +226,7 @@ test("a running job with a requested cancel shows by whom", () => {
   expect(words(facts(job))[1]).toBe("A cancel was requested.");
 });
 
-test("a running job beyond what is normal for its kind is slow, and one near its timeout is told", () => {
+test("a job slower than its kind is slow, and one near its timeout is reported", () => {
   expect(words(facts(running, { usualMs: 5_000 }))[1]).toBe("It is slow: p95 for send is 5s.");
   expect(words(facts(running, { usualMs: 50_000 }))[1]).toMatch(/^Its worker is alive/);
   expect(words(facts({ ...running, claimedAt: from(-900) }, { usualMs: 10 }))[1]).toMatch(

@@ -39,7 +39,7 @@ test("a check sees a ready job of the given queues and kinds only", async () => 
   expect(await look(fresh, { queues: ["main", "side"] })).toMatchObject({ ...nothing, ready: true });
 });
 
-test("a check sees quarantined jobs of the given queues and kinds, no other parked ones", async () => {
+test("a check sees quarantined jobs of its queues and kinds, no other parked ones", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db);
   await fresh.sql("update stint.job set state = 'parked', park_reason = 'review'");

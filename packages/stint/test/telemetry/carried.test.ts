@@ -169,7 +169,7 @@ test("a wait that ended between two samples still shows in the oldest age", asyn
     expect(Math.max(...((await ages({ range, kind: "work" })) as number[]))).toBe(250);
 });
 
-test("a series says up to when its steps are complete", async () => {
+test("a series reports up to when its steps are complete", async () => {
   const fresh = await freshSchema();
   for (const range of ["1h", "6h", "30d"] as const) {
     const { points: all, stepMs, completeUntil } = await series(fresh.db, { range });

@@ -196,7 +196,7 @@ test("a clock that was set back does not stop folding", async () => {
   expect(await fold(fresh.db, 5_000)).toBe(1);
 });
 
-test("the depth reads running jobs by index, whatever the statistics say", async () => {
+test("the depth reads running jobs by index under any statistics", async () => {
   const fresh = await freshSchema();
   await add(
     fresh.db,
