@@ -6,7 +6,7 @@ import { browserPath, visit } from "./support/browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { embed, installation, receipt } from "../support/installation.ts";
 
-describe.skipIf(browserPath === undefined)("queues: whose work it is", () => {
+describe.skipIf(browserPath === undefined)("queues: tenants and priorities", () => {
   test("waiting and busiest tenants, and priorities; a tenant links to its jobs", async () => {
     const { stint, serve } = await installation();
     const served = await stint.enqueueMany(

@@ -5,7 +5,7 @@ import { answer, stintOn } from "./support.ts";
 
 const pay = defineJob("pay", { queue: "payments", payload: typed<object>() });
 
-test("queues set changes a target live, and list and show say where it comes from", async () => {
+test("queues set changes a target live, and list and show print its source", async () => {
   const fresh = await freshSchema();
   const run = stintOn(fresh);
   await fresh.client().enqueue(pay, {});

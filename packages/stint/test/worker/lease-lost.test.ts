@@ -30,17 +30,18 @@ test.each(["returns", "throws"])(
     const thief = await steal(fresh, id);
     end.open();
 
-  expect(await seen("leaseLost")).toEqual({ id, kind: "work", key: null, attempt: 1, epoch: 1 });
-  expect(all("settled")).toEqual([]);
-  expect(await stint.get(id)).toMatchObject({
-    state: "running",
-    worker: "thief",
-    epoch: thief.fence.epoch,
-    attempts: 1,
-    crashes: 1,
-    log: [{ outcome: "crashed" }],
-  });
-});
+    expect(await seen("leaseLost")).toEqual({ id, kind: "work", key: null, attempt: 1, epoch: 1 });
+    expect(all("settled")).toEqual([]);
+    expect(await stint.get(id)).toMatchObject({
+      state: "running",
+      worker: "thief",
+      epoch: thief.fence.epoch,
+      attempts: 1,
+      crashes: 1,
+      log: [{ outcome: "crashed" }],
+    });
+  },
+);
 
 test("a handler's signal aborts when its lease is lost", async () => {
   const fresh = await freshSchema();
