@@ -131,7 +131,7 @@ function Condition({ worker }: { readonly worker: Worker }) {
   return (
     <>
       <span className={tone}>{word}</span>
-      {says !== "" && <div className="second nowrap">{says}</div>}
+      {says !== "" && <div className="second">{says}</div>}
     </>
   );
 }
