@@ -7,6 +7,9 @@ import { tallies as talliesService } from "./tallies.ts";
 
 type Sent = { readonly name: string; readonly values: readonly unknown[] };
 
+/** The columns that a flush returns. */
+const flushed: Row = { usual: null, now_ms: 0 };
+
 function tallies(answer: (sent: Sent) => Promise<Row[]>): {
   made: ReturnType<(typeof talliesService)["create"]>;
   meter: Meter;
@@ -36,7 +39,7 @@ test("a worker that stops during a flush does not send the same counters again",
   const { made, meter } = tallies(async ({ values }) => {
     told.push(...(JSON.parse(values[2] as string) as { claimed: number }[]).map(({ claimed }) => claimed));
     await new Promise<void>((resolve) => (release = resolve));
-    return [];
+    return [flushed];
   });
   meter.of("main", "mail").claimed = 5;
   const slow = made.flush();
@@ -51,7 +54,7 @@ test("a claim after another worker's fold is folded at the next flush, once", as
   let folds = 0;
   const { made, meter } = tallies(async ({ name }) => {
     if (name === "fold") folds += 1;
-    return [{ folded: null }];
+    return [{ ...flushed, folded: null }];
   });
   made.service.start();
   onTestFinished(async () => await made.service.stop());
@@ -79,7 +82,7 @@ test("a failed fold is retried without the sample that may have taken too long",
   let done = (): void => undefined;
   const second = new Promise<void>((resolve) => (done = resolve));
   const { made } = tallies(async ({ name, values }) => {
-    if (name !== "fold") return [];
+    if (name !== "fold") return [flushed];
     samples.push(values[1]);
     if (samples.length > 1) {
       done();
