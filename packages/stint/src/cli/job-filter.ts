@@ -23,7 +23,7 @@ export function addFilter(command: Command, among: readonly JobState[] = states)
     .option("--tenant <tenant>", "only this tenant")
     .option("--tag <tag>", "only jobs with this tag")
     .option("--error <text>", "only with this in their reason or last error, in small letters or capitals")
-    .option("--fingerprint <fingerprint>", "only that died of this, as `stint dead list` names it")
+    .option("--fingerprint <fingerprint>", "only dead jobs of this group, as `stint dead list` names it")
     .option("--since <when>", 'only enqueued since: "2h" ago, or a date as 2027-01-31T09:00:00Z')
     .option("--until <when>", "only enqueued before, written the same way");
 }

@@ -21,7 +21,7 @@ import { exitCodes, reportError, UsageError } from "./report-error.ts";
 
 const helpAfter = `
 The database is --database-url, else DATABASE_URL, else \`database\` in stint.config.ts, else the Postgres of
-a \`stint dev\` that runs in this folder. Prefer DATABASE_URL: command lines can be read by others.
+a \`stint dev\` that runs in this folder. Prefer DATABASE_URL: other users can read command lines.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage (command line, config, kind or payload; nothing was changed).`;
 
@@ -46,7 +46,7 @@ function program(): Command {
     .option("--database-url <url>", "the database to work on")
     .option("--schema <name>", 'the schema of the installation (default "stint")')
     .option("--config <path>", "the config file (default stint.config.ts, .js or .mjs in this folder)")
-    .option("--json", "answer in JSON: one document, or a line per event from worker, dev and jobs tail")
+    .option("--json", "print JSON: one document, or a line per event from worker, dev and jobs tail")
     .option("--no-color", "no colours (NO_COLOR does the same)")
     .option("--verbose", "print stacks of errors (STINT_DEBUG=1 does the same)")
     .addHelpText("after", helpAfter)

@@ -49,7 +49,7 @@ async function checked(check: Check, subject: Subject): Promise<Checked> {
   try {
     return { check: check.name, ...(await check.look(subject)) };
   } catch (error) {
-    return { check: check.name, seen: "could not be looked at", findings: [undone(check.name, error)] };
+    return { check: check.name, seen: "could not be examined", findings: [undone(check.name, error)] };
   }
 }
 
@@ -59,9 +59,9 @@ function undone(name: string, error: unknown): Finding {
   const fix = refused
     ? "Run it as the owner of the schema, or as a role that is a member of pg_monitor."
     : dbErrorCategory(error) === "connection"
-      ? "Run it again; if it stays, look into the server's log."
-      : "Run it again with --verbose, and report it if it stays.";
-  return note(`The check "${name}" could not be done`, message, fix);
+      ? "Run it again. If it fails again, read the server's log."
+      : "Run it again with --verbose, and report it if it fails again.";
+  return note(`The check "${name}" failed`, message, fix);
 }
 
 function count(findings: readonly Finding[]): Record<Level, number> {

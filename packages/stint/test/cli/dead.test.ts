@@ -37,7 +37,7 @@ test("dead list prints the groups of errors, then each job's error", async () =>
 
   expect(text.code).toBe(0);
   expect(text.stdout).toMatch(
-    /^ *JOBS +KIND .*DIED OF\n +2 +mail .* PermanentError: the server said no\n +1 +scan .*\n\nID +KIND /,
+    /^ *JOBS +KIND .*ERROR\n +2 +mail .* PermanentError: the server said no\n +1 +scan .*\n\nID +KIND /,
   );
   expect(text.stdout.trimEnd().split("\n")).toHaveLength(3 + 1 + 4);
   expect(scans.stdout.trimEnd().split("\n")).toHaveLength(2 + 1 + 2);
@@ -81,7 +81,7 @@ test("a group is listed and replayed by its fingerprint", async () => {
   expect((await client.list({ state: "dead" })).jobs.map((job) => job.kind)).toEqual(["mail", "mail"]);
   expect(await run("dead", "list", "--fingerprint", "mail")).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("--fingerprint: must be that of a group of dead jobs"),
+    stderr: expect.stringContaining("--fingerprint: must be the fingerprint of a group of dead jobs"),
   });
 });
 

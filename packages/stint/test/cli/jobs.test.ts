@@ -325,6 +325,6 @@ test("queues prints counts by state and slots; workers lists the workers", async
   expect(await run("workers")).toMatchObject({
     code: 0,
     stdout: "",
-    stderr: expect.stringContaining("No worker lives"),
+    stderr: expect.stringContaining("There is no live worker"),
   });
 });

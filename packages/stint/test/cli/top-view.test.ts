@@ -301,7 +301,7 @@ test("dead jobs are grouped by error, with the number searched if there are more
   expect(lines({}, "stint")).toMatch(
     /^> +1200 +mail +.* ago +019a8a2c-\S+ +0123456789ab +Error: no payment …$/m,
   );
-  expect(lines({}, "stint")).toContain("7 more died of other things. Of the newest 10,000 dead jobs.");
+  expect(lines({}, "stint")).toContain("7 more died of other errors. Of the newest 10,000 dead jobs.");
   expect(lines({ others: 0, of: { count: 1_200, capped: false } }, "stint")).not.toMatch(/newest|more died/);
   expect(lines({}, "billing")).toContain("Look: npx stint jobs show ID --schema billing");
   expect(lines({}, "billing")).toContain(

@@ -122,7 +122,7 @@ test.skipIf(!hasTerminal)(
       message: "the queue is open and shows its kind",
     });
     watched.press("w");
-    await until(() => screen(watched).includes("No worker lives"));
+    await until(() => screen(watched).includes("There is no live worker"));
     watched.press("d");
     await until(() => screen(watched).includes("No job is dead"));
     watched.press("s");

@@ -17,7 +17,7 @@ const server = { version: 170_002, versionText: "17.2", standby: false, readOnly
 test.each([
   [{}, []],
   [{ version: 130_009, versionText: "13.9" }, ["error Postgres is too old"]],
-  [{ version: 210_000 }, ["note Postgres is newer than what this release was tried on"]],
+  [{ version: 210_000 }, ["note Postgres is newer than the versions this release was tested on"]],
   [{ standby: true, readOnly: true }, ["error This is a standby"]],
   [{ readOnly: true }, ["error Transactions are read-only by default"]],
 ])("server %j", (facts, expected) => {
@@ -117,7 +117,7 @@ test.each([
   [{}, []],
   [{ dead: 19_000 }, []],
   [{ dead: 500_000 }, ["warning Vacuum is far behind"]],
-  [{ bytes: 900e6 }, ["note A table is much larger than what lives in it"]],
+  [{ bytes: 900e6 }, ["note A table is much larger than its live rows need"]],
   [{ bytes: 900e6, liveBytes: 500e6 }, []],
   [{ vacuumOff: true, dead: 500_000 }, ["error Autovacuum is off for a table, so dead rows pile up"]],
 ])("vacuum %j", (facts, expected) => {

@@ -41,8 +41,8 @@ test("a schema of an older release is an error with the command to migrate", asy
 });
 
 test.each([
-  [0, "note", "The schema is newer than this release, and still serves it"],
-  [999, "error", "The schema has moved on and no longer serves this release"],
+  [0, "note", "The schema is newer than this release, and still supports it"],
+  [999, "error", "The schema is newer than this release and no longer supports it"],
 ])("a schema of a newer release that serves code from %d on is a %s", async (oldest, level, title) => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("insert into stint.migration values (999, 'future', $1, '')", [oldest]);
@@ -96,7 +96,7 @@ test.each([
   [
     "create index mine on stint.job (tenant)",
     "note",
-    "The schema holds something that Stint did not put there",
+    "The schema holds an object that Stint did not create",
     "index mine",
     "Drop it unless you need it",
   ],
@@ -170,7 +170,7 @@ test("a role that may not create schemas gets a note, and all other checks", asy
   const report = await lookAt(fresh, { url: url.href });
 
   expect(of(report, "drift")).toMatchObject([
-    { level: "note", title: 'The check "drift" could not be done', fix: expect.stringContaining("owner") },
+    { level: "note", title: 'The check "drift" failed', fix: expect.stringContaining("owner") },
   ]);
   expect(of(report, "server")).toMatchObject([{ level: "note", fix: expect.stringContaining("pg_monitor") }]);
   expect(report.counts.error).toBe(0);

@@ -80,6 +80,6 @@ test("tallies that differ from the tables are reported, and the fix recounts", a
       /^queue mail, kind send-receipt, priority 0: tallied .* 1 ready.* there are .* 0 ready/,
     ),
   });
-  await query(finding!.fix.replace(/^.*Count anew: /, ""), [], fresh.url);
+  await query(finding!.fix.replace(/^.*Recount: /, ""), [], fresh.url);
   expect(of(await lookAt(fresh), "tallies")).toEqual([]);
 });

@@ -20,7 +20,7 @@ test("a notification queue that fills up is reported before it is full", async (
   expect(of(await lookAt(fresh), "wakes")).toMatchObject([
     {
       level: "warning",
-      what: expect.stringMatching(/^3\d % of the queue/),
+      what: expect.stringMatching(/^3\d % of the notification queue/),
       fix: expect.stringContaining("pg_terminate_backend"),
     },
   ]);

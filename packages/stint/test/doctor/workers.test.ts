@@ -25,8 +25,8 @@ test("a worker that stopped responding is reported; a sleeping one is not", asyn
   expect(of(await lookAt(fresh), "workers")).toMatchObject([
     {
       level: "warning",
-      title: "A worker is silent",
-      what: expect.stringContaining("silent on web-1, pid 42, not heard of for 5m"),
+      title: "A worker stopped responding",
+      what: expect.stringContaining("silent on web-1, pid 42, no heartbeat for 5m"),
     },
   ]);
 });

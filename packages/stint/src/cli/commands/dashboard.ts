@@ -31,7 +31,7 @@ export function addDashboard(program: Command): void {
     .option("--port <number>", "the port to listen on; 0 takes any that is free", integer, dashboardPort)
     .option("--host <address>", "the address to listen on", "127.0.0.1")
     .option("--token-file <path>", `read the token from this file (else ${tokenVariable}, if it is set)`)
-    .option("--environment <name>", "shown as a badge, so that nobody mistakes one for another")
+    .option("--environment <name>", "shown as a badge, so that environments are not confused")
     .option("--production", "bulk operations must be confirmed by typing the environment's name");
   examples(
     command,

@@ -17,8 +17,8 @@ import { wholePage } from "../whole-page.ts";
 export function addDead(program: Command): void {
   const dead = program
     .command("dead")
-    .summary("jobs that will not be tried again by themselves")
-    .description("Jobs that will not be tried again by themselves.");
+    .summary("jobs that won't be retried automatically")
+    .description("Jobs that won't be retried automatically.");
   addList(dead);
   addReplay(dead);
 }
@@ -28,13 +28,11 @@ type Filter = { kind?: string; queue?: string };
 function addList(dead: Command): void {
   const command = dead
     .command("list")
-    .description(
-      "What the newest dead jobs died of, then the jobs themselves, newest first, with why they died.",
-    );
+    .description("Errors of the newest dead jobs, then the jobs themselves, newest first.");
   command
     .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
     .option("--queue <queue>", "only this queue")
-    .option("--fingerprint <fingerprint>", "only that died of this, as the groups name it")
+    .option("--fingerprint <fingerprint>", "only dead jobs of this group")
     .option("--limit <n>", "jobs per page, at most 1000 (default 50)", integer)
     .option("--after <id>", "the page after this job");
   examples(command, "stint dead list", "stint dead list --kind send-receipt --json");
@@ -98,7 +96,7 @@ function addReplay(dead: Command): void {
     .option("--queue <queue>", "with --all: only this queue")
     .option(
       "--fingerprint <fingerprint>",
-      "with --all: only that died of this, as `stint dead list` names it",
+      "with --all: only dead jobs of this group, as `stint dead list` names it",
     )
     .option("--dry-run", "only say how many it would be")
     .option("--yes", "do not ask (needed for --all without a terminal)");

@@ -65,7 +65,7 @@ function addList(jobs: Command): void {
 function addShow(jobs: Command): void {
   const command = jobs
     .command("show <id>")
-    .description("Everything about one job: each attempt with its error, and who did what to it.");
+    .description("Everything about one job: each attempt with its error, and the audit.");
   examples(command, "stint jobs show 019a8a2c-1f00-7000-8000-0123456789ab");
   runs(command, async (context, { args: [id = ""] }) => {
     const client = await context.client();
@@ -79,9 +79,7 @@ function addShow(jobs: Command): void {
 function addCancel(jobs: Command): void {
   const command = jobs
     .command("cancel [id]")
-    .description(
-      "End jobs that wait, and ask the workers of those that run to stop: one by its id, or many.",
-    );
+    .description("End waiting jobs, and ask the workers of running ones to stop: one by its id, or many.");
   examples(
     command,
     'stint jobs cancel 019a8a2c-1f00-7000-8000-0123456789ab --reason "order withdrawn"',
@@ -98,7 +96,7 @@ function addCancel(jobs: Command): void {
 function addRunNow(jobs: Command): void {
   const command = jobs
     .command("run-now [id]")
-    .description("Make jobs that wait for their time or their retry ready at once: one by its id, or many.");
+    .description("Make scheduled, retrying or parked jobs ready at once: one by its id, or many.");
   examples(
     command,
     "stint jobs run-now 019a8a2c-1f00-7000-8000-0123456789ab",
@@ -114,7 +112,7 @@ function addRunNow(jobs: Command): void {
 function addReplay(jobs: Command): void {
   const command = jobs
     .command("replay [id]")
-    .description("Send dead or cancelled jobs round again, with fresh attempts: one by its id, or many.");
+    .description("Requeue dead or cancelled jobs with a fresh set of attempts: one by its id, or many.");
   examples(
     command,
     'stint jobs replay 019a8a2c-1f00-7000-8000-0123456789ab --reason "payment was imported late"',
@@ -133,10 +131,10 @@ type ActOnOne = (context: Context, id: string, reason: { reason?: string }) => P
 /** With an id it acts on that job; without one on all that the filter names. */
 function oneOrMany(command: Command, action: BulkAction, actOnOne: ActOnOne): void {
   addFilter(command, statesFor[action])
-    .option("--all", "every job that this can be done to, without any filter")
-    .option("--reason <text>", "why, for the audit (needed for many)")
-    .option("--dry-run", "only show what it would be")
-    .option("--yes", "do not ask (needed for many without a terminal)");
+    .option("--all", "every job in a state that allows it, without any filter")
+    .option("--reason <text>", "why, for the audit (required for many)")
+    .option("--dry-run", "only show what would be done")
+    .option("--yes", "do not ask (required for many without a terminal)");
   runs<ActFlags>(command, async (context, { options, args: [id] }) => {
     const { all = false, reason, dryRun = false } = options;
     const filter = toFilter(options);

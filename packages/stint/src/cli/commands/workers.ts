@@ -11,7 +11,7 @@ export function addWorkers(program: Command): void {
   const command = program.command("workers").summary("the workers that live, and how they are");
   command.description(
     "The workers that live: how busy they are, how late their event loop is, and what they serve.\n" +
-      "A worker that is silent has not been heard of for longer than it should be.",
+      "A silent worker has stopped sending heartbeats.",
   );
   examples(command, "stint workers", "stint workers --json");
   runs(command, async (context) => {
@@ -19,7 +19,7 @@ export function addWorkers(program: Command): void {
     if (context.out.json) return context.out.document({ workers: workers.map(withState) });
     if (workers.length === 0)
       return context.out.note(
-        say`No worker lives. Start one with \`${advised(await context.schema(), "worker")}\`.`,
+        say`There is no live worker. Start one with \`${advised(await context.schema(), "worker")}\`.`,
       );
     table(context.out, workerColumns, workers);
     const versions = versionsOf(workers);

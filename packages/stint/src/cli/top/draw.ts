@@ -73,7 +73,9 @@ function body(paper: Paper, snapshot: Snapshot, view: View, room: number, about:
     case "workers":
       return workers.length === 0
         ? {
-            lines: [plain(paper, `No worker lives. Start one with ${command(about.schema, "worker")}`)],
+            lines: [
+              plain(paper, `There is no live worker. Start one with ${command(about.schema, "worker")}`),
+            ],
             rows: [],
           }
         : list(paper, view, room, { columns: workerColumns, rows: workers, name: (one) => one.id });
@@ -193,7 +195,7 @@ const help: readonly (readonly [string, string])[] = [
   ["j k ↑ ↓", "choose a row"],
   ["Enter", "open the queue: its kinds and its slow jobs"],
   ["Esc", "clear the filter, or go back to the queues"],
-  ["d", "dead jobs, by what they died of"],
+  ["d", "dead jobs, by error"],
   ["w", "workers"],
   ["s", "running jobs that are slow for their kind"],
   ["/", "show only rows that contain a text"],

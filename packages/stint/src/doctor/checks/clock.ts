@@ -46,10 +46,10 @@ export function clockRule({ aheadMs, roundTripMs, zone }: ClockFacts): Seen {
     seen,
     findings: [
       warning(
-        "This host's clock is not the database's",
+        "The clock of this host differs from the database's",
         `it is ${formatMs(Math.abs(aheadMs))} ${direction} the database`,
-        "Let both hosts keep time with NTP (chrony or systemd-timesyncd). " +
-          "Leases and delays are safe, times given as dates are not: prefer a delay to a date.",
+        "Synchronise both hosts with NTP (chrony or systemd-timesyncd). " +
+          "Leases and delays are safe; times given as dates are not. Prefer a delay to a date.",
       ),
     ],
   };

@@ -43,7 +43,7 @@ export function connectionsRule(facts: ConnectionFacts): Seen {
   const findings = budgets.flatMap(({ of, most, used, more }): Finding[] => {
     if (most === null || used < most * 0.8) return [];
     const level = used >= most * 0.95 ? error : warning;
-    const fix = `Give them back earlier, put a pooler between, or allow more. ${more}`;
+    const fix = `Release them earlier, use a pooler, or allow more. ${more}`;
     return [level(`The connections of ${of} are nearly used up`, `${used} of ${most} are open`, fix)];
   });
   const room = Math.floor(Math.max(0, facts.most - facts.reserved - facts.used) / perProcess);

@@ -119,10 +119,10 @@ function storage({ table, found, definition, schema }: Storage): Finding {
 function added(what: string): Finding {
   const costs = what.startsWith("index ") || what.startsWith("trigger ");
   return note(
-    "The schema holds something that Stint did not put there",
+    "The schema holds an object that Stint did not create",
     what,
     costs
       ? "Every enqueue and settle pays for it. Drop it unless you need it."
-      : "Nothing need be done if you put it there.",
+      : "Nothing need be done if you created it.",
   );
 }

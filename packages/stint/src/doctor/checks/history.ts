@@ -2,7 +2,7 @@ import { historyFacts, restLimit, type HistoryFacts } from "../../sql/doctor/tab
 import type { Check } from "../check.ts";
 import { counted, note, warning, type Finding, type Seen } from "../finding.ts";
 
-/** Whether finished jobs find the partition of their day. */
+/** Whether each coming day has its partition. */
 export const history: Check = {
   name: "history",
   needsSchema: true,
@@ -14,17 +14,17 @@ export function historyRule({ daysAhead, rest }: HistoryFacts, schema: string): 
   if (daysAhead < 2)
     findings.push(
       warning(
-        "Partitions for the days to come are missing",
+        "Partitions for the coming days are missing",
         daysAhead === 0 ? "today has none" : "today has one, tomorrow has none",
-        `A worker that runs makes them. By hand: select "${schema}".make_partitions(7);`,
+        `A running worker makes them. By hand: select "${schema}".make_partitions(7);`,
       ),
     );
   if (rest > 0)
     findings.push(
       note(
-        "Finished jobs are in the partition for those that no day takes",
+        "Finished jobs are in the default partition, because their day has none",
         `${rest >= restLimit ? `${restLimit} or more rows` : counted("row", rest)} in table history_done_rest`,
-        "They are pruned row by row when their time has come, which costs more than dropping a day. Keep a worker running, " +
+        "They are pruned row by row after their retention, which costs more than dropping a day. Keep a worker running, " +
           "so that each day has its partition in time.",
       ),
     );

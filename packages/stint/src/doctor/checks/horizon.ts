@@ -4,13 +4,13 @@ import type { Check } from "../check.ts";
 import { error, warning, type Finding, type Seen } from "../finding.ts";
 import { quoteLiteral } from "../../db/quote.ts";
 
-/** Beyond this a claim meets so many dead rows that it is felt. */
+/** Further behind, a claim passes so many dead rows that it becomes slow. */
 const longMs = 600_000;
 /** A standby or slot is always a little behind. */
 const behindNormally = 10_000;
 const gigabyte = 2 ** 30;
 
-/** Who pins the xmin horizon: while somebody does, vacuum can clear nothing that died since. */
+/** What pins the xmin horizon: until it ends, vacuum cannot remove rows that died since. */
 export const horizon: Check = {
   name: "horizon",
   needsSchema: false,
@@ -21,7 +21,7 @@ export const horizon: Check = {
 export function horizonRule(found: readonly Pin[], replication: readonly Slot[]): Seen {
   const findings = [...found.map(pinned), ...replication.flatMap(lagging)];
   const [oldest] = found;
-  return { seen: oldest === undefined ? "nobody pins it" : `pinned by ${describe(oldest)}`, findings };
+  return { seen: oldest === undefined ? "not pinned" : `pinned by ${describe(oldest)}`, findings };
 }
 
 function pinned(pin: Pin): Finding {
@@ -69,8 +69,8 @@ function lagging({ slot, type, active, catalogBehind, keptBytes }: Slot): Findin
   const kept = keptBytes === null ? "an unknown amount" : `${(keptBytes / gigabyte).toFixed(1)} GB`;
   return [
     warning(
-      "Nobody reads a replication slot, so the server keeps its log for it",
-      `${type} slot "${slot}" keeps ${kept} of log`,
+      "A replication slot has no reader, so the server keeps its WAL",
+      `${type} slot "${slot}" keeps ${kept} of WAL`,
       `Start its reader again, or, if it is gone for good: select pg_drop_replication_slot(${quoteLiteral(slot)});`,
     ),
   ];

@@ -3,7 +3,7 @@ import type { Check } from "../check.ts";
 import { error, type Seen } from "../finding.ts";
 import { quoteName } from "../../db/quote.ts";
 
-/** Indexes that are there and do not work. Those that are not there are found by the check drift. */
+/** Invalid indexes. Missing ones are found by the check "drift". */
 export const indexes: Check = {
   name: "indexes",
   needsSchema: true,

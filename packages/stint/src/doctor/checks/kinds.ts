@@ -7,7 +7,7 @@ import { counted, error, type Seen } from "../finding.ts";
 /** Jobs younger than this may only be waiting for a worker that starts. */
 const waitedMs = 10_000;
 
-/** Jobs that wait and that no worker takes. */
+/** Waiting jobs that no worker serves. */
 export const kinds: Check = {
   name: "kinds",
   needsSchema: true,

@@ -2,7 +2,7 @@ import type { KindView } from "../../inspect/types.ts";
 import type { Check } from "../check.ts";
 import { counted, warning, type Seen } from "../finding.ts";
 
-/** Whether leases fit how long attempts last. */
+/** Whether leases fit the run times of their kinds. */
 export const lease: Check = {
   name: "lease",
   needsSchema: true,
@@ -13,7 +13,7 @@ export function leaseRule(found: readonly Pick<KindView, "kind" | "run" | "lease
   const findings = found.flatMap(({ kind, leaseAdvice }) =>
     leaseAdvice === null
       ? []
-      : [warning("A lease does not fit how long attempts last", `kind ${kind}`, leaseAdvice)],
+      : [warning("A lease does not fit the run time of its kind", `kind ${kind}`, leaseAdvice)],
   );
   return { seen: `${counted("kind", found.length)} measured`, findings };
 }

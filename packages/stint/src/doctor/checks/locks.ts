@@ -3,7 +3,7 @@ import { heldLocks, type HeldLock } from "../../sql/doctor/sessions.ts";
 import type { Check } from "../check.ts";
 import { error, warning, type Seen } from "../finding.ts";
 
-/** Who keeps others from our tables. */
+/** Locks that block access to Stint's tables. */
 export const locks: Check = {
   name: "locks",
   needsSchema: true,
@@ -20,8 +20,8 @@ export function locksRule(held: readonly HeldLock[]): Seen {
         : `; ${blocks.length === 1 ? "1 session waits" : `${blocks.length} sessions wait`} for it: pid ${blocks.join(", ")}`;
     return (blocks.length > 0 ? error : warning)(
       blocks.length > 0
-        ? "A lock on our tables holds others up"
-        : "A lock on our tables would hold others up",
+        ? "A lock on Stint's tables blocks other sessions"
+        : "A lock on Stint's tables would block other sessions",
       `${mode} on table ${table}: ${who}${since}${waits}`,
       `Let it finish, or end it: select pg_terminate_backend(${pid});`,
     );

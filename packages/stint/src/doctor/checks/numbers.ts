@@ -21,7 +21,7 @@ export function numbersRule(found: readonly Supply[], schema: string): Seen {
         : `Restart it once its old numbers are gone: alter sequence ${quoteName(schema, sequence)} restart;`;
     return [
       (share > 0.8 ? error : warning)(
-        "Numbers run out",
+        "Numbers are running out",
         `${what}: ${Math.round(share * 100)} % are used`,
         fix,
       ),

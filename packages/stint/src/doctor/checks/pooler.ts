@@ -10,7 +10,7 @@ const hearWithinMs = 2_000;
 /** How long a statement may wait for a connection of the pooler while another client holds one. */
 const waitWithinMs = 3_000;
 
-/** Whether a pooler stands between, and what gets lost in it. */
+/** Whether clients connect through a pooler, and what does not work through it. */
 export const pooler: Check = {
   name: "pooler",
   needsSchema: false,
@@ -115,7 +115,7 @@ export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
   if (moves && keepsPrepared === true && names && !detected)
     findings.push(
       warning(
-        "What Stint sets for its sessions reaches others who share the connections",
+        "Session settings of Stint reach other clients that share the connections",
         "a pooler in transaction mode carries prepared statements, but no settings of a session (such as its isolation level)",
         "Pass prepare: false to createStint: nothing is set then.",
       ),
@@ -123,7 +123,7 @@ export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
   if (heard === false && listens)
     findings.push(
       warning(
-        "Wakes are not heard: LISTEN does not work over this connection",
+        "Workers poll without notifications: LISTEN does not work over this connection",
         `a NOTIFY sent by a second connection did not arrive within ${hearWithinMs / 1_000} s`,
         'Connect the workers past the pooler, or pass wake: "none" to createStint: they then look for jobs at intervals.',
       ),
@@ -131,7 +131,7 @@ export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
   if (moves && findings.length === 0)
     findings.push(
       note(
-        "A pooler in transaction mode stands between",
+        "Clients connect through a pooler in transaction mode",
         "two statements of one client ran on two connections of the server",
         "Nothing need be done: the options of this config fit it.",
       ),
@@ -139,9 +139,9 @@ export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
   if (detected && findings.length === 0)
     findings.push(
       note(
-        "A pooler stands between",
+        "Clients connect through a pooler",
         "the session that answers is not the one that logged in, so Stint polls, names no statements and sets nothing for a session",
-        "Nothing need be done. Workers that connect past the pooler start jobs sooner.",
+        "Nothing need be done. Workers that connect directly start jobs sooner.",
       ),
     );
   const seen = moves

@@ -54,7 +54,7 @@ export function schemaRule({ schema: name, applied, steps }: SchemaFacts): Seen 
     if (there === undefined && step.version < version)
       findings.push(
         error(
-          "A migration was left out",
+          "A migration is missing",
           `${step.version} ${step.name} is not applied, but a later one is`,
           `${migrateHint(name)}.`,
         ),
@@ -62,9 +62,9 @@ export function schemaRule({ schema: name, applied, steps }: SchemaFacts): Seen 
     if (there !== undefined && there.checksum !== sha256(step.text))
       findings.push(
         warning(
-          "A migration was applied with another text than this release has",
+          "A migration was applied with a text that differs from this release's",
           `${step.version} ${step.name}`,
-          "Look at what the check drift says. If it says nothing, the difference does not matter.",
+          'See the check "drift". If it reports nothing, the difference does not matter.',
         ),
       );
   }
@@ -84,8 +84,8 @@ function ahead(name: string, version: number, applied: readonly AppliedStep[]): 
   const what = `schema ${name} is at version ${version}, this release was written for ${schemaVersion}`;
   const fix = "Upgrade the stint package of this process.";
   return oldest > schemaVersion
-    ? error("The schema has moved on and no longer serves this release", what, fix)
-    : note("The schema is newer than this release, and still serves it", what, fix);
+    ? error("The schema is newer than this release and no longer supports it", what, fix)
+    : note("The schema is newer than this release, and still supports it", what, fix);
 }
 
 function sha256(text: string): string {

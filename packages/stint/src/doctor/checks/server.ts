@@ -5,7 +5,7 @@ import { error, note, type Finding, type Seen } from "../finding.ts";
 const oldest = 140_000;
 const newestTried = 18;
 
-/** Which server it is, and whether it can be worked on at all. */
+/** Which server it is, and whether Stint can use it. */
 export const server: Check = {
   name: "server",
   needsSchema: false,
@@ -26,7 +26,7 @@ export function serverRule(facts: ServerFacts): Seen {
   if (major > newestTried)
     findings.push(
       note(
-        "Postgres is newer than what this release was tried on",
+        "Postgres is newer than the versions this release was tested on",
         `version ${facts.versionText}; tried are 14 to ${newestTried}`,
         "Upgrade the stint package when there is a newer one.",
       ),
@@ -50,7 +50,7 @@ export function serverRule(facts: ServerFacts): Seen {
   if (!facts.seesAll)
     findings.push(
       note(
-        "Sessions of other roles cannot be seen whole",
+        "Sessions of other roles are only partly visible",
         "this role is not a member of pg_read_all_stats, so who pins the xmin horizon or holds a lock may be missing below",
         "As a superuser: grant pg_monitor to the role that runs the doctor.",
       ),

@@ -2,7 +2,7 @@ import { settingsNamed, type Setting } from "../../sql/doctor/server.ts";
 import type { Check } from "../check.ts";
 import { error, note, warning, type Finding, type Seen } from "../finding.ts";
 
-/** Settings of the server on which promises of ours depend. */
+/** Server settings that Stint's guarantees depend on. */
 export const settings: Check = {
   name: "settings",
   needsSchema: false,
@@ -29,22 +29,18 @@ const rules: readonly Rule[] = [
   off("fsync", (what, fix) => error("A crash of the machine may lose or corrupt everything", what, fix)),
   off("full_page_writes", (what, fix) => error("A crash of the machine may corrupt tables", what, fix)),
   off("synchronous_commit", (what, fix) =>
-    warning(
-      "A crash of the server may lose jobs whose enqueue was answered, and settles",
-      `${what} for this role`,
-      fix,
-    ),
+    warning("A crash of the server may lose committed enqueues and settles", `${what} for this role`, fix),
   ),
   off("autovacuum", (what, fix) =>
-    error("Nothing clears dead rows away, so claims become slower without end", what, fix),
+    error("Autovacuum is off, so claims become slower without limit", what, fix),
   ),
-  off("track_counts", (what, fix) => error("Autovacuum cannot see what it should clear away", what, fix)),
+  off("track_counts", (what, fix) => error("Autovacuum cannot see which rows are dead", what, fix)),
   {
     name: "idle_in_transaction_session_timeout",
     judge: ({ setting }) =>
       setting === "0"
         ? note(
-            "A forgotten transaction may stay open for ever, and pin the xmin horizon",
+            "A forgotten transaction may stay open forever and pin the xmin horizon",
             "idle_in_transaction_session_timeout is 0",
             "For the role of your application: alter role <name> set idle_in_transaction_session_timeout = '5min';",
           )

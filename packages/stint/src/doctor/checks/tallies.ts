@@ -2,10 +2,10 @@ import { countableBytes, wrongTallies, type WrongTally } from "../../sql/doctor/
 import type { Check } from "../check.ts";
 import { warning, type Seen } from "../finding.ts";
 
-/** More is not counted: the doctor must not cost what the tallies save. */
+/** Counting more rows would be as expensive as the counts that the tallies avoid. */
 const mostBytes = 64 * 2 ** 20;
 
-/** Whether the tallies say what the tables hold. */
+/** Whether the tallies match the tables. */
 export const tallies: Check = {
   name: "tallies",
   needsSchema: true,
@@ -23,13 +23,13 @@ export const tallies: Check = {
 export function talliesRule(wrong: readonly WrongTally[], schema: string): Seen {
   const findings = wrong.map(({ queue, kind, priority, tallied, counted }) =>
     warning(
-      "A tally is not what the tables hold, so depths are shown wrong",
+      "A tally does not match its table, so depths are shown wrong",
       `queue ${queue}, kind ${kind}, priority ${priority}: tallied ${tallied}; there are ${counted}`,
-      `Rows were changed by hand. Count anew: select "${schema}".recount();`,
+      `Rows were changed by hand. Recount: select "${schema}".recount();`,
     ),
   );
   return {
-    seen: wrong.length === 0 ? "they say what the tables hold" : `${wrong.length} are wrong`,
+    seen: wrong.length === 0 ? "they match the tables" : `${wrong.length} are wrong`,
     findings,
   };
 }

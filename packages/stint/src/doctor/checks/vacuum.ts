@@ -4,10 +4,10 @@ import type { Check } from "../check.ts";
 import { counted, error, note, warning, type Finding, type Seen } from "../finding.ts";
 import { quoteName } from "../../db/quote.ts";
 
-/** Below this nobody feels it. */
+/** Fewer dead rows than this do not slow a query noticeably. */
 const worthMention = { dead: 20_000, bytes: 64 * 2 ** 20 };
 
-/** Whether dead rows are cleared away, and how much room they left behind. */
+/** Whether vacuum removes dead rows, and how much space they left behind. */
 export const vacuum: Check = {
   name: "vacuum",
   needsSchema: true,
@@ -36,9 +36,9 @@ function lag(facts: TableFacts, schema: string): Finding[] {
   const last = sinceVacuumMs === null ? "never vacuumed" : `vacuumed ${formatMs(sinceVacuumMs)} ago`;
   return [
     warning(
-      vacuuming ? "Vacuum is at work and far behind" : "Vacuum is far behind",
+      vacuuming ? "Vacuum is running and far behind" : "Vacuum is far behind",
       `table ${table} has ${counted("dead row", dead)}, ${last}`,
-      "If the check horizon names somebody, end that first. " +
+      'If the check "horizon" names a session, end it first. ' +
         `Then: vacuum (analyze) ${quoteName(schema, table)}; and if it happens again, ` +
         "as a superuser: alter system set autovacuum_naptime = '15s'; and select pg_reload_conf();",
     ),
@@ -51,9 +51,9 @@ function bloat({ table, bytes, liveBytes, indexBytes }: TableFacts, schema: stri
   if (times < 10) return [];
   return [
     note(
-      "A table is much larger than what lives in it",
+      "A table is much larger than its live rows need",
       `table ${table} takes ${megabytes(bytes)} for about ${megabytes(liveBytes)}, its indexes ${megabytes(indexBytes)}`,
-      "It fills up again by itself after a backlog. To give the room back in a quiet hour: " +
+      "Normal after a backlog: new rows reuse the space. To return it to the system in a quiet hour: " +
         `vacuum full ${quoteName(schema, table)}; (it locks the table), or pg_repack.`,
     ),
   ];

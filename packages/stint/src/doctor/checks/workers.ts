@@ -3,7 +3,7 @@ import { lateLeases, workerFacts, type LateLease, type WorkerFacts } from "../..
 import type { Check } from "../check.ts";
 import { counted, error, warning, type Finding, type Seen } from "../finding.ts";
 
-/** Whether the workers live, and are of one version. */
+/** Whether the workers respond, and are of one version. */
 export const workers: Check = {
   name: "workers",
   needsSchema: true,
@@ -15,10 +15,10 @@ export function workersRule(found: readonly WorkerFacts[], late: readonly LateLe
   for (const { id, host, pid, silentMs, holds } of found.filter((worker) => worker.silent))
     findings.push(
       warning(
-        "A worker is silent",
-        `${id} on ${host}, pid ${pid}, not heard of for ${formatMs(silentMs)}${holds ? "; it still holds jobs" : ""}`,
-        "If its process is gone, nothing need be done: its jobs are rescued when their leases run out, and the other workers forget it. " +
-          "If it runs, it hangs or has lost the database: look at its log.",
+        "A worker stopped responding",
+        `${id} on ${host}, pid ${pid}, no heartbeat for ${formatMs(silentMs)}${holds ? "; it still holds jobs" : ""}`,
+        "If its process is gone, nothing need be done: its jobs are rescued when their leases expire, and other workers delete its row. " +
+          "If it runs, it hangs or cannot reach the database: read its log.",
       ),
     );
   const versions = [...new Set(found.filter((worker) => !worker.silent).map((worker) => worker.version))];
@@ -33,9 +33,9 @@ export function workersRule(found: readonly WorkerFacts[], late: readonly LateLe
   for (const { worker, jobs, oldestMs } of late)
     findings.push(
       error(
-        "Leases ran out and nobody took the jobs back",
+        "Leases expired and their jobs were not rescued",
         `${counted("job", jobs)} of worker ${worker}, overdue for ${formatMs(oldestMs)}`,
-        "Any running worker of this schema rescues them: start one, or look at why those that run cannot.",
+        "Any running worker of this schema rescues them. Start one, or read the logs of those that run.",
       ),
     );
   return { seen: `${counted("worker", found.length)}, ${counted("version", versions.length)}`, findings };
