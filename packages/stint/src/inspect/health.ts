@@ -51,7 +51,7 @@ export async function health(db: Run): Promise<Health> {
     queues: queues.sort(bySoonestBreach),
     total: sumDepth([...depth.values()]),
     workers: crewed.workers.length,
-    slow: toSlowJobs(crewed.perhapsSlow, crewed.usual).length,
+    slow: toSlowJobs(crewed.perhapsSlow, crewed.runs).length,
     unserved: crewed.unserved,
   };
 }

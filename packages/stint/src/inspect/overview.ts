@@ -3,7 +3,7 @@ import { requireOneOf } from "../model/options.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import { arrivals } from "../sql/arrivals.ts";
 import { depths } from "../sql/depth.ts";
-import { recent, topTenants, usual } from "../sql/series.ts";
+import { recent, recentRuns, topTenants } from "../sql/series.ts";
 import { runningJobs } from "../sql/slow.ts";
 import { waitingTenants } from "../sql/waiting-tenants.ts";
 import { watchWorkers, type WatchedWorker } from "../sql/workers.ts";
@@ -42,7 +42,7 @@ export function inspectOverview(db: PgDb): OverviewInspector {
     },
     workers: async () => await workers(db),
     slow: async () => {
-      const [running, runs] = await Promise.all([runningJobs(db), usual(db)]);
+      const [running, runs] = await Promise.all([runningJobs(db), recentRuns(db)]);
       return toSlowJobs(running, runs);
     },
   };

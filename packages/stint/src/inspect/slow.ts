@@ -7,10 +7,10 @@ import type { SlowJob } from "./types.ts";
 
 /** The slow running jobs, the longest first. */
 export function toSlowJobs(running: readonly RunningJob[], runs: Runs): SlowJob[] {
-  const usual = runBaselines(runs);
+  const baselines = runBaselines(runs);
   return running
     .flatMap((job): SlowJob[] => {
-      const usualMs = usual.get(job.kind) ?? null;
+      const usualMs = baselines.get(job.kind) ?? null;
       const because = slowness({ ...job, usualMs });
       if (because === null) return [];
       const { id, kind, queue, worker, attempt, runningMs } = job;

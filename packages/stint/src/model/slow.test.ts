@@ -5,8 +5,8 @@ const job = { runningMs: 0, usualMs: null, timeoutMs: 3_600_000 };
 
 test.each<[string, Partial<Parameters<typeof slowness>[0]>, ReturnType<typeof slowness>]>([
   ["it has just begun", {}, null],
-  ["nobody knows what is usual", { runningMs: 100_000 }, null],
-  ["within three times the usual", { runningMs: 6_000, usualMs: 2_000 }, null],
+  ["the baseline is unknown", { runningMs: 100_000 }, null],
+  ["within three times the baseline", { runningMs: 6_000, usualMs: 2_000 }, null],
   ["beyond that", { runningMs: 6_001, usualMs: 2_000 }, "beyond-normal"],
   ["beyond that, but within a second", { runningMs: 900, usualMs: 2 }, null],
   ["a second, of a kind that takes milliseconds", { runningMs: 1_000, usualMs: 2 }, "beyond-normal"],

@@ -79,7 +79,7 @@ const pointsSince = (step: Step, since: string): string => {
 };
 
 /** The run times of each kind within the last day. */
-export const usualRuns = (kinds: string): string => `
+export const dayOfRuns = (kinds: string): string => `
     select s.kind, ${sumOf("s.run")} as run
     from (${pointsSince(3_600, "statement_timestamp() - interval '1 day'")}) s
     where s.run is not null${kinds}
@@ -94,7 +94,7 @@ const flushSeries = statement(
   select
     stint.record_series($3::text::jsonb),
     stint.record_tenants($4::text::jsonb),
-    (select jsonb_object_agg(usual.kind, usual.run) from (${usualRuns(" and s.kind = any ($5::text[])")}) usual) as usual,
+    (select jsonb_object_agg(r.kind, r.run) from (${dayOfRuns(" and s.kind = any ($5::text[])")}) r) as runs,
     (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
 );
 
@@ -111,7 +111,7 @@ export async function flush(
     tenants: readonly TenantRow[];
     kinds: readonly string[];
   },
-): Promise<{ usual: Runs; nowMs: number }> {
+): Promise<{ runs: Runs; nowMs: number }> {
   const { worker, vitals, rows, tenants, kinds } = input;
   const values = [
     worker,
@@ -121,7 +121,7 @@ export async function flush(
     kinds,
   ];
   return await readOne(db, flushSeries, values, (row) => ({
-    usual: new Map(Object.entries(runsOrNull(row, "usual") ?? {})),
+    runs: new Map(Object.entries(runsOrNull(row, "runs") ?? {})),
     nowMs: number(row, "now_ms"),
   }));
 }
@@ -135,12 +135,12 @@ export async function rollUpSeries(db: Run): Promise<void> {
   await db.run(rollUp, []);
 }
 
-const selectUsual = statement("usual", usualRuns(""));
+const selectRuns = statement("runs", dayOfRuns(""));
 
 /** The run times of every kind within the last day. */
-export async function usual(db: Run): Promise<Runs> {
+export async function recentRuns(db: Run): Promise<Runs> {
   return new Map(
-    await readMany(db, selectUsual, [], (row) => [text(row, "kind"), json<number[]>(row, "run")]),
+    await readMany(db, selectRuns, [], (row) => [text(row, "kind"), json<number[]>(row, "run")]),
   );
 }
 

@@ -3,7 +3,7 @@ import { json, readOne } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { leastMs, share } from "../model/slow.ts";
 import { unservedKinds } from "./kinds.ts";
-import { usualRuns, type Runs } from "./series.ts";
+import { dayOfRuns, type Runs } from "./series.ts";
 import { running, toRunning, type RunningJob } from "./slow.ts";
 import { isHeard } from "./workers.ts";
 
@@ -13,9 +13,9 @@ export type WorkerActivity = {
     readonly pools: Readonly<Record<string, number>>;
     readonly draining: boolean;
   }[];
-  /** Those that run and may be slow, and what is usual for their kinds. Most jobs end before anybody would call them so. */
+  /** Running jobs that may be slow, and the run times of their kinds. Most jobs end before they can be slow. */
   readonly perhapsSlow: readonly RunningJob[];
-  readonly usual: Runs;
+  readonly runs: Runs;
   readonly unserved: readonly {
     readonly kind: string;
     readonly queue: string;
@@ -40,8 +40,8 @@ const selectActivity = statement(
     (select coalesce(jsonb_agg(to_jsonb(p)), '[]') from perhaps p) as perhaps_slow,
     (
       select coalesce(jsonb_object_agg(u.kind, u.run), '{}')
-      from (${usualRuns(" and s.kind = any (array(select p.kind from perhaps p))")}) u
-    ) as usual,
+      from (${dayOfRuns(" and s.kind = any (array(select p.kind from perhaps p))")}) u
+    ) as runs,
     (
       select coalesce(jsonb_agg(jsonb_build_object(
         'kind', u.kind, 'queue', u.queue, 'oldestReadyMs', extract(epoch from clock_timestamp() - u.oldest) * 1000)), '[]')
@@ -53,7 +53,7 @@ export async function workerActivity(db: Run, waitedMs: number): Promise<WorkerA
   return await readOne(db, selectActivity, [waitedMs], (row) => ({
     workers: json<WorkerActivity["workers"]>(row, "workers"),
     perhapsSlow: json<Row[]>(row, "perhaps_slow").map(toRunning),
-    usual: new Map(Object.entries(json<Record<string, number[]>>(row, "usual"))),
+    runs: new Map(Object.entries(json<Record<string, number[]>>(row, "runs"))),
     unserved: json<WorkerActivity["unserved"]>(row, "unserved"),
   }));
 }

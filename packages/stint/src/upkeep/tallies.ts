@@ -59,7 +59,7 @@ function create({
     // Twice: claims and releases of this worker insert no delta, and the last fold of another worker may predate them.
     foldsDue = 2;
     try {
-      const { usual, nowMs } = await flush(db, {
+      const { runs, nowMs } = await flush(db, {
         worker: worker.id,
         vitals: vitals(),
         kinds: worker.kinds,
@@ -68,7 +68,7 @@ function create({
       });
       markSent();
       timing.setBy(nowMs, performance.now());
-      onRunBaseline(runBaselines(usual));
+      onRunBaseline(runBaselines(runs));
     } catch (error) {
       // It may have been committed. Sent again it would count twice, so it counts as sent.
       if (error instanceof ConnectionLost) markSent();

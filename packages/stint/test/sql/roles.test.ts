@@ -229,7 +229,7 @@ test("a read-only role reads everything and changes nothing", async () => {
     "endTransaction",
     "settledByOwner",
     "listWorkers",
-    "usual",
+    "recentRuns",
     "depths",
     "standing",
     "workerActivity",

@@ -38,7 +38,16 @@ import { succeed } from "#stint/sql/succeed.js";
 import { workerActivity } from "#stint/sql/worker-activity.js";
 import { depths, standing } from "#stint/sql/depth.js";
 import { arrivals } from "#stint/sql/arrivals.js";
-import { flush, lately, recent, samples, seriesSteps, steps, topTenants, usual } from "#stint/sql/series.js";
+import {
+  flush,
+  lately,
+  recent,
+  recentRuns,
+  samples,
+  seriesSteps,
+  steps,
+  topTenants,
+} from "#stint/sql/series.js";
 import { runningJobs } from "#stint/sql/slow.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
@@ -212,7 +221,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
       tenants: [{ tenant: "t", ended: 1, run_ms: 1 }],
       kinds: ["k"],
     }),
-  usual: (db) => usual(db),
+  recentRuns: (db) => recentRuns(db),
   depths: (db) => depths(db),
   standing: (db) => standing(db),
   workerActivity: (db) => workerActivity(db, 1_000),

@@ -2,7 +2,7 @@ import type { Client } from "pg";
 import type { Run } from "#stint/db/db.js";
 import { workerActivity } from "#stint/sql/worker-activity.js";
 import { depths, standing } from "#stint/sql/depth.js";
-import { lately, recent, samples, seriesSteps, topTenants, usual } from "#stint/sql/series.js";
+import { lately, recent, recentRuns, samples, seriesSteps, topTenants } from "#stint/sql/series.js";
 import { runningJobs } from "#stint/sql/slow.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import type { Fresh } from "../support/fresh.ts";
@@ -15,7 +15,7 @@ const asked: Record<string, (db: Run) => Promise<unknown>> = {
   lately: (db) => lately(db),
   workerActivity: (db) => workerActivity(db, 10_000),
   running: (db) => runningJobs(db),
-  usual: (db) => usual(db),
+  recentRuns: (db) => recentRuns(db),
   minute: (db) => recent(db, 10, 60_000),
   day: (db) => recent(db, 3_600, 86_400_000),
   chart: (db) => seriesSteps(db, { stepSeconds: 60, backMs: 21_600_000, queue: null, kind: null }),

@@ -96,10 +96,10 @@ test("a flush stores a worker's vitals and returns the run times of its kinds", 
     { queue: "b", kind: "mail", run: [1], runMs: 9 },
     { queue: "a", kind: "other", run: [1], runMs: 9 },
   ]);
-  const { usual } = await flush(fresh.db, { worker: "w", vitals, rows: [], tenants: [], kinds: ["mail"] });
+  const { runs } = await flush(fresh.db, { worker: "w", vitals, rows: [], tenants: [], kinds: ["mail"] });
 
-  expect([...usual.keys()]).toEqual(["mail"]);
-  expect(usual.get("mail")?.slice(0, 4)).toEqual([8, 0, 1, 0]);
+  expect([...runs.keys()]).toEqual(["mail"]);
+  expect(runs.get("mail")?.slice(0, 4)).toEqual([8, 0, 1, 0]);
   expect(await fresh.sql(`select vitals from stint.worker`)).toEqual([{ vitals }]);
 });
 
