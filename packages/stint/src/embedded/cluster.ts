@@ -18,7 +18,7 @@ export const owner = "stint";
 // Inside the data folder, so that the one rename that publishes a cluster brings its password along.
 const passwordFile = "stint_password";
 
-/** The cluster of `dataDir`, made now if there is none. Safe to call from two processes at once. */
+/** Open the cluster in `dataDir`, and create it if it does not exist. Two processes may call this at once. */
 export async function openCluster(
   dataDir: DataDir,
   binaries: Binaries,
@@ -46,7 +46,7 @@ function clusterOf(dataDir: DataDir): string {
   return join(dataDir.path, "cluster");
 }
 
-/** Made aside and renamed: a process killed half way leaves no half cluster that a later start would trust. */
+/** Created under another name and renamed: a process killed in between leaves no incomplete cluster that a later start would use. */
 async function makeCluster(
   dataDir: DataDir,
   binaries: Binaries,
@@ -96,13 +96,13 @@ async function makeCluster(
 
   await rename(pwfile, join(aside, passwordFile));
   await rename(aside, folder).catch(async (error: NodeJS.ErrnoException) => {
-    // Another start in the same folder published its cluster first; that one counts.
+    // Another start in the same folder renamed its cluster first; use that one.
     if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     await rm(aside, { recursive: true, force: true });
   });
 }
 
-/** What a start that was killed left behind. A start that still lives is left alone. */
+/** Remove the leftovers of a killed start. A start that is still running is not touched. */
 async function removeLeftovers(dataDir: DataDir): Promise<void> {
   for (const name of await readdir(dataDir.path)) {
     const pid = /^cluster\.new-(\d+)/.exec(name)?.[1];

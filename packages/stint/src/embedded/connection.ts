@@ -6,10 +6,10 @@ export function urlOf(cluster: Cluster, port: number, database = owner): string 
 }
 
 /**
- * Connect once, and make the database if it is not there yet.
+ * Connect once, and create the database if it does not exist.
  *
- * That the server knows our password also shows that it is the server of this cluster and not another that
- * happens to have the port.
+ * A login with the cluster's password also proves that this server runs on the cluster, and is not another one
+ * on the same port.
  */
 export async function ensureDatabase(cluster: Cluster, port: number): Promise<void> {
   try {
@@ -23,7 +23,7 @@ export async function ensureDatabase(cluster: Cluster, port: number): Promise<vo
 
 /**
  * The user has the name of Stint's schema, so the default search_path ("$user", public) would put the tables of applications into it.
- * "$user" stays behind public: tables that an older release let in there are still found.
+ * "$user" stays after public: tables that an older release created there are still found.
  */
 async function putPublicFirst(client: Client): Promise<void> {
   const { rows } = await client.query<{ search_path: string }>("show search_path");
@@ -31,7 +31,7 @@ async function putPublicFirst(client: Client): Promise<void> {
   try {
     await client.query(`alter database ${owner} set search_path = public, "$user"`);
   } catch (error) {
-    // Another start on the same cluster, at the same moment, which sets the same.
+    // A concurrent start on the same cluster sets the same value.
     if (!/tuple concurrently updated/.test((error as Error).message)) throw error;
   }
 }
@@ -44,7 +44,7 @@ async function createDatabase(client: Client): Promise<void> {
   try {
     await client.query(`create database ${owner}`);
   } catch (error) {
-    // Another start on the same cluster, at the same moment.
+    // A concurrent start on the same cluster.
     const { code } = error as DatabaseError;
     if (code !== duplicateDatabase && code !== uniqueViolation) throw error;
   }
@@ -52,7 +52,7 @@ async function createDatabase(client: Client): Promise<void> {
 
 async function connectAnd(url: string, action: (client: Client) => Promise<void>): Promise<void> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
-  // Without a listener, a server that ends under us would take this process along.
+  // Without an error listener, the end of the server would end this process.
   client.on("error", () => undefined);
   try {
     await client.connect();

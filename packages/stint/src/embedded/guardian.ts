@@ -5,14 +5,14 @@ import { untilGone } from "./processes.ts";
 import { spawnUser, type User } from "./user.ts";
 
 /**
- * Runs one program that must not outlive us, even if we are killed with -9.
+ * Runs a program that must end with this process, even after SIGKILL.
  *
- * A shell stands between us and the program, in a session of its own, holding a pipe from us. The kernel
- * closes the pipe however we end; the shell then ends the program and removes a temporary data directory. It is a shell
- * and not Node so that `killall -9 node` does not take it along.
+ * The program is the child of a shell, which runs in its own session and holds a pipe from this process. The kernel closes the
+ * pipe when this process ends for any reason. The shell then ends the program and removes a temporary data directory. It is a
+ * shell and not Node, so that `killall -9 node` does not end it.
  *
- * Signals from the terminal reach neither (own session), and the shell ignores those sent to it: on Ctrl-C
- * we drain first, and the database must be there until we are done.
+ * Signals of the terminal reach neither (own session), and the shell ignores signals sent to it. After Ctrl-C a worker drains
+ * first, and the database must be available until it is done.
  */
 const script = `
 trap '' HUP INT TERM PIPE
@@ -47,7 +47,7 @@ export type Guarded = {
   pid: number;
   /** Resolves with the exit status once the program has ended; 128 + n when signal n ended it. */
   ended: Promise<number>;
-  /** Let the guardian go. Call it only after `ended`, when there is nothing left to remove. */
+  /** Dismiss the guardian. Call this only after `ended`, when nothing is left to remove. */
   release(): void;
   /** Whether waiting for the program keeps this process alive. */
   hold(alive: boolean): void;
@@ -55,11 +55,11 @@ export type Guarded = {
 
 export type GuardOptions = {
   user: User | undefined;
-  /** File descriptor for all the program prints. */
+  /** File descriptor for the program's output. */
   log: number;
-  /** Folder to remove if we die. */
+  /** Folder to remove if this process ends. */
   remove?: string | undefined;
-  /** Sent to the program if we die. */
+  /** Signal for the program if this process ends. */
   signal: "INT" | "QUIT";
 };
 
@@ -75,21 +75,21 @@ export async function guard(
       cwd: "/",
       detached: true,
       stdio: ["pipe", "pipe", options.log],
-      // Nothing of ours leaks in: a PGPORT or PGOPTIONS from the user's shell would change the server.
+      // An empty environment: a PGPORT or PGOPTIONS of the user's shell would change the server.
       env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", LC_ALL: "C", TZ: "UTC" },
       ...spawnUser(options.user),
     },
   );
-  // Pipes are sockets to Node; its types do not say so.
+  // Node implements pipes as sockets, although its types do not declare it.
   const [stdin, stdout] = child.stdio as unknown as [Socket, Socket];
-  // A guardian that is gone must not take us along by a write to its pipe.
+  // A write to the pipe of a killed guardian must not end this process.
   stdin.on("error", () => undefined);
   const lines = createInterface({ input: stdout });
 
   let pid: number | undefined;
   const ended = new Promise<number>((resolve) => {
     stdout.on("close", () => {
-      // The guardian itself was killed, so nobody is left to tell us how the program ended.
+      // The guardian itself was killed, so the exit status of the program is unknown.
       if (pid !== undefined) void untilGone(pid).then(() => resolve(unknownStatus));
     });
     lines.on("line", (line) => {

@@ -23,10 +23,10 @@ export type Launched =
   | { started: true; server: Server }
   | { started: false; portRefused: boolean; mayPass: boolean; reason: string };
 
-// Recovery after a crash replays what the last checkpoint had not written, and may take its time.
+// Recovery after a crash replays the WAL since the last checkpoint, and may take long.
 const readyDeadlineMs = 120_000;
 
-/** Start Postgres on a cluster and wait until it takes connections. */
+/** Start Postgres on a cluster and wait until it accepts connections. */
 export async function launch({
   dataDir,
   binaries,
@@ -36,8 +36,8 @@ export async function launch({
   onProgress,
 }: Launch): Promise<Launched> {
   const log = join(dataDir.path, "server.log");
-  // A new file, not the old one emptied: backends of a killed server still write their last words into that, which would be taken for
-  // the reason why this one did not start.
+  // A new file instead of truncating the old one: backends of a killed server may still write to it, and their lines would look like
+  // the reason why this server did not start.
   await rm(log, { force: true });
   const file = await open(log, "w", 0o600);
   const starting = guard(
@@ -53,7 +53,7 @@ export async function launch({
       user: dataDir.user,
       log: file.fd,
       remove: dataDir.temporary ? dataDir.path : undefined,
-      // Nobody will read a temporary cluster again, so it need not be tidied.
+      // A temporary cluster is never read again, so it needs no clean shutdown.
       signal: dataDir.temporary ? "QUIT" : "INT",
     },
   );

@@ -10,12 +10,12 @@ export function checkPort(port: number | undefined): void {
   );
 }
 
-/** The preferred port if nobody has it, else a free one. It may be taken before it is used: try again then. */
+/** The preferred port if it is free, else another free one. Another process may take it before it is used; then try again. */
 export async function choosePort(preferred: number | undefined): Promise<number> {
   if (preferred !== undefined && (await isFree(preferred))) return preferred;
   for (let tries = 0; tries < 50; tries += 1) {
-    // Below the range from which systems number outgoing connections: one of those could otherwise sit on
-    // the port of a server that is down for a moment.
+    // Below the range of ephemeral ports: otherwise an outgoing connection could occupy the port of a server that is briefly
+    // down.
     const port = randomInt(20_000, 32_000);
     if (await isFree(port)) return port;
   }

@@ -5,25 +5,24 @@ import { guardianName } from "./guardian.ts";
 import { commandOf, isAlive, isTaken, parentOf, processesIn, signalIfAlive, untilGone } from "./processes.ts";
 import type { User } from "./user.ts";
 
-/** What a running Postgres says of itself in its data folder. */
+/** The contents of `postmaster.pid` of a running Postgres. */
 export type Postmaster = { pid: number; port: number; ready: boolean };
 
-/** The server that runs on this cluster now, if one does. */
+/** The server that runs on this cluster; undefined if none does. */
 export async function findPostmaster(folder: string): Promise<Postmaster | undefined> {
   const file = pidFile(folder);
   const text = await readFile(file, "utf8").catch(() => "");
   const found = parsePidFile(text);
-  // The file of a server that is gone is replaced by the next one.
+  // The next server replaces the file of a dead one.
   if (found === undefined || !isTaken(found.pid)) return undefined;
 
-  // Process numbers are used again, most of all in a container after a restart, so a process is no proof; the
-  // command line of a server names its cluster. (Its working folder would too, but a container's root may not
-  // see that of another user's process.)
+  // Process ids are reused, above all in a container after a restart, so an existing process proves nothing. The command line of
+  // a server names its cluster. (So does its working folder, but a container's root may not read that of another user.)
   const command = await commandOf(found.pid);
   if (command === undefined || command.includes(folder)) return found;
 
-  // Postgres would take the unrelated process, or the zombie of the old server, for a server and refuse to
-  // start. Read again first: another start may have replaced the file since.
+  // Postgres would mistake the unrelated process, or the zombie of the old server, for a server and refuse to start. Read the file
+  // again first: another start may have replaced it.
   if ((await readFile(file, "utf8").catch(() => "")) === text) await unlink(file).catch(() => undefined);
   return undefined;
 }
@@ -39,7 +38,7 @@ function parsePidFile(text: string): Postmaster | undefined {
   return { pid, port: Number(lines[3]), ready: lines[7] === "ready" };
 }
 
-/** Resolves with server `pid` once it takes connections, or with undefined if it ends or the time does. */
+/** Resolves with server `pid` once it accepts connections, or with undefined if it ends or the deadline passes. */
 export async function untilReady(
   folder: string,
   pid: number,
@@ -54,7 +53,7 @@ export async function untilReady(
   return undefined;
 }
 
-/** Whether a guardian stands behind the server and will end it. */
+/** Whether the server has a live guardian that will end it. */
 export async function isGuarded(pid: number): Promise<boolean> {
   const parent = await parentOf(pid);
   return parent !== undefined && ((await commandOf(parent))?.includes(guardianName) ?? false);
@@ -62,7 +61,7 @@ export async function isGuarded(pid: number): Promise<boolean> {
 
 export type StopMode = "fast" | "immediate";
 
-/** Both disconnect everyone; "immediate" does not tidy up, so the next start recovers as after a crash. */
+/** Both modes disconnect all clients. "immediate" writes no checkpoint, so the next start recovers as after a crash. */
 export async function stopPostmaster(pid: number, mode: StopMode): Promise<void> {
   signalIfAlive(pid, mode === "fast" ? "SIGINT" : "SIGQUIT");
   if (await untilGone(pid, 30_000)) return;
@@ -73,14 +72,14 @@ export async function stopPostmaster(pid: number, mode: StopMode): Promise<void>
 }
 
 /**
- * End what a killed server left running. A backend deep in a query does not notice that its server is gone,
- * and no new server starts before it has ended.
+ * End the backends of a killed server. A backend that executes a query does not notice that its server is gone, and no new server
+ * starts before it has ended.
  */
 export async function endLeftBackends(folder: string, user: User | undefined): Promise<void> {
   const pids = await processesIn(folder, user);
   for (const pid of pids) {
     const parent = await parentOf(pid);
-    // Has a living server as its parent, or is one: then somebody started a new server meanwhile.
+    // The process is a live server or its child: another start has made a new server.
     if (parent === undefined || pids.includes(parent) || (await isGuarded(pid))) continue;
     signalIfAlive(pid, "SIGKILL");
   }

@@ -12,18 +12,18 @@ export function isAlive(pid: number): boolean {
   return isTaken(pid) && !isZombie(pid);
 }
 
-/** Whether the number stands for any process, living or not yet collected. */
+/** Whether a process with this id exists, alive or as a zombie. */
 export function isTaken(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: there is one, and it belongs to someone else.
+    // EPERM: the process exists and belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }
 
-/** A container whose first process never collects the dead keeps them as zombies, which still take signals. */
+/** In a container whose init process does not reap children, dead processes stay as zombies, which still accept signals. */
 function isZombie(pid: number): boolean {
   if (!onLinux) return false;
   try {
@@ -33,7 +33,7 @@ function isZombie(pid: number): boolean {
   }
 }
 
-/** False when the process is still there after `deadlineMs`. */
+/** Returns false if the process still exists after `deadlineMs`. */
 export async function untilGone(pid: number, deadlineMs = Infinity): Promise<boolean> {
   const end = Date.now() + deadlineMs;
   while (isAlive(pid)) {
@@ -52,7 +52,7 @@ export function signalIfAlive(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** The command line of a process: empty when it is gone, undefined when we may not know. */
+/** The command line of a process: empty if it has ended, undefined if it cannot be read. */
 export async function commandOf(pid: number): Promise<string | undefined> {
   try {
     if (onLinux) return (await readFile(`/proc/${pid}/cmdline`, "utf8")).replaceAll("\0", " ");
@@ -74,9 +74,9 @@ export async function parentOf(pid: number): Promise<number | undefined> {
 }
 
 /**
- * Processes of `user` that work in `folder`, as all of a Postgres's do in its data folder. Linux only.
+ * Processes of `user` whose working folder is `folder`, such as all processes of a Postgres. Linux only.
  *
- * Asked by a shell that runs as that user: a container's root may not see where another's process works.
+ * Read by a shell that runs as that user: a container's root may not read the working folder of another user's process.
  */
 export async function processesIn(folder: string, user: User | undefined): Promise<number[]> {
   if (!onLinux) return [];

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-/** The line of a Postgres log that most likely says why it ended. */
+/** The line of a Postgres log that most likely has the reason for its end. */
 export async function lastWords(file: string): Promise<string> {
   const lines = (await readFile(file, "utf8").catch(() => ""))
     .split("\n")

@@ -1,11 +1,11 @@
 import { InvalidOptionError } from "../errors.ts";
 
-// Reaching the server, and reaching only this one, depends on these.
+// Connecting to this server, and to no other, depends on these settings.
 const reserved = new Set(["listen_addresses", "port", "unix_socket_directories", "data_directory"]);
 
 const defaults = { timezone: "UTC", log_timezone: "UTC" };
 
-/** Settings as `name=value`, ours first, so that the caller's win. */
+/** Settings as `name=value`: Stint's first, so that the caller's override them. */
 export function checkSettings(settings: Record<string, string>): string[] {
   for (const name of Object.keys(settings)) {
     if (!/^[a-z_][a-z0-9_.]*$/i.test(name)) {

@@ -10,8 +10,8 @@ const run = promisify(execFile);
 /**
  * Make the installed binaries runnable by `user`, in place if possible, else as a copy under `dataDir`.
  *
- * A copy is needed when the install is read-only and its library links are missing, or when `user` may not
- * walk to it (an install under a root-only folder).
+ * A copy is needed if the install is read-only and its library links are missing, or if `user` cannot access it (an install
+ * under a root-only folder).
  */
 export async function usableBinaries(
   found: Binaries,
@@ -37,13 +37,13 @@ async function makeLinks(folder: string): Promise<void> {
     const path = join(folder, relative("native", target));
     if (await lstat(path).catch(() => undefined)) continue;
     await symlink(basename(source), path).catch((error: NodeJS.ErrnoException) => {
-      // Another start, a moment earlier.
+      // A concurrent start made the link.
       if (error.code !== "EEXIST") throw error;
     });
   }
 }
 
-/** Asking both programs for their version loads every shared library a server and an initdb need. */
+/** `--version` of both programs loads every shared library that the server and initdb need. */
 async function whyNotRunnable(folder: string, user: User | undefined): Promise<string | undefined> {
   try {
     for (const program of ["postgres", "initdb"]) {
@@ -56,7 +56,7 @@ async function whyNotRunnable(folder: string, user: User | undefined): Promise<s
 }
 
 async function copyBinaries(from: string, copy: string, user: User | undefined): Promise<void> {
-  // Made aside and renamed, so that a copy cut short is never taken for a whole one.
+  // Copied under another name and renamed, so that an interrupted copy is never used.
   const aside = `${copy}.new-${process.pid}`;
   await rm(aside, { recursive: true, force: true });
   await cp(from, aside, { recursive: true, verbatimSymlinks: true });

@@ -1,12 +1,12 @@
 import { chown, lchown, lstat, readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-/** The unprivileged user Postgres runs as when we are root, as whom it refuses to run. */
+/** The unprivileged user for Postgres if this process is root: Postgres refuses to run as root. */
 export type User = { uid: number; gid: number };
 
 const nobody: User = { uid: 65534, gid: 65534 };
 
-/** Whom to run as: `undefined` is ourselves. A cluster that exists is run by the user who owns it. */
+/** The user to run Postgres as; undefined: the user of this process. An existing cluster is run by its owner. */
 export async function chooseUser(clusterFolder: string | undefined): Promise<User | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const owner = clusterFolder === undefined ? undefined : await stat(clusterFolder).catch(() => undefined);
@@ -17,7 +17,7 @@ export function spawnUser(user: User | undefined): Partial<User> {
   return user ?? {};
 }
 
-/** Whether `user` may walk down to `folder`: one ancestor closed to it makes everything below unreachable. */
+/** Whether `user` can access `folder`: every parent folder must be accessible, too. */
 export async function canReach(folder: string, user: User | undefined): Promise<boolean> {
   if (user === undefined) return true;
   let at = await realpath(folder);
@@ -34,7 +34,7 @@ export async function giveTo(path: string, user: User | undefined): Promise<void
   if (user !== undefined) await chown(path, user.uid, user.gid);
 }
 
-/** Give a folder and everything in it to `user`, so that the guardian can remove it too. */
+/** Make `user` the owner of a folder and its contents, so that the guardian can remove it. */
 export async function chownTree(path: string, user: User | undefined): Promise<void> {
   if (user === undefined) return;
   await lchown(path, user.uid, user.gid);

@@ -1,6 +1,6 @@
 import type { Attempt, AttemptOutcome, Job } from "./job.ts";
 
-/** Whether an attempt that ended so was spent. The others are given back: the next claim has the same number. */
+/** Whether an attempt with this outcome was spent. After the others, the next claim has the same number. */
 const spent: Record<AttemptOutcome, boolean> = {
   succeeded: true,
   failed: true,
@@ -13,8 +13,8 @@ const spent: Record<AttemptOutcome, boolean> = {
 };
 
 /**
- * Which attempt each entry of a job's log was, by epoch: the number its handler saw as `attempt`. Several entries have the same
- * number where attempts were given back, and a replay begins at 1 again. The epoch counts every claim and never agrees with it.
+ * The attempt number of each entry of a job's log, by epoch: the number that its handler saw as `attempt`. Entries of released
+ * attempts share a number, and a replay starts at 1 again. The epoch counts every claim, so it differs.
  */
 export function attemptNumbers(
   { log, attempts, state }: Pick<Job, "log" | "attempts" | "state">,
@@ -31,13 +31,13 @@ export function attemptNumbers(
     }
   };
   for (let run = 0; run < replays.length; run++) countUp(log.filter((entry) => runOf(entry) === run));
-  // The present run from its end: its first entries may be no longer kept.
+  // The current run, from its end: its first entries may have been dropped.
   const present = log.filter((entry) => runOf(entry) === replays.length);
   let next = state === "running" ? attempts : attempts + 1;
   for (const [index, { epoch, outcome }] of [...present.entries()].toReversed()) {
     if (spent[outcome]) next -= 1;
     if (next < 1) {
-      // Of a run before it, whose replay is no longer in the audit.
+      // An entry of an earlier run, whose replay is no longer in the audit.
       countUp(present.slice(0, index + 1));
       break;
     }

@@ -10,10 +10,10 @@ export type Exponential = { base: Duration; factor: number; cap: Duration; jitte
 /** One delay after each failure in turn; the last one repeats. */
 export type Steps = { steps: readonly Duration[] };
 
-/** How long a failed job waits for its next attempt. `attempt` is 1 after the first failure. */
+/** The delay before the next attempt of a failed job. `attempt` is 1 after the first failure. */
 export type Backoff = Exponential | Steps | ((attempt: number, error: Failure) => Duration);
 
-/** A backoff whose durations were checked and read. */
+/** A backoff with checked and parsed durations. */
 export type ResolvedBackoff =
   | { type: "exponential"; baseMs: number; factor: number; capMs: number; jitter: "full" | "none" }
   | { type: "steps"; stepsMs: readonly number[] }
@@ -21,10 +21,10 @@ export type ResolvedBackoff =
 
 const defaults: Exponential = { base: "10s", factor: 2, cap: "5m", jitter: "full" };
 
-/** The backoff of a kind that chooses none: 10 s, doubling, at most 5 min, with full jitter. */
+/** The default backoff: 10 s, doubling, at most 5 min, with full jitter. */
 export const defaultBackoff = resolveExponential(defaults, "backoff");
 
-/** Delays that grow from one failure to the next. What is left out is as in the default backoff. */
+/** Delays that grow with each failure. Options that are left out are as in the default backoff. */
 export function exponential(input: Partial<Exponential> = {}): Exponential {
   return { ...defaults, ...input };
 }
@@ -35,9 +35,9 @@ export function steps(first: Duration, ...rest: Duration[]): Steps {
 }
 
 /**
- * Check a backoff and read its durations once, so that no attempt can fail for a slip in them.
+ * Check a backoff and parse its durations once, so that no attempt can fail because of a mistake in them.
  *
- * @throws {InvalidOptionError} The backoff cannot work.
+ * @throws {InvalidOptionError} The backoff is not valid.
  */
 export function resolveBackoff(input: Backoff | undefined, option: string): ResolvedBackoff {
   if (input === undefined) return defaultBackoff;
@@ -97,8 +97,8 @@ function withoutUndefined(input: Exponential): Partial<Exponential> {
 /**
  * The delay before the next attempt, in whole milliseconds.
  *
- * Total: this runs while a failure is being recorded, so a function of the user that throws or answers
- * with rubbish is replaced by the default backoff rather than allowed to stop the recording.
+ * Never throws: this runs while a failure is recorded. If a function of the user throws or returns an invalid value, the
+ * default backoff applies.
  */
 export function nextDelayMs(
   backoff: ResolvedBackoff,
@@ -112,7 +112,7 @@ export function nextDelayMs(
     return backoff.stepsMs[Math.min(failures, backoff.stepsMs.length) - 1] ?? 0;
   }
   try {
-    // A copy: what the function does to it must not be what is recorded.
+    // A copy: the function must not change the recorded failure.
     return toMs(backoff.delay(failures, structuredClone(error)), "backoff");
   } catch {
     return exponentialMs(defaultBackoff, failures, random);
@@ -124,7 +124,7 @@ function exponentialMs(
   failures: number,
   random: () => number,
 ): number {
-  // factor ** 1e6 is Infinity, which the cap tames; but 0 * Infinity would be NaN.
+  // factor ** 1e6 is Infinity, which the cap limits; but 0 * Infinity would be NaN.
   const ceiling = baseMs === 0 ? 0 : Math.min(capMs, baseMs * factor ** (failures - 1));
   return Math.round(jitter === "none" ? ceiling : ceiling * random());
 }

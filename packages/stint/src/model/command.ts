@@ -1,6 +1,6 @@
 /**
- * A command that somebody is advised to run, as it works in a shell: on this schema, and with names that others chose kept as
- * one word whatever they hold.
+ * A command for advice texts, ready for a shell: for this schema, with every argument quoted, because names may contain any
+ * character.
  */
 export function command(schema: string, ...words: readonly string[]): string {
   const where = schema === "stint" ? [] : ["--schema", schema];

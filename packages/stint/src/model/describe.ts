@@ -8,8 +8,8 @@ const mostRead = 5_000;
 /**
  * A short text for any value, for use in messages.
  *
- * It never throws and never calls code of the value beyond reading a few properties, so a message
- * about a hostile value is as safe as one about a number.
+ * It never throws, and runs no code of the value except for reading a few properties, so it is safe for
+ * hostile values.
  */
 export function describe(value: unknown): string {
   try {
@@ -19,7 +19,7 @@ export function describe(value: unknown): string {
   }
 }
 
-/** The name of the class that made the object, or "Object" where there is none to be read. */
+/** The class name of the object, or "Object" if it cannot be read. */
 export function className(value: object): string {
   try {
     const { constructor } = value;
@@ -52,13 +52,13 @@ function describeAt(value: unknown, depth: number): string {
 }
 
 function quote(text: string): string {
-  // Before it is cut: the @ that gives a password away may be in what is cut off.
+  // Masked before it is cut: the @ that marks a password may be in the part that is cut off.
   const safe = maskUrl(text.slice(0, mostRead));
   const short = clip(safe, 60);
   return JSON.stringify(short.length < safe.length || text.length > mostRead ? `${short}…` : short);
 }
 
-/** Writing out a bigint of a million digits takes minutes; cutting it to 64 bits does not. */
+/** Formatting a bigint of a million digits takes minutes; truncating it to 64 bits does not. */
 function describeBigint(value: bigint): string {
   return BigInt.asIntN(64, value) === value ? `${value}n` : "a bigint of more than 64 bits";
 }

@@ -1,7 +1,7 @@
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "./describe.ts";
 
-/** A length of time as people write it (`"500ms"`, `"30s"`, `"1h30m"`), or a number of milliseconds. */
+/** A duration such as `"500ms"`, `"30s"` or `"1h30m"`, or a number of milliseconds. */
 export type Duration = string | number;
 
 const units = [
@@ -12,10 +12,10 @@ const units = [
   ["ms", 1],
 ] as const;
 
-/** A hundred years. Beyond it a date made from the duration may no longer be a date. */
+/** A hundred years. A longer duration may give an invalid date. */
 export const longestMs = 36_500 * 86_400_000;
 
-/** Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips. */
+/** Each unit at most once, larger units first, so that "30m1h" and "5m5m" are refused as mistakes. */
 const pattern = new RegExp(
   `^${units.map(([unit]) => `(?:(\\d{1,15}(?:\\.\\d{1,9})?)${unit})?`).join(" ?")}$`,
 );
@@ -53,7 +53,7 @@ export function formatMs(ms: number): string {
   if (ms < 999.5) return `${Math.round(ms)}ms`;
   if (ms < 59_950) return `${Math.round(ms / 100) / 10}s`;
 
-  // Two units say enough: nobody waiting four days needs the seconds.
+  // Two units are enough: after four days the seconds do not matter.
   let rest = Math.round(ms / 1_000) * 1_000;
   const first = units.findIndex(([, size]) => rest >= size);
   const parts: string[] = [];
@@ -65,7 +65,7 @@ export function formatMs(ms: number): string {
   return parts.join(" ");
 }
 
-/** A string of digits, as on a command line, may mean any unit. */
+/** A string of digits, as on a command line, has no unit. */
 function unitHint(value: unknown): string {
   return typeof value === "string" && /^\d{1,9}$/.test(value) ? `; did you mean "${value}s"?` : "";
 }

@@ -10,18 +10,18 @@ export type Failure = {
   code?: string;
   /** The chain of `cause`, and the errors inside an AggregateError, nearest first. */
   causes?: { class: string; message: string }[];
-  /** Something above was cut to its limit. */
+  /** A text or list above was cut to its limit. */
   truncated?: true;
 };
 
 const limits = { class: 128, code: 128, message: 8_192, stack: 16_384, causeMessage: 2_048, causes: 8 };
 
 /**
- * Describe whatever a handler threw. Total: there is no value for which this throws, and the answer is
- * always small, well-formed and free of NUL.
+ * Describe a value that a handler threw. This never throws, for any value, and the result is always small,
+ * well-formed and free of NUL.
  *
- * A failure that cannot be recorded would leave its job running until the lease ends, then fail the same
- * way again, for ever. So nothing thrown is trusted: not its getters, its types, nor its size.
+ * A failure that cannot be recorded would leave its job running until the lease ends, and then fail again in
+ * the same way, forever. So nothing about the value is trusted: not its getters, its types, or its size.
  */
 export function recordFailure(thrown: unknown): Failure {
   try {
@@ -31,7 +31,7 @@ export function recordFailure(thrown: unknown): Failure {
   }
 }
 
-/** What is recorded when even the description failed. */
+/** The failure that is recorded if the description itself fails. */
 export function minimalFailure(): Failure {
   return { class: "Error", message: "The failure could not be read." };
 }
@@ -76,7 +76,7 @@ function classOf(thrown: unknown): string {
   if (thrown === null) return "null";
   if (typeof thrown !== "object") return typeof thrown;
   const name = read(thrown, "name");
-  // "Error" is only what a subclass inherits when it did not set its name; its constructor knows better.
+  // A subclass without its own name inherits "Error"; its constructor has the class name.
   return typeof name === "string" && name !== "" && name !== "Error" ? name : className(thrown);
 }
 
@@ -87,7 +87,7 @@ function messageOf(thrown: unknown): string {
   return message === undefined ? describe(thrown) : describe(message);
 }
 
-/** The stack, with the message in its head cut short where it would push every frame past the limit. */
+/** The stack. A message in its head that would push every frame past the limit is cut. */
 function stackOf(thrown: unknown): string | undefined {
   const stack = read(thrown, "stack");
   if (typeof stack !== "string" || stack === "") return undefined;
@@ -99,14 +99,14 @@ function stackOf(thrown: unknown): string | undefined {
   return `${clip(stack, limits.causeMessage)}…${stack.slice(frames, frames + limits.stack)}`;
 }
 
-/** Breadth first: the direct cause comes before what hides inside an AggregateError further down. */
+/** Breadth first: the direct cause comes before the errors inside a deeper AggregateError. */
 function causesOf(thrown: unknown): { found: unknown[]; more: boolean } {
   const seen = new Set<unknown>([thrown]);
   const found: unknown[] = [];
   const waiting: unknown[] = [thrown];
   for (let next = 0; next < waiting.length; next++) {
     for (const cause of directCauses(waiting[next])) {
-      // Without this a circular chain would fill the list with repetitions of itself.
+      // A circular chain would otherwise fill the list with repetitions.
       if (seen.has(cause)) continue;
       if (found.length === limits.causes) return { found, more: true };
       seen.add(cause);

@@ -2,7 +2,7 @@ import type { Failure } from "./failure.ts";
 import type { ParkReason } from "./park-reasons.ts";
 import type { JobState } from "./state.ts";
 
-/** The right to write about one attempt. Hand it to systems downstream that can refuse a stale caller. */
+/** Identifies one attempt in every write. Pass it to downstream systems that can refuse a stale caller. */
 export type Fence = { readonly job: string; readonly epoch: number; readonly leaseId: string };
 
 /** The same text for the same fence. */
@@ -30,7 +30,7 @@ export type Attempt = {
   readonly error?: Failure;
 };
 
-/** A job as it stands, live or finished. */
+/** A job, live or finished. */
 export type Job<Payload = unknown, Result = unknown> = {
   readonly id: string;
   readonly kind: string;
@@ -44,7 +44,7 @@ export type Job<Payload = unknown, Result = unknown> = {
   readonly maxAttempts: number | null;
   readonly crashes: number;
   readonly interruptions: number;
-  /** How often the database failed the transaction that its handler was given. */
+  /** How often the database failed the transaction of its handler. */
   readonly faults: number;
   readonly epoch: number;
   readonly run: number;
@@ -74,7 +74,7 @@ export type ClaimedJob = {
   readonly kind: string;
   readonly queue: string;
   readonly priority: number;
-  /** As the database writes it, to the microsecond. */
+  /** The database's text of the time, with microseconds. */
   readonly runAt: string;
   readonly createdAt: string;
   /** Which attempt this is, from 1. */
@@ -91,6 +91,6 @@ export type ClaimedJob = {
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, unknown>>;
   readonly payload: unknown;
-  /** How long its payload is as text. */
+  /** The length of the payload as text. */
   readonly weight: number;
 };

@@ -6,10 +6,10 @@ import { isA } from "./safe-read.ts";
 
 export type EncodeOptions = {
   kind: string;
-  /** What the value is, and so how its paths begin. */
+  /** The name of the value, with which its paths begin. */
   root: "payload" | "result" | "meta";
   maxBytes: number;
-  /** How many objects and arrays may contain one another. 64 when left out. */
+  /** The maximum nesting of objects and arrays. Default 64. */
   maxDepth?: number;
 };
 
@@ -20,10 +20,10 @@ export type EncodeOptions = {
  * text that Postgres refuses. Here all of these are refused, with the path of the culprit. The one
  * leniency is a property whose value is `undefined`: it is left out, as optional properties are.
  *
- * Every property is read once and written as it was read, so a getter or a Proxy that answers
- * differently the second time cannot get past the checks. No `toJSON` is ever called.
+ * Every property is read once and written as it was read, so a getter or a Proxy that returns another
+ * value the second time cannot bypass the checks. No `toJSON` is called.
  *
- * @throws {InvalidPayloadError} The value would not survive.
+ * @throws {InvalidPayloadError} The value would not survive JSON.
  */
 export function encodeJson(value: unknown, options: EncodeOptions): string {
   const text = new Encoder(options).write(value);
@@ -73,10 +73,10 @@ class Encoder {
   }
 
   #writeString(value: string): string {
-    // Before anything walks it: a gigabyte of text is refused at the cost of reading its length.
+    // Checked before the text is scanned: a gigabyte of text is refused at the cost of reading its length.
     this.#written += value.length + 2;
     this.#checkSize();
-    // Most keys and values; nothing in them needs escaping or can be refused.
+    // The common case: no character needs escaping or can be refused.
     if (value.length < 200 && plainText.test(value)) return `"${value}"`;
     if (value.includes("\0")) throw this.#refuse("contains a NUL character, which Postgres cannot store");
     if (!isWellFormed(value)) {
@@ -95,7 +95,7 @@ class Encoder {
     try {
       return Array.isArray(value) ? this.#writeArray(value) : this.#writeObject(value);
     } catch (error) {
-      // A getter or a Proxy of the user threw; the path still points at what was being read.
+      // A getter or a Proxy of the user threw; the path still points to the property.
       if (isA(error, InvalidPayloadError)) throw error;
       throw this.#refuse("cannot be read: reading it throws", { cause: error });
     } finally {
@@ -165,7 +165,7 @@ export function formatStep(step: string | number): string {
   return `[${JSON.stringify(step.length > 64 ? `${step.slice(0, 64)}…` : step)}]`;
 }
 
-/** What to use instead of an object that is not plain, or undefined for a plain one. */
+/** The advice for an object that is not plain; undefined for a plain one. */
 function adviceAgainst(value: object): string | undefined {
   const prototype: unknown = Object.getPrototypeOf(value);
   // The last case is the plain object of another realm (a `vm` context, some test runners).

@@ -1,14 +1,14 @@
 import { formatMs } from "./duration.ts";
 
-/** A lease this long is noticed by people: so long a job of a worker that died waits. */
+/** A lease of this length is noticeable: jobs of a dead worker wait this long. */
 const longMs = 60_000;
-/** Times the 99th percentile beyond which a long lease has no use. */
+/** A lease longer than this multiple of the 99th percentile is of no use. */
 const tooMany = 20;
 
 /**
- * What to say of a kind's lease, from how long its runs last; null if nothing.
+ * Advice on a kind's lease, based on its run times; null if it fits.
  *
- * @param p99 Milliseconds that 99 of 100 runs stay below; null while too few have ended.
+ * @param p99 The 99th percentile of its runs in milliseconds; null while too few have ended.
  */
 export function leaseAdvice(leaseMs: number | null, p99: number | null): string | null {
   if (leaseMs === null || p99 === null) return null;
@@ -27,7 +27,7 @@ export function leaseAdvice(leaseMs: number | null, p99: number | null): string 
   return null;
 }
 
-/** To the next half minute: nobody writes a lease of 47.3 s. */
+/** Rounded up to half a minute, because a lease of 47.3 s is unusual. */
 function roundUp(ms: number): number {
   return Math.ceil(ms / 30_000) * 30_000;
 }

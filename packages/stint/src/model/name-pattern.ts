@@ -4,7 +4,7 @@ import { checkName } from "./names.ts";
 
 const patternText = /^[A-Za-z0-9*][A-Za-z0-9._:/*-]{0,127}$/;
 
-/** Whether this stands for many names of queues or kinds: `*` matches any characters, also none. */
+/** Whether the text is a pattern for names of queues or kinds: `*` matches any characters, or none. */
 export function isPattern(name: string): boolean {
   return name.includes("*");
 }
@@ -33,7 +33,7 @@ export function matchesPattern(pattern: string, name: string): boolean {
   if (last === undefined) return pattern === name;
   const end = name.length - last.length;
   if (!name.startsWith(first) || !name.endsWith(last) || end < first.length) return false;
-  // Each part as early as it can be: that leaves the most to the ones after it.
+  // Match each part as early as possible, which leaves the most text for the parts after it.
   let from = first.length;
   for (const part of rest) {
     const at = name.indexOf(part, from);
@@ -43,7 +43,7 @@ export function matchesPattern(pattern: string, name: string): boolean {
   return from <= end;
 }
 
-/** The pattern as LIKE takes it. */
+/** The pattern in the syntax of LIKE. */
 export function toLike(pattern: string): string {
   return pattern.replaceAll(/[\\%_]/g, "\\$&").replaceAll("*", "%");
 }

@@ -22,14 +22,14 @@ export function checkSchemaName(value: unknown, option = "schema"): string {
       `must be 1 to 41 characters from a-z, 0-9 and _, not beginning with a digit, got ${describe(value)}`,
     );
   }
-  // Postgres refuses to create schemas named pg_…, and its own schemas are not ours to fill.
+  // Postgres refuses schemas named pg_…, and its own schemas must not be used.
   if (value.startsWith("pg_") || value === "information_schema") {
     throw new InvalidOptionError(option, `must not be a schema of Postgres itself, got ${describe(value)}`);
   }
   return value;
 }
 
-/** Check a short free text (key, tenant, tag, reason, actor) that is stored and shown as it is. */
+/** Check a short free text (key, tenant, tag, reason, actor) that is stored and shown unchanged. */
 export function checkText(value: unknown, option: string, { max = 512 }: { max?: number } = {}): string {
   const rule = textRule(value, max);
   if (rule === undefined) return value as string;
@@ -48,13 +48,13 @@ function textRule(value: unknown, max: number): string | undefined {
 function hasControl(text: string): boolean {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
-    // The second range holds 0x9b, which some terminals take for the start of an escape sequence.
+    // The second range includes 0x9b, which some terminals read as the start of an escape sequence.
     if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return true;
   }
   return false;
 }
 
-/** The candidate most like the word, if one is near enough to be what was meant. */
+/** The most similar candidate, if it is close enough for a "did you mean". */
 export function closest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > 128) return undefined;
   const wanted = word.toLowerCase();

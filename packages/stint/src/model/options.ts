@@ -5,7 +5,7 @@ import { foreignWords } from "./foreign-words.ts";
 import { closest } from "./names.ts";
 
 /**
- * Refuse options nobody reads: a misspelt `atempts` would otherwise silently mean the default.
+ * Refuse unknown options: a misspelt `atempts` would otherwise silently mean the default.
  *
  * @throws {InvalidOptionError} `input` is not an object, or has a key outside `allowed`.
  */
@@ -17,7 +17,7 @@ export function refuseUnknownKeys(what: string, input: object, allowed: readonly
   for (const key of Object.keys(given)) {
     if (allowed.includes(key)) continue;
     const shown = /^[\w-]{1,64}$/.test(key) ? `${what}.${key}` : `${what}[${describe(key)}]`;
-    // A word may mean one thing among these options and another elsewhere.
+    // The same word may have different meanings in different options.
     const known =
       foreignWords.get(`${what.slice(what.lastIndexOf(".") + 1)}.${key}`) ?? foreignWords.get(key);
     if (known !== undefined)
@@ -68,7 +68,7 @@ export function requireFunction<T>(option: string, value: T): T & ((...args: nev
   throw new InvalidOptionError(option, `must be a function, got ${describe(value)}`);
 }
 
-/** A Date that holds a moment; `new Date("tomorrow")` is a Date too, but not a valid one. */
+/** A valid Date; `new Date("tomorrow")` is a Date, too, but invalid. */
 export function requireDate(option: string, value: unknown): Date {
   if (types.isDate(value) && !Number.isNaN(value.getTime())) return value;
   throw new InvalidOptionError(option, `must be a valid Date, got ${describe(value)}`);

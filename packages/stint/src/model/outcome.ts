@@ -6,13 +6,13 @@ import { refuseUnknownKeys, requireOneOf } from "./options.ts";
 import { handlerReasons, type HandlerParkReason } from "./park-reasons.ts";
 import { read } from "./safe-read.ts";
 
-// A registered symbol: no JSON can carry it, yet handlers bundled with their own copy of Stint share it.
+// A registered symbol: JSON cannot contain it, and handlers bundled with another copy of Stint share it.
 const brand: unique symbol = Symbol.for("stint.outcome");
 
 /** Run the job again later without spending an attempt. */
 export type Snooze = { readonly [brand]: true; readonly type: "snooze"; readonly delayMs: number };
 
-/** End the job for good, on purpose. */
+/** Cancel the job. */
 export type Cancel = { readonly [brand]: true; readonly type: "cancel"; readonly reason: string | undefined };
 
 /** Hold the job back until a person or a time lifts it, without spending an attempt. */
@@ -25,10 +25,10 @@ export type Park = {
   readonly note: string | undefined;
 };
 
-/** What a handler may return instead of a result. */
+/** An outcome that a handler returns instead of a result. */
 export type Outcome = Snooze | Cancel | Park;
 
-/** What `complete(…)` resolves with: the job has succeeded already. A handler may return it in place of its result. */
+/** The value of `complete(…)`: the job has already succeeded. A handler may return it instead of its result. */
 export type Completed = { readonly [brand]: true; readonly type: "completed" };
 
 export const completed: Completed = Object.freeze<Completed>({ [brand]: true, type: "completed" });
@@ -43,7 +43,7 @@ export function snooze(delay: Duration): Snooze {
 }
 
 /**
- * Return this from a handler to end the job for good. It is then `cancelled`, not dead.
+ * Return this from a handler to end the job. Its state is then `cancelled`, not `dead`.
  *
  * The reason is cut to 512 bytes, and control characters in it become spaces: refusing it here would turn a
  * cancel into a failure, and the job would run again.
@@ -113,8 +113,8 @@ export function isOutcome(value: unknown): value is Outcome | Completed {
 }
 
 /**
- * The outcome a handler returned, made anew. Any code can put the brand on an object of its own, and what that holds
- * would otherwise reach the database unchecked.
+ * A checked copy of the outcome that a handler returned. Any code can put the symbol on its own object, whose contents would
+ * otherwise reach the database unchecked.
  *
  * @throws {InvalidOptionError} It was not made by `snooze`, `park` or `cancel`.
  */

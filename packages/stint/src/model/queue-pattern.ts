@@ -1,6 +1,6 @@
 import { isPattern, matchesPattern } from "./name-pattern.ts";
 
-/** How many looked-up queues are remembered: names that match a pattern are without number. */
+/** The size of the cache of looked-up queues: the number of names that match a pattern is unlimited. */
 const mostKnown = 10_000;
 
 /**

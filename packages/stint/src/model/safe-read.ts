@@ -1,6 +1,6 @@
-/** Looking at values that user code threw or returned. A Proxy or a getter can throw at any touch; these never do. */
+/** Reads values that user code threw or returned. A Proxy or a getter can throw at any access; these functions never do. */
 
-/** Read a property of anything. A getter or a Proxy that throws counts as a property that is not there. */
+/** Read a property of any value. A getter or a Proxy that throws counts as a missing property. */
 export function read(target: unknown, key: PropertyKey): unknown {
   if (typeof target !== "object" || target === null) return undefined;
   try {

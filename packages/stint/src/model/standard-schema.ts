@@ -6,14 +6,14 @@ import { isA, read } from "./safe-read.ts";
 
 /**
  * A schema of any library that follows Standard Schema (version 1): Zod, Valibot, ArkType and others.
- * Only what Stint reads of it is declared.
+ * Only the parts that Stint reads are declared.
  */
 export interface StandardSchema<In = unknown, Out = In> {
   readonly "~standard": {
     readonly version: 1;
     readonly vendor: string;
     readonly validate: (value: unknown) => SchemaResult<Out> | Promise<SchemaResult<Out>>;
-    /** For the compiler only; never there at run time. */
+    /** For the compiler only; absent at run time. */
     readonly types?: { readonly input: In; readonly output: Out } | undefined;
   };
 }
@@ -27,17 +27,17 @@ export interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** What the schema accepts. */
+/** The input type of the schema. */
 export type InferIn<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["input"];
 
-/** What the schema makes of it. */
+/** The output type of the schema. */
 export type InferOut<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"];
 
 type Subject = { kind: string; root: "payload" | "result" | "meta" };
 
 /**
- * Check a value with its schema and return what the schema makes of it.
- * A schema that answers at once is answered at once; only an asynchronous one makes a promise.
+ * Check a value with its schema and return the schema's output.
+ * Synchronous for a synchronous schema; only an asynchronous one returns a promise.
  *
  * @throws {InvalidPayloadError} The value does not fit, or the schema itself threw.
  */
@@ -49,7 +49,7 @@ export function validate<Out>(
   try {
     const result = schema["~standard"].validate(value);
     if (!isThenable(result)) return unwrap(result, subject);
-    // Not its own `then`: that may throw, or return anything.
+    // Wrapped: the promise's own `then` may throw, or return any value.
     return Promise.resolve(result).then(
       (settled) => unwrap(settled, subject),
       (error: unknown) => {
@@ -61,7 +61,7 @@ export function validate<Out>(
   }
 }
 
-/** Not `instanceof Promise`: a schema library may bring a promise of its own, or of another realm. */
+/** Not `instanceof Promise`: a schema library may return its own promise type, or one of another realm. */
 export function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }

@@ -1,18 +1,18 @@
 import type { AttemptOutcome, ClaimedJob } from "./job.ts";
 import type { Failure } from "./failure.ts";
 
-/** The trace a job was enqueued in, as it travels in the row's meta under `trace`. Written as W3C Trace Context writes it. */
+/** The trace context of a job's enqueue, stored in `meta.trace` in the format of W3C Trace Context. */
 export type TraceContext = {
   readonly traceparent: string;
   readonly tracestate?: string;
-  /** Attempts are traces of their own that point here: the job was to run later. */
+  /** The job was delayed: its attempts are separate traces that link to this one. */
   readonly link?: true;
 };
 
-/** Beside them, the `traceparent` of the first attempt that was recorded: later ones point to it, in whichever process they run. */
+/** The `traceparent` of the first recorded attempt: later attempts, in any process, link to it. */
 const firstAttempt = "first";
 
-/** What is told of a job that is about to be enqueued. */
+/** A job that is about to be enqueued. */
 export type EnqueuingJob = {
   readonly id: string;
   readonly kind: string;
@@ -20,7 +20,7 @@ export type EnqueuingJob = {
   readonly key: string | undefined;
 };
 
-/** How an attempt ended, and where it left the job. */
+/** The outcome of an attempt, and the job's state after it. */
 export type AttemptEnd = {
   readonly outcome: AttemptOutcome;
   readonly state: string;
@@ -30,28 +30,28 @@ export type AttemptEnd = {
 /** One attempt in a trace. */
 export type AttemptTrace = {
   readonly traceId: string | undefined;
-  /** Call so that what is traced inside belongs to this attempt. */
+  /** Run the callback with this attempt as the active span. */
   run<T>(work: () => T): T;
-  /** Answers what the job is to carry, as `traceparent`, if it goes back and the next attempt should point to this one. */
+  /** Returns the `traceparent` that the job must carry, if its next attempt should link to this one. */
   ended(end: AttemptEnd): string | undefined;
 };
 
-/** An attempt whose outcome is on record. */
+/** An attempt whose outcome is recorded. */
 export type SettledAttempt = { readonly job: ClaimedJob; readonly trace: AttemptTrace | undefined };
 
-/** Who is told of what happens, to make traces and metrics of it. `openTelemetry()` of "stint/opentelemetry" is one. */
+/** Receives events for traces and metrics. `openTelemetry()` of "stint/opentelemetry" implements it. */
 export type Telemetry = {
-  /** Send these jobs, each carrying the given context. */
+  /** Call `send` with the trace context of each job. */
   enqueue<T>(
     jobs: readonly EnqueuingJob[],
     send: (trace: TraceContext | undefined) => Promise<T>,
   ): Promise<T>;
-  /** A claim brought these. */
+  /** Called with the jobs of a claim. */
   claimed(jobs: readonly ClaimedJob[], tookMs: number, worker: string): void;
   attempt(job: ClaimedJob, worker: string): AttemptTrace;
-  /** The outcomes of these are on record. */
+  /** Called with attempts whose outcomes are recorded. */
   settled?(attempts: readonly SettledAttempt[], tookMs: number, worker: string): void;
-  /** Call so that nothing inside is traced: the statements of a worker's own loops would drown everything else. */
+  /** Run the callback untraced: statements of a worker's own loops would flood the traces. */
   quietly<T>(work: () => T): T;
   /** The same for a client whose database is there. */
   at?(server: { readonly address: string; readonly port: number | undefined }): Telemetry;
@@ -71,7 +71,7 @@ export function isTraceparent(text: unknown): text is string {
   return typeof text === "string" && traceparentPattern.test(text);
 }
 
-/** The context a job carries. Rubbish is none: meta may be written by anybody. */
+/** The trace context of a job. Invalid contents count as none: any client may write meta. */
 export function traceOf(meta: Readonly<Record<string, unknown>>): TraceContext | undefined {
   const trace = meta[reserved] as Partial<TraceContext> | null | undefined;
   if (typeof trace !== "object" || trace === null) return undefined;
@@ -84,7 +84,7 @@ export function traceOf(meta: Readonly<Record<string, unknown>>): TraceContext |
   };
 }
 
-/** The first attempt that was recorded, as `traceparent`. */
+/** The `traceparent` of the first recorded attempt. */
 export function firstAttemptOf(meta: Readonly<Record<string, unknown>>): string | undefined {
   const trace = meta[reserved] as Readonly<Record<string, unknown>> | null | undefined;
   if (typeof trace !== "object" || trace === null) return undefined;
@@ -92,21 +92,21 @@ export function firstAttemptOf(meta: Readonly<Record<string, unknown>>): string 
   return isTraceparent(first) ? first : undefined;
 }
 
-/** Whether a first attempt can be noted in it. What somebody else keeps in its place stays as it is. */
+/** Whether the first attempt can be stored in it. Other contents of the property are kept. */
 export function takesFirstAttempt(meta: Readonly<Record<string, unknown>>): boolean {
   const trace = meta[reserved] as Readonly<Record<string, unknown>> | null | undefined;
   if (trace === undefined) return true;
   return typeof trace === "object" && trace !== null && !Array.isArray(trace) && !(firstAttempt in trace);
 }
 
-/** The id of the trace a job was enqueued in. */
+/** The trace id of a job's enqueue. */
 export function traceIdOf(meta: Readonly<Record<string, unknown>>): string | undefined {
-  // Most jobs carry none.
+  // Most jobs have none.
   if (meta[reserved] === undefined) return undefined;
   return traceparentPattern.exec(traceOf(meta)?.traceparent ?? "")?.[1];
 }
 
-/** Meta as JSON text with the context in it. A `trace` of the caller's own stays as it is. */
+/** Meta as JSON text with the trace context. A `trace` property of the caller is kept. */
 export function withTrace(meta: string | undefined, trace: TraceContext): string {
   const own = `"${reserved}":${JSON.stringify(trace)}`;
   if (meta === undefined || meta === "{}") return `{${own}}`;

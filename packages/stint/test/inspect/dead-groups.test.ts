@@ -159,7 +159,7 @@ test("a group is a filter: exactly its jobs are listed, counted and replayed", a
   expect(await jobs.count(filter)).toEqual({ count: 2, capped: false });
   expect((await jobs.jobs({ key: "none", fingerprint: away!.fingerprint })).jobs).toEqual([]);
   await expect(jobs.jobs({ fingerprint: "mail" })).rejects.toThrow(
-    /jobs\.fingerprint: must be that of a group/,
+    /jobs\.fingerprint: must be the fingerprint of a group/,
   );
 
   const operations = operationsOf(fresh);
