@@ -2,6 +2,7 @@
 import type { Job } from "stint";
 import type { Health, Inspector, JobDetail } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
+import { aJob } from "../../../stint/test/support/a-job.ts";
 
 export const jobId = "019a8f00-0000-7000-8000-000000000001";
 
@@ -16,37 +17,19 @@ export const emptyHealth: Health = {
   unserved: [],
 };
 
+/** A dead job with a payload that not every role may see. */
 export function fakeJob(job: Partial<Job> = {}): Job {
   return {
+    ...aJob(new Date(0)),
     id: jobId,
     kind: "work",
     queue: "default",
     state: "dead",
-    priority: 0,
-    runAt: new Date(0),
-    createdAt: new Date(0),
     finishedAt: new Date(0),
     attempts: 1,
     maxAttempts: 1,
-    crashes: 0,
-    interruptions: 0,
-    faults: 0,
     epoch: 1,
-    run: 1,
-    worker: null,
-    claimedAt: null,
-    leaseUntil: null,
-    cancelRequested: false,
-    key: null,
-    tenant: null,
-    tags: [],
-    meta: {},
-    parkReason: null,
-    parkUntil: null,
-    reason: null,
     payload: { secret: "of the payload" },
-    result: null,
-    log: [],
     ...job,
   };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { untilRunningFor } from "../support/database-time.ts";
 import { unusedSchema } from "../support/fresh.ts";
 import { slice } from "../support/lab.ts";
-import { until } from "../support/until.ts";
 import { deed, entered, startWorkerProcess, workerProgram } from "../support/worker-process.ts";
 import { bundle, bundlers } from "./bundlers.ts";
 
@@ -25,16 +25,7 @@ describe("a worker bundled by", () => {
       const { id } = await stint.enqueue(deed, { do: "ignore" });
       await worker.reported("entered", id);
 
-      await until(
-        async () =>
-          (
-            await fresh.sql(
-              `select from stint.job where id = $1 and claimed_at + 1.5 * interval '1s' < clock_timestamp()`,
-              [id],
-            )
-          ).length === 1,
-        { message: "the job has run for longer than its lease" },
-      );
+      await untilRunningFor(fresh, id, 1_500);
       worker.go(id);
       await worker.reported("settled", id);
 

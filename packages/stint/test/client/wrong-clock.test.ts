@@ -1,12 +1,13 @@
 import { expect, onTestFinished, test } from "vitest";
 import { Enqueuer } from "#stint/client/enqueue.js";
 import { Jobs } from "#stint/client/jobs.js";
-import { ServerClock } from "#stint/db/server-clock.js";
+import type { ServerClock } from "#stint/db/server-clock.js";
 import { UnknownOutcomeError } from "#stint/index.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
 import type { EncodedRow } from "#stint/sql/enqueue.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
+import { wrongClock } from "../support/database-time.ts";
 import { type Fresh, freshSchema, openDb } from "../support/fresh.ts";
 
 const hourMs = 3_600_000;
@@ -21,7 +22,7 @@ function rows(count: number): EncodedRow[] {
 
 /** Enqueues with an estimate of the server's clock that is wrong by so much. */
 function enqueuer(fresh: Fresh, url: string, wrongByMs: number): { enqueuer: Enqueuer; clock: ServerClock } {
-  const clock = new ServerClock(undefined, Date.now() + wrongByMs);
+  const clock = wrongClock(wrongByMs);
   const db = openDb(url, fresh.schema, clock);
   onTestFinished(() => db.close());
   const made = new Enqueuer({
@@ -71,7 +72,7 @@ test("a late cancel changes nothing even if the client's clock is an hour ahead"
   const proxy = await startCutProxy(fresh.url);
   const [row] = rows(1);
   await enqueuer(fresh, fresh.url, 0).enqueuer.one(row!);
-  const db = openDb(proxy.url, fresh.schema, new ServerClock(undefined, Date.now() + hourMs));
+  const db = openDb(proxy.url, fresh.schema, wrongClock(hourMs));
   onTestFinished(() => db.close());
   const ready = async (): Promise<void> => await checkSchemaVersion(db, fresh.schema);
   const jobs = new Jobs(db, { actor: "tester", tell: () => undefined, ready });

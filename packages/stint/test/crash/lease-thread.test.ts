@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { createStint, handle, LeasesUnavailableError, silentLogger } from "#stint/index.js";
 import { query } from "../support/database.ts";
+import { untilRunningFor } from "../support/database-time.ts";
 import { testFolder } from "../support/folder.ts";
 import { freshSchema, unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
@@ -88,16 +89,7 @@ test("jobs survive the end of the lease thread: a new one renews their leases", 
   worker.kill("SIGUSR2");
   await until(() => worker.errors().includes("the lease thread ended"));
 
-  await until(
-    async () =>
-      (
-        await fresh.sql(
-          `select from stint.job where id = $1 and claimed_at + interval '2.5s' < clock_timestamp()`,
-          [id],
-        )
-      ).length === 1,
-    { message: "the job has run for longer than its lease" },
-  );
+  await untilRunningFor(fresh, id, 2_500);
   worker.go(id);
   await worker.reported("settled", id);
 

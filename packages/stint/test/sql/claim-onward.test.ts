@@ -22,21 +22,7 @@ async function onward(
   floors: readonly Floor[],
   input: Partial<ClaimInput> & { limit?: number } = {},
 ): Promise<string[]> {
-  const { limit = 100, ...rest } = input;
-  const jobs = await claim(
-    db,
-    {
-      worker: "w1",
-      leaseId: newId(),
-      takes: [{ queue: "main", limit }],
-      kinds: ["work"],
-      kindLeaseMs: {},
-      leaseMs: 30_000,
-      ...rest,
-    },
-    floors,
-  );
-  return names(jobs);
+  return names(await take(db, { limit: 100, ...input }, floors));
 }
 
 const names = (jobs: readonly ClaimedJob[]): string[] => jobs.map((job) => job.fence.job);

@@ -1,5 +1,5 @@
 import { newId } from "#stint/runtime/new-id.js";
-import { claim, type ClaimInput } from "#stint/sql/claim.js";
+import { claim, type ClaimInput, type Floor } from "#stint/sql/claim.js";
 import { enqueue, type EnqueuedRow, type EnqueueRow } from "#stint/sql/enqueue.js";
 import type { Run } from "#stint/db/db.js";
 import type { ClaimedJob, Fence } from "#stint/model/job.js";
@@ -8,7 +8,7 @@ import type { Fresh } from "../support/fresh.ts";
 
 export type JobInput = Partial<EnqueueRow> & { payload?: unknown; meta?: unknown };
 
-/** Enqueue rows as the client would send them: kind "work" on queue "main" unless they say otherwise. */
+/** Enqueue rows as the client would send them: kind "work" on queue "main" unless a row overrides these. */
 export async function add(db: Run, jobs: readonly JobInput[] = [{}]): Promise<EnqueuedRow[]> {
   const rows = jobs.map(({ payload, meta, ...row }) => ({
     row: { id: newId(), kind: "work", queue: "main", ...row },
@@ -22,21 +22,26 @@ export async function addOne(db: Run, job: JobInput = {}): Promise<string> {
   return (await add(db, [job]))[0]?.id ?? "";
 }
 
-/** Claim for worker "w1" from queue "main", kinds "work", unless told otherwise. */
+/** Claims for worker "w1" from queue "main", kind "work", unless `input` overrides these. */
 export async function take(
   db: Run,
   input: Partial<ClaimInput> & { limit?: number } = {},
+  floors?: readonly Floor[],
 ): Promise<ClaimedJob[]> {
   const { limit = 10, ...rest } = input;
-  return await claim(db, {
-    worker: "w1",
-    leaseId: newId(),
-    takes: [{ queue: "main", limit }],
-    kinds: ["work"],
-    kindLeaseMs: {},
-    leaseMs: 30_000,
-    ...rest,
-  });
+  return await claim(
+    db,
+    {
+      worker: "w1",
+      leaseId: newId(),
+      takes: [{ queue: "main", limit }],
+      kinds: ["work"],
+      kindLeaseMs: {},
+      leaseMs: 30_000,
+      ...rest,
+    },
+    floors,
+  );
 }
 
 /** Enqueue one job and claim it. */

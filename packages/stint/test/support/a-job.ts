@@ -1,6 +1,6 @@
 import type { Job } from "../../src/model/job.ts";
 
-/** A job that nothing has happened to, from then on. */
+/** A ready job that was enqueued at `createdAt` and never claimed. */
 export function aJob(createdAt: Date): Job {
   return {
     id: "019a8a2c-1f00-7000-8000-0123456789ab",

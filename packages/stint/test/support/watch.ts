@@ -1,37 +1,22 @@
 import { onTestFinished } from "vitest";
 import type { Stint, WorkerEvents, WorkerOptions } from "#stint/index.js";
+import { workerEventNames } from "#stint/worker/events.js";
 import { until } from "./until.ts";
 
 type Name = keyof WorkerEvents;
-const names = [
-  "started",
-  "stopping",
-  "stopped",
-  "claimed",
-  "began",
-  "settled",
-  "failed",
-  "dead",
-  "leaseLost",
-  "rescued",
-  "unserved",
-  "blocked",
-  "slow",
-  "stuck",
-] as const satisfies Name[];
 
-/** A worker in this process, started, and everything it tells. */
+/** A started worker of this process, with every event it has emitted. */
 export type Watched = {
   readonly worker: ReturnType<Stint["worker"]>;
   readonly all: <N extends Name>(name: N) => WorkerEvents[N][];
-  /** Waits for an event of this name that the test is looking for: the first one, if it does not say. */
+  /** Waits for the first event of this name, or the first for which `which` holds. */
   readonly seen: <N extends Name>(
     name: N,
     which?: (event: WorkerEvents[N]) => boolean,
   ) => Promise<WorkerEvents[N]>;
 };
 
-/** Start a worker, quick enough for a test. It is stopped when the test ends. */
+/** Starts a worker with short intervals. It is stopped when the test ends. */
 export async function startWorker(
   stint: Stint,
   options: Partial<WorkerOptions> & Pick<WorkerOptions, "handlers">,
@@ -45,7 +30,7 @@ export async function startWorker(
     ...options,
   });
   const seen = new Map<Name, unknown[]>();
-  for (const name of names) {
+  for (const name of workerEventNames) {
     const events: unknown[] = [];
     seen.set(name, events);
     worker.on(name, (event) => events.push(event));

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
-import { isTooLate, ServerClock } from "#stint/db/server-clock.js";
+import { isTooLate } from "#stint/db/server-clock.js";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
 import { claim, claimQuarantined } from "#stint/sql/claim.js";
 import { rescue } from "#stint/sql/rescue.js";
@@ -8,7 +8,7 @@ import { ClaimScope } from "#stint/worker/claim-scope.js";
 import { Claimer } from "#stint/worker/claimer.js";
 import { LostClaim } from "#stint/worker/lost-claim.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
-import { passTime } from "../support/database-time.ts";
+import { passTime, wrongClock } from "../support/database-time.ts";
 import { type Fresh, freshSchema, openDb } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
@@ -138,7 +138,7 @@ test.each([-3_600_000, -10_000, 10_000, 3_600_000])(
   "a worker whose estimate of the clock is %d ms off claims",
   async (wrongByMs) => {
     const fresh = await freshSchema();
-    const clock = new ServerClock(undefined, Date.now() + wrongByMs);
+    const clock = wrongClock(wrongByMs);
     const db = openDb(fresh.url, fresh.schema, clock);
     onTestFinished(() => db.close());
     await fresh.client().enqueue(work, {});

@@ -1,6 +1,4 @@
-import { once } from "node:events";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
-import { onTestFinished } from "vitest";
+import { carryAtOnce, startTcpProxy } from "../../../../stint/test/support/tcp-proxy.ts";
 
 /** A TCP proxy that can stop passing bytes on while every connection stays open: the server looks stopped, not gone. */
 export type HoldingProxy = {
@@ -11,33 +9,16 @@ export type HoldingProxy = {
 };
 
 export async function startHoldingProxy(target: string): Promise<HoldingProxy> {
-  const { hostname, port } = new URL(target);
-  const sockets = new Set<Socket>();
   let holding = false;
-  const listener = createServer((client) => {
-    const server = connect(Number(port), hostname);
-    for (const [from, to] of [
-      [client, server],
-      [server, client],
-    ] as const) {
-      sockets.add(from);
-      from.on("data", (bytes) => to.write(bytes));
-      from.on("error", () => to.destroy());
-      from.on("close", () => {
-        sockets.delete(from);
-        to.destroy();
-      });
-      if (holding) from.pause();
-    }
-  });
-  listener.listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    listener.close();
-  });
+  const { url, sockets } = await startTcpProxy(
+    () => new URL("/", target).href,
+    (direction) => {
+      carryAtOnce(direction);
+      if (holding) direction.from.pause();
+    },
+  );
   return {
-    url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}/`,
+    url,
     hold(openOnly = false) {
       holding = !openOnly;
       for (const socket of sockets) socket.pause();
