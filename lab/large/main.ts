@@ -4,7 +4,7 @@
  *   npm run lab:large              # needs about 10 GB and a few minutes
  *   npm run lab:large -- 0.1       # a tenth of it
  *
- * Fails if one of them takes longer than a second at the median, or answers anything but 200.
+ * Fails if one of them takes longer than a second at the median, or returns a status other than 200.
  */
 import { Client } from "pg";
 import { createDashboard, serveDashboard } from "@stint/dashboard";

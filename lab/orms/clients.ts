@@ -11,7 +11,7 @@ import { openPrisma } from "./prisma-client.ts";
 export type OrmClient = {
   /** Runs the work in a transaction: committed if it resolves, rolled back if it rejects. */
   begin(work: (tx: TransactionLike) => Promise<void>): Promise<void>;
-  /** What is no transaction, and what its refusal says. */
+  /** Values that are no transaction, with the message of their refusal. */
   readonly wrong: readonly (readonly [unknown, RegExp])[];
   close(): Promise<void>;
 };

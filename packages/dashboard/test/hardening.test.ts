@@ -1,4 +1,4 @@
-/** Attacks that once worked: through a proxy nobody told of, by leaving early, and by rights that are no booleans. */
+/** Attacks that once worked: through an unannounced proxy, by leaving early, and by rights that are no booleans. */
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLogger } from "stint";
@@ -64,7 +64,7 @@ test("a listener that leaves before it is accepted takes no place", async () => 
   const dashboard = open(null, {
     limits: { streams: 1 },
     stint: fakeStint({
-      // Looked at for whoever listens: the first one has its stream by now.
+      // The query for listeners runs: the first one has its stream by now.
       health: () => {
         letIn.open();
         return emptyHealth;

@@ -1,4 +1,4 @@
-/** Whoever tries secrets is slowed down; whoever was let in is not slowed down with them. */
+/** Guesses at secrets are throttled; a client that logged in is not throttled with them. */
 import { expect, test } from "vitest";
 import { anyOf, basic, bearer, type DashboardOptions } from "#dashboard/index.js";
 import { LoginThrottle } from "#dashboard/login-throttle.js";
@@ -10,7 +10,7 @@ const password = "a-password-of-some-length";
 const secret = (guess: string): string => `Basic ${Buffer.from(`ada:${guess}`).toString("base64")}`;
 const options: Partial<DashboardOptions> = {
   authorize: basic({ password }),
-  // As a proxy of one's own would say it.
+  // As a trusted proxy sends it.
   addressOf: (request) => request.headers.get("x-real-ip"),
 };
 
@@ -35,7 +35,7 @@ test("after too many wrong secrets an address waits, even with the right one", a
   const refused = await knock("guess 11", "1.1.1.1");
   expect([refused.status, refused.body]).toMatchObject([429, { error: { code: "TOO_MANY_GUESSES" } }]);
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-  // Told now whether it is right, nobody would have to wait.
+  // If it were checked now, the throttle would have no effect.
   expect((await knock(password, "1.1.1.1")).status).toBe(429);
   expect((await knock(password, "2.2.2.2")).status).toBe(200);
 });

@@ -1,4 +1,4 @@
-/** openapi.json says what the routes do: the same addresses, rights and parameters, and the shape of real answers. */
+/** openapi.json matches the routes: the same paths, rights and parameters, and the shape of real responses. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { routes } from "#dashboard/routes/index.js";

@@ -1,4 +1,4 @@
-/** Somebody who sees a payload is told of, once for each look. */
+/** The audit records each view of a payload, once per visit. */
 import { silentLogger } from "stint";
 import { expect, test } from "vitest";
 import type { AuditEvent } from "#dashboard/index.js";

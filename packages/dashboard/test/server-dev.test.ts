@@ -1,4 +1,4 @@
-/** What the config says of the dashboard holds for the one of `stint dev`, too. */
+/** The dashboard options of the config also apply to `stint dev`. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineConfig, defineJob, typed } from "stint";

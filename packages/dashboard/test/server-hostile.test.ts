@@ -1,4 +1,4 @@
-/** Hostile requests do no harm, and what is refused is refused with an answer. */
+/** Hostile requests do no harm, and every refusal is a response. */
 import { describe, expect, test } from "vitest";
 import { ask, open, post } from "./support/ask.ts";
 import { fakeStint, jobId } from "./support/fake.ts";

@@ -1,4 +1,4 @@
-/** Live updates: one look for all, none for nobody. */
+/** Live updates: one query serves all listeners, and none runs without listeners. */
 import { describe, expect, test } from "vitest";
 import { Events, nextPauseMs } from "#dashboard/events.js";
 import { until } from "../../stint/test/support/until.ts";

@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL("../../../", import.meta.url));
 const folders = ["packages/stint", "packages/dashboard", "bench", "lab", "examples"];
 const longest = 80;
 
-/** Words that hide the subject, and verbs that the code no longer uses. A name states who does what: returns, reports, releases, requeues. */
+/** Words that hide the subject, and verbs that the code no longer uses. A name has a subject and a plain verb: returns, reports, releases, requeues. */
 const unclear =
   /\b(?:nobody|somebody|whoever|anybody|told|tells?|says?|said|answer(?:s|ed)?|dear|hears?|heard|put ?back|hand(?:s|ed)? ?back|give(?:s|n)? ?back|glances?|beats?|deeds?|crew|slumber)\b/i;
 

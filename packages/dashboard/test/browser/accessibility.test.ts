@@ -1,4 +1,4 @@
-/** Every screen, both themes, desk and phone: axe finds nothing serious, nothing is cut off, nobody complains. */
+/** Every screen, both themes, desk and phone: axe finds nothing serious, nothing is cut off, no error is logged. */
 import { describe, expect, test } from "vitest";
 import { fakeStint } from "../support/fake.ts";
 import { browserPath, visit } from "./support/browser.ts";

@@ -1,5 +1,5 @@
 /**
- * Every screen on many live jobs. The server's own time limit decides: a query that was cancelled is answered with 503.
+ * Every screen on many live jobs. The server's own time limit decides: a cancelled query returns 503.
  * `npm run lab:million` runs it with a million.
  */
 import type { Page } from "playwright-core";
@@ -57,7 +57,7 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
     }
     expect(seen.size).toBe(4);
 
-    // Of one in forty, and of none at all: what is not found soon is said to be not all.
+    // One match in forty jobs, and none: an unfinished search is reported as partial.
     await go(page, "jobs?state=ready&kind=kind-6&tenant=tenant-6");
     const wanted = page.locator('tbody tr[aria-label="kind-6, ready"]');
     await wanted.or(page.getByText("The search stopped at its limit")).first().waitFor();

@@ -1,4 +1,4 @@
-/** The status in the top bar says Live only while the server responds. The page's clock is moved, nothing waits for real time. */
+/** The status in the top bar is Live only while the server responds. The page's clock is moved, nothing waits for real time. */
 import { describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { fakeStint } from "../support/fake.ts";
@@ -11,7 +11,7 @@ import { overflow } from "./support/page.ts";
 const status = (page: Page, words: RegExp) =>
   page.getByRole("banner").getByRole("status").filter({ hasText: words });
 
-/** Let the page's time pass in steps, until the status says so. */
+/** Advances the page's clock in steps until the status has this text. */
 async function passTimeUntil(page: Page, words: RegExp): Promise<void> {
   await expect
     .poll(

@@ -1,4 +1,4 @@
-/** What somebody who may only look sees, and what the server says to them whatever the page shows. */
+/** What the role `view` sees, and what the server refuses it regardless of the page. */
 import { describe, expect, test } from "vitest";
 import { browserPath, visit } from "./support/browser.ts";
 import { dieOf, installation } from "../support/installation.ts";

@@ -191,7 +191,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
       await new Promise((resolve) => void server.close(resolve));
     });
     const { port } = server.address() as AddressInfo;
-    // Without the slash at the end, as somebody types it.
+    // Without the trailing slash, as a user types it.
     const { page, problems } = await visit(`http://127.0.0.1:${port}/ops/jobs`);
     await page.getByRole("link", { name: "inference", exact: true }).click();
     await page.waitForURL(/\/ops\/jobs\/queues\/inference$/);

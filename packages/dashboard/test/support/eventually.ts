@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 
-/** What will be so: asked again until it is. The usual second is too short for a browser on a busy machine. */
+/** Polls until the expectation holds. The default of one second is too short for a browser on a busy machine. */
 export function eventually<T>(ask: () => T | Promise<T>) {
   return expect.poll(ask, { timeout: 60_000 });
 }

@@ -1,4 +1,4 @@
-/** A made-up installation, for what a real one cannot be brought to do: fail in a certain way, be slow, be hostile. */
+/** A fake installation, for states that a real one cannot be brought into: certain failures, slow or hostile data. */
 import type { Job } from "stint";
 import type { Health, Inspector, JobDetail } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
@@ -53,7 +53,7 @@ export type Fake = DashboardClient & {
   readonly calls: { readonly name: string; readonly args: readonly unknown[] }[];
 };
 
-/** Answers everything with something harmless, unless told otherwise. */
+/** Returns a harmless value from every method that a test does not override. */
 export function fakeStint(
   answers: Partial<Record<keyof Inspector | keyof DashboardClient, unknown>> = {},
 ): Fake {

@@ -11,7 +11,7 @@ const formats: Record<string, RegExp> = {
   uuid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
 };
 
-/** What does not fit, each with where it is. */
+/** The mismatches between a value and its schema, each with its path. */
 export function misfits(schema: Schema, value: unknown, find: (ref: string) => Schema, at = "$"): string[] {
   const unknown = Object.keys(schema).filter((keyword) => !known.has(keyword));
   if (unknown.length > 0) return [`${at}: the validator does not know ${unknown.join(", ")}`];

@@ -3,7 +3,7 @@ import type { Db } from "../db/db.ts";
 import type { EncodedRow, EnqueueRow, EnqueuedRow } from "../sql/enqueue.ts";
 import { Waker } from "./waker.ts";
 
-/** A waker whose wakes are answered by hand. */
+/** A waker whose wakes the test completes. */
 function byHand() {
   const wakes: { hints: unknown; answer: () => void; fail: () => void }[] = [];
   let onWake = (): void => undefined;

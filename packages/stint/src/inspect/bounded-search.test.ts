@@ -7,7 +7,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** A database without a job, whose answers take so long by a clock that nothing else moves. */
+/** A database without jobs, whose replies take this long on a clock that only they move. */
 function empty(tookMs: (sent: number) => number): Run & { sent: number } {
   let now = 0;
   vi.spyOn(performance, "now").mockImplementation(() => now);

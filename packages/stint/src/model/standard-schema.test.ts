@@ -15,7 +15,7 @@ const receipt = z.object({
   at: z.string().transform(Number),
 });
 
-/** A schema that answers as told. */
+/** A schema that returns the given result. */
 function answering<Out>(answer: () => SchemaResult<Out> | Promise<SchemaResult<Out>>): StandardSchema<Out> {
   return { "~standard": { version: 1, vendor: "test", validate: answer } };
 }

@@ -48,7 +48,7 @@ describe("the first attempt in meta", () => {
     [{ trace: context }, undefined, true],
     [{ trace: { ...context, first: traceparent } }, traceparent, false],
     [{ trace: { first: traceparent } }, traceparent, false],
-    // What somebody else keeps there is neither read nor changed.
+    // Entries of other libraries are neither read nor changed.
     [{ trace: { ...context, first: "mine" } }, undefined, false],
     [{ trace: null }, undefined, false],
     [{ trace: "mine" }, undefined, false],

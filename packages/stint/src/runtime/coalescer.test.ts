@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { Coalescer } from "./coalescer.ts";
 
-/** A coalescer whose sends are answered by hand. */
+/** A coalescer whose sends the test completes. */
 function byHand(options: { maxBatch?: number; inFlight?: number } = {}) {
   const sends: {
     items: number[];
@@ -23,7 +23,7 @@ function byHand(options: { maxBatch?: number; inFlight?: number } = {}) {
 }
 
 const turn = () => Promise.resolve();
-/** Long enough for answers to come through a few promises, without any time passing. */
+/** Enough turns for results to pass through a few promises, without any delay. */
 const turns = async () => {
   for (let count = 0; count < 10; count++) await turn();
 };

@@ -61,7 +61,7 @@ test("a claim after another worker's fold is folded at the next flush, once", as
   const beats = async (count: number): Promise<void> => {
     for (let n = 0; n < count; n += 1) {
       made.service.wakeIn(0);
-      // All that a tick waits for has been answered by then.
+      // Everything that a tick waits for has completed by then.
       await new Promise((resolve) => setImmediate(resolve));
     }
   };

@@ -46,7 +46,7 @@ test("a pool whose slots wait for claims prefetches more, not less", () => {
   const prefetch = new Prefetch(10);
   let claimed = 20;
   for (let n = 0; n < 12; n++) {
-    // Each claim takes forty milliseconds and is used up before the next is answered.
+    // Each claim takes forty milliseconds and is used up before the next returns.
     run(prefetch, claimed, { from: n * 80, ms: 40, roundTrip: 40 });
     claimed = Math.max(1, Math.floor(prefetch.ahead / 2));
   }

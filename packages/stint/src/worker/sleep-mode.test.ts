@@ -22,7 +22,7 @@ function sleeper(
   return { sleepMode, story };
 }
 
-/** Work that ends when the test says so. */
+/** Work that the test ends. */
 function pending(): { finish: () => void; over: Promise<void> } {
   let finish = (): void => undefined;
   const over = new Promise<void>((resolve) => (finish = resolve));

@@ -228,7 +228,7 @@ async function projectWithJobs(): Promise<Required<Place> & { ids: Record<string
   await mkdir(join(cwd, "node_modules/.bin"));
   await symlink(bin, join(cwd, "node_modules/.bin/stint"));
   const PATH = `${join(cwd, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`;
-  // The machine may be busy, and the default limit is meant for people who wait.
+  // The machine may be busy, and the default limit is short for interactive use.
   return { ids, cwd, env: { PATH, STINT_COMPLETION_TIMEOUT: "60s", DATABASE_URL: "" } };
 }
 

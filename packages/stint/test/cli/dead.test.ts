@@ -41,7 +41,7 @@ test("dead list prints the groups of errors, then each job's error", async () =>
   );
   expect(text.stdout.trimEnd().split("\n")).toHaveLength(3 + 1 + 4);
   expect(scans.stdout.trimEnd().split("\n")).toHaveLength(2 + 1 + 2);
-  // Told once, though both the reason and the error say it.
+  // Printed once, although it is both the reason and the error.
   expect(scans.stdout).toMatch(new RegExp(`^${ids[2]} .* PermanentError: the server said no$`, "m"));
   expect(json).toMatchObject({
     groups: [

@@ -57,7 +57,7 @@ test("jobs tail --json --state prints a JSON line for each change to that state"
     ["jobs", "tail", "--state", "cancelled", "--every", "100ms", "--json", "--schema", fresh.schema],
     { env: { DATABASE_URL: fresh.url } },
   );
-  // It says nothing until there is something to say, so cancel one after the other until one is heard.
+  // It prints nothing until a job changes, so cancel one after another until one is printed.
   await until(async () => {
     const { id } = await client.enqueue(add, {});
     await client.cancel(id, { reason: "x" });

@@ -128,7 +128,7 @@ export function stintOn(fresh: Fresh): (...args: readonly string[]) => Promise<E
     await stint([...args, "--schema", fresh.schema], { env: { DATABASE_URL: fresh.url } });
 }
 
-/** What `--json` answered. */
+/** The output of `--json`. */
 export function answer({ stdout, stderr }: Ended): unknown {
   try {
     return JSON.parse(stdout) as unknown;

@@ -70,7 +70,7 @@ test("close waits for a stop in progress without shortening it", async () => {
   const stopped = worker.stop();
   let closed = false;
   const closing = stint.close().then(() => (closed = true));
-  // A stop that were hurried would have told the handler by the time the database has answered.
+  // A shortened stop would have aborted the handler before the database replied.
   await until(async () => {
     const [row] = await fresh.sql<{ draining: boolean }>("select draining from stint.worker");
     return row?.draining;

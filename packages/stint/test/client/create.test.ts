@@ -168,7 +168,7 @@ test("close finishes enqueues in flight: plain, deduplicated and many", async ()
     ...Array.from({ length: 20 }, (_, n) => stint.enqueue(note, n, { dedupe: { key: String(n) } })),
   ];
   const many = stint.enqueueMany([entry(note, 1), entry(note, 2)]);
-  // Each call has been made when this runs, and none has been answered.
+  // Each call has been sent when this runs, and none has a reply.
   await Promise.resolve();
   const closing = stint.close();
   const answers = [...(await Promise.all(enqueued)), ...(await many)];

@@ -23,7 +23,7 @@ async function openTransaction(fresh: Fresh): Promise<Client> {
   return client;
 }
 
-/** Until as many of our enqueues wait for somebody else's transaction. */
+/** Waits until this many enqueues wait for another session's transaction. */
 async function untilWaiting(fresh: Fresh, count: number): Promise<void> {
   await until(
     async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { unusedSchema } from "../support/fresh.ts";
 import { deed, entered, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
 
-/** Leases end only when a test says so. */
+/** Leases are long: only a test ends them. */
 const worker = { lease: "1h" } as const;
 const killed = { code: null, signal: "SIGKILL" };
 

@@ -129,7 +129,7 @@ function startDemo(args: string[], env: NodeJS.ProcessEnv = {}) {
   };
 }
 
-/** A database with nothing else in it, so that the demo's fixed schema names meet nobody's. */
+/** An empty database, so that the demo's fixed schema names cannot clash. */
 async function ownDatabase(): Promise<string> {
   const name = `demo_${randomBytes(6).toString("hex")}`;
   await query(`create database ${name}`);

@@ -37,7 +37,7 @@ export async function transactionPooler(url: string): Promise<string> {
       while (rest.length >= 5 && rest.length >= 1 + rest.readInt32BE(1)) {
         const message = rest.subarray(0, 1 + rest.readInt32BE(1));
         rest = rest.subarray(message.length);
-        // What comes while nobody has the connection, such as a notification, is nobody's.
+        // Messages that arrive while no client has the connection, such as notifications, are dropped.
         backend.client?.write(message);
         const isIdle = message[0] === 0x5a && message[5] === 0x49;
         if (!isIdle) continue;

@@ -60,7 +60,7 @@ const besides = {
   "idle-check": 3,
   promote: 3,
   rescue: 2,
-  // Once it hears wakes it asks about what it holds: a cancel may have been said before.
+  // Once it listens, it checks the jobs it holds: an earlier cancel was not notified.
   renew: 1,
   "claim-quarantined": 2,
   "reserve-quarantined": 2,
@@ -115,7 +115,7 @@ test("a drained job costs few statements, three rows and three index entries, no
     "history_id_idx entry": jobs,
   });
   expect(claimed).toBe(jobs);
-  // All are of one kind: each statement that settles has one row to say to the tallies, and a claim none.
+  // All jobs are of one kind: each settle statement writes one tally row, and a claim none.
   expect(wrote["tally_delta INSERT"]).toBe(succeed?.calls);
   // One to pick a row, and one more where its new version finds no room on the page and goes to another.
   expect(locks).toBeLessThanOrEqual(2 * (claimed + renewed));

@@ -56,7 +56,7 @@ test("one statement per third of a lease renews all jobs of a claim", async () =
 
   // The first renews nothing: it shows at the start that leases can be renewed.
   expect(renew).toMatchObject({ rows: running * (renew ? renew.calls - 1 : 0) });
-  // One more when it begins to hear wakes: what was cancelled before that, it was not told.
+  // One more when it starts to listen: it has no notification of earlier cancels.
   expect(renew && renew.calls).toBeLessThanOrEqual(thirds + 2);
 });
 

@@ -44,7 +44,7 @@ function readyJobs(count: number): Written {
   return { "job INSERT": count, "job_pkey entry": count, "job_ready entry": count };
 }
 
-/** What is said to the tallies: a row and an entry for each queue, kind and priority of a statement. */
+/** Tally writes: a row and an index entry for each queue, kind and priority of a statement. */
 function deltas(count: number): Written {
   return { "tally_delta INSERT": count, "tally_delta_xid entry": count };
 }
@@ -193,7 +193,7 @@ test("1,000 concurrent enqueues wake an idle worker a few times", async () => {
   const { entered, open } = await startWorker(fresh, "idle");
   await until(
     async () => {
-      // It says so twice: when it starts, and when it hears.
+      // It records this twice: when it starts, and when it listens.
       const said = (await server.sentBy("idle"))["beat"]?.calls ?? 0;
       return said >= 2 && (await fresh.sql("select from stint.worker where hears")).length === 1;
     },

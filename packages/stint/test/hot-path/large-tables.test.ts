@@ -147,7 +147,7 @@ test("on large tables hot statements use their index, and views read few pages",
   expect(costs.idleCheck.pages).toBeLessThanOrEqual(4 * 5);
 }, 180_000);
 
-/** Run so many jobs, as a quick worker would; answers its floor. */
+/** Runs this many jobs as a fast worker would, and returns its floor. */
 async function drain(fresh: Fresh, jobs: number): Promise<Floor> {
   let floors: Floor[] | undefined;
   for (let done = 0; done < jobs;) {

@@ -23,7 +23,7 @@ const allowed = new Set([
   // Every ten seconds, what one worker counted, put in the order of its locks.
   "record_series(): Sort",
   "record_tenants(): Sort",
-  // What was said since the last fold, by kind.
+  // The entries since the last fold, by kind.
   "fold_tallies(): Sort",
   // And what it wrote within a minute, put together by kind when that is over.
   "roll_up_series(): Sort",

@@ -13,7 +13,7 @@ import { adminClient, freshSchemaName, query, testDatabaseUrl } from "../support
 import { flatten, type PlanNode } from "../sql/explain.ts";
 import { fill, idOf } from "./filled.ts";
 
-// 350,000 jobs, filled once. What the searches cost is counted in rows and pages: time would say more about the machine.
+// 350,000 jobs, filled once. The cost of a search is counted in rows and pages: time would depend on the machine.
 const schema = freshSchemaName();
 let client: Client;
 

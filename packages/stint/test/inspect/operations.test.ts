@@ -287,7 +287,7 @@ test("bulk operations notify workers: a replay runs, and a cancel reaches the ha
   const operations = operationsOf(fresh);
   await startWorker(stint, {
     pools: { main: 2 },
-    // A handler hears of it when its lease is renewed, after a third of it.
+    // A handler's signal aborts when its lease is renewed, after a third of it.
     lease: "3s",
     handlers: [
       handle(job, async ({ signal, key }) => {

@@ -24,7 +24,7 @@ async function all(fresh: Fresh, filter: JobFilter, limit = 2): Promise<string[]
   return found;
 }
 
-/** One job in every state, and what they are told apart by. */
+/** One job in every state, with the fields that distinguish them. */
 async function oneOfEach(fresh: Fresh): Promise<Record<string, string>> {
   const { db } = fresh;
   const dead = await running(db, { kind: "work", key: "k1", tenant: "acme", tags: ["red", "blue"] });

@@ -257,7 +257,7 @@ export class Reference {
     Object.assign(job, { leaseId: null, leaseUntil: null, worker: null });
   }
 
-  /** The finished row still says by whom and under which lease. Keys are free again. */
+  /** The finished row keeps the worker and the lease. Its keys are free again. */
   #end(job: ModelJob): void {
     Object.assign(job, { leaseUntil: null, cancelRequested: false, dedupeKey: null, dedupeUntil: null });
     Object.assign(job, { parkReason: null, parkTimed: false });

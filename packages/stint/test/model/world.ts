@@ -27,7 +27,7 @@ function parkedFor(until: number | null): Omit<Requeue, "fence"> {
   return { state: "parked", delayMs: until, countsAs: "interruption", park, ending: { outcome: "parked" } };
 }
 
-/** What a command was answered: by the database, and by the model. They must be the same. */
+/** The results of a command in the database and in the model. They must be equal. */
 export type Answers = { real: unknown; model: unknown };
 
 /** The database and the model side by side, and what a test knows of both: the ids and fences that were given out. */

@@ -237,7 +237,7 @@ describe.skipIf(!hasPgBouncer)("PgBouncer in transaction mode", () => {
     await run("jobs", "why", id);
     await run("stats");
     await run("dead", "list");
-    // The server of the tests is set up for speed, which the doctor has to say.
+    // The test server is configured for speed, which the doctor reports.
     const doctor = await stint(["doctor", "--json", "--schema", fresh.schema], {
       env: { DATABASE_URL: url },
     });
@@ -298,7 +298,7 @@ test.skipIf(!hasPgBouncer)(
   },
 );
 
-/** A logger that remembers what it was told. */
+/** A logger that keeps its lines. */
 function messages(): { logger: Logger; texts: () => string[] } {
   const texts: string[] = [];
   const write = (_: unknown, text?: string): void => void texts.push(text ?? "");

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Run } from "#stint/db/db.js";
 import type { ClaimedJob } from "#stint/model/job.js";
 import { newId } from "#stint/runtime/new-id.js";
-import { claim, type ClaimInput, type Floor } from "#stint/sql/claim.js";
+import type { ClaimInput, Floor } from "#stint/sql/claim.js";
 import { freshSchema } from "../support/fresh.ts";
 import { add, take, type JobInput } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
@@ -77,19 +77,14 @@ test("a limit covers all priorities of a queue; without a floor nothing is taken
     ),
   );
   const floors = [0, 1, 2].flatMap((priority) => ["a", "b"].map((queue) => start(priority, queue)));
-  const jobs = await claim(
+  const jobs = await take(
     db,
     {
-      worker: "w1",
-      leaseId: newId(),
       takes: [
         { queue: "a", limit: 6 },
         { queue: "b", limit: 1 },
         { queue: "c", limit: 9 },
       ],
-      kinds: ["work"],
-      kindLeaseMs: {},
-      leaseMs: 30_000,
     },
     floors,
   );

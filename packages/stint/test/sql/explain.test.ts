@@ -64,7 +64,7 @@ test.each(Object.entries(situations))(
 
 test.each([
   { shape: "three queues", queues: ["a", "b", "c"], priorities: 4 },
-  // As with most people: statistics then say that queue and time lie in the table as in the index, and a planner who believes
+  // As in most installations: statistics then indicate that queue and time lie in the table as in the index, and a planner who believes
   // that a table is empty thinks it must read all its pages.
   { shape: "one queue", queues: ["a"], priorities: 1 },
 ])(

@@ -45,7 +45,7 @@ test("a cancel repeated after a lost reply counts once, for waiting and running 
 
   expect(idsOf(first)).toEqual(ids.toSorted());
   expect(idsOf(second)).toEqual(ids.toSorted());
-  // Whoever runs them must still be told: that, too, may have been lost.
+  // Their workers must still be notified: that notification may also have been lost.
   expect(second.filter(({ was }) => was === "running")).toHaveLength(3);
   expect(await audited(fresh)).toEqual([6, 6]);
 });

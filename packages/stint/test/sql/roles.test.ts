@@ -29,7 +29,7 @@ async function databaseName(): Promise<string> {
   return (await query<{ name: string }>(`select current_database() as name`))[0]?.name ?? "";
 }
 
-/** Run the printed script for a role, as whoever owns the schema. */
+/** Runs the printed script for a role, as the owner of the schema. */
 async function grant(rights: GrantRole, to: Role, schema: string, asUrl = testDatabaseUrl()): Promise<void> {
   const client = await adminClient(asUrl);
   await client.query(grantSql(rights, { role: to.name, database: await databaseName(), schema }));

@@ -179,7 +179,7 @@ async function ended(db: Db, state: "succeeded" | "dead" | "cancelled"): Promise
   return subject;
 }
 
-/** The statement says its name in its first comment; variants of it are the same move. */
+/** A statement has its name in its first comment; its variants are the same move. */
 async function recordMoves(fresh: Fresh): Promise<void> {
   await fresh.sql(
     `create table stint.moved (seq bigserial, job uuid, was text, becomes text, statement text, park text)`,

@@ -1,6 +1,6 @@
 import type { ClaimedJob } from "../../src/model/job.ts";
 
-/** A claimed job as plain as can be, with what a test says of it. */
+/** A plain claimed job, with the fields that a test overrides. */
 export function claimedJob(id: string, own: Partial<ClaimedJob> = {}): ClaimedJob {
   return {
     fence: { job: id, epoch: 1, leaseId: "l" },

@@ -4,18 +4,18 @@ import { onTestFinished } from "vitest";
 import { testDatabaseUrl } from "./database.ts";
 
 /**
- * "unsent": the statement never reaches the server. "unanswered": the server executes and commits it, and its answer
+ * "unsent": the statement never reaches the server. "unanswered": the server executes and commits it, and its reply
  * never reaches the client. "held": it never reaches the server, and the connection stays open, as that of a frozen one.
  */
 export type Cut = "unsent" | "unanswered" | "held";
 
-/** Marker of the COMMIT that ends a handler's transaction: a message of its own. Other statements of ours may contain the word. */
+/** Marker of the COMMIT that ends a handler's transaction: a separate message. Other statements may contain the word. */
 export const commitOfHandler = "Q\0\0\0\u000bcommit\0";
 
-/** Bytes that are kept back. `resetClient` sends a TCP RST to their client; `release` still passes them on. */
+/** Bytes that are delayed. `resetClient` sends a TCP RST to their client; `release` still passes them on. */
 export type Held = { release(): Promise<void>; resetClient(): void };
 
-/** A way to the test database that can be cut at a chosen statement. */
+/** A proxy to the test database that can cut the connection at a chosen statement. */
 export type CutProxy = {
   readonly url: string;
   /**
@@ -24,19 +24,19 @@ export type CutProxy = {
    */
   cutAt(marker: string, cut: Cut, options?: { reset?: boolean }): Promise<void>;
   /**
-   * Keep back what a connection sends, from its next statement with the marker on, as a stalled network does. Resolves when
-   * that has happened. `release` passes it on, though its client may be gone, and resolves when the server has dealt with it.
-   * With `all`, what every connection sends is kept back from that moment on.
+   * Delays what a connection sends, from its next statement with the marker on, as a stalled network does. Resolves when
+   * that has happened. `release` passes it on, even if its client is gone, and resolves when the server has processed it.
+   * With `all`, what every connection sends is delayed from that moment on.
    */
   holdAt(marker: string, options?: { all?: boolean }): Promise<Held>;
   /**
-   * Pass on the next statement with the marker, and from then on nothing that the server says on that connection, as one that
-   * is half open. Resolves when the server has answered the statement.
+   * Pass on the next statement with the marker, and from then on nothing that the server sends on that connection, as one that
+   * is half open. Resolves when the server has replied to the statement.
    */
   muteAt(marker: string): Promise<void>;
   /** End the connections that are mute. */
   endMuted(): void;
-  /** How many messages with the marker have come from clients. */
+  /** The number of client messages with the marker. */
   count(marker: string): number;
   /** Send a TCP RST to the client and the server of every connection. New ones are accepted. */
   resetAll(): void;
@@ -50,7 +50,7 @@ type Pair = { client: Socket; server: Socket; held?: Buffer[]; muted?: boolean }
 type Mute = { marker: string; done: () => void };
 type Hold = { marker: string; all: boolean; done: (held: Held) => void };
 
-/** Statements are told apart by their text, or by the name they were prepared under (`schema.enqueue`). */
+/** Statements are recognised by their text, or by the name they were prepared under (`schema.enqueue`). */
 export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> {
   const target = new URL(url);
   const pairs = new Set<Pair>();
@@ -68,7 +68,7 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     pairs.delete(pair);
   };
 
-  /** What is held reaches the server although its client has gone. */
+  /** Delayed bytes reach the server even if their client has gone. */
   const leave = (pair: Pair, socket: Socket): void => {
     if (pair.held === undefined || socket === pair.server) end(pair);
   };
@@ -83,7 +83,7 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
       });
       pair.server.on("close", () => resolve());
       pair.server.write(held);
-      // It deals with what it has, and then sees that its client has gone.
+      // The server processes the bytes, and then finds that its client has gone.
       if (pair.client.destroyed) pair.server.end();
     });
     if (pair.client.destroyed) end(pair);

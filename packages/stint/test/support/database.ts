@@ -8,7 +8,7 @@ export function testDatabaseUrl(): string {
 }
 
 /**
- * A schema name nobody else uses.
+ * A schema name that no other test uses.
  *
  * STINT_TEST_SCHEMA_PREFIX changes how they begin, so that the suite can be run again under other names.
  */
@@ -20,19 +20,19 @@ export function freshSchemaName(): string {
   return `${prefix}${randomBytes(8).toString("hex")}`;
 }
 
-/** A connection of the test's own. Whoever takes it ends it. */
+/** A separate connection for a test. The caller must end it. */
 export async function adminClient(url = testDatabaseUrl()): Promise<Client> {
   const client = new Client({ connectionString: url, application_name: "stint-test-admin" });
-  // A test that stops the server would otherwise be ended by this client's error event.
+  // Without a listener, this client's error event would end a test that stops the server.
   client.on("error", () => undefined);
   await client.connect();
   return client;
 }
 
-/** Connections that `query` is done with for now, by their URL. */
+/** Idle connections of `query`, by URL. */
 const kept = new Map<string, Client[]>();
 
-/** Run one statement, on a connection that nobody else has meanwhile. Kept for the next one: opening it costs more than most statements. */
+/** Runs one statement on a connection of its own. The connection is kept for the next one: opening it costs more than most statements. */
 export async function query<Row extends QueryResultRow = QueryResultRow>(
   text: string,
   values: readonly unknown[] = [],
@@ -44,14 +44,14 @@ export async function query<Row extends QueryResultRow = QueryResultRow>(
     kept.set(url, [...(kept.get(url) ?? []), client]);
     return rows;
   } catch (error) {
-    // It may be gone, or inside a transaction that failed.
+    // The connection may be lost, or inside a failed transaction.
     await client.end().catch(() => undefined);
     throw error;
   }
 }
 
 async function openKept(url: string): Promise<Client> {
-  // Not named as ours are: tests count and end those.
+  // Without Stint's application_name: tests count and end connections by that name.
   const client = new Client({ connectionString: url, application_name: "kept by a test" });
   client.on("error", () => undefined);
   client.once("end", () => {

@@ -14,7 +14,7 @@ type Report = {
 /** A separate Node process, leading its own process group, that holds an embedded Postgres. */
 export type Holder = {
   process: ChildProcess;
-  /** Waits for a report that has this in it. */
+  /** Waits for a report that contains this text. */
   reported<Name extends keyof Report>(name: Name): Promise<NonNullable<Report[Name]>>;
   /** Resolves when the process has ended. */
   ended: Promise<void>;

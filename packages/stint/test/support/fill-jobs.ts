@@ -6,8 +6,8 @@ const idOf = (all: string, low: number): string => `(
   || '-7000-8000-' || lpad(to_hex(${low}), 12, '0'))::uuid`;
 
 /**
- * So many live jobs of 40 kinds in 7 queues, one a millisecond: most of them ready, one in a thousand running, and so many
- * finished ones of which every twentieth is dead. The tallies are true, and the planner knows of them.
+ * Inserts live jobs of 40 kinds in 7 queues, one per millisecond: most of them ready, one in a thousand running, and
+ * finished ones of which every twentieth is dead. The tallies are correct, and the tables are analysed.
  */
 export async function fillJobs(
   fresh: Fresh,
@@ -55,8 +55,8 @@ export async function fillJobs(
 const id = "('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid";
 
 /**
- * So many ready jobs, a third as many scheduled ones of which ten are due, and 500 that run. All are of one queue and in the order
- * of their enqueue, as in most installations. Statistics then say that queue and time have the same order in the table as in the
+ * Inserts ready jobs, a third as many scheduled ones of which ten are due, and 500 running ones. All are in one queue and in the order
+ * of their enqueue, as in most installations. Statistics then indicate that queue and time have the same order in the table as in the
  * index, which can mislead the planner.
  */
 export async function fillOneQueue(fresh: Fresh, ready: number): Promise<void> {
@@ -83,7 +83,7 @@ export async function fillOneQueue(fresh: Fresh, ready: number): Promise<void> {
   });
 }
 
-/** Indexes made afterwards are made in a fraction of the time. */
+/** Drops the indexes for the insert: creating them afterwards takes a fraction of the time. */
 async function withoutIndexes(fresh: Fresh, table: string, work: () => Promise<void>): Promise<void> {
   const indexes = await fresh.sql<{ name: string; definition: string }>(
     `select indexname as name, indexdef as definition

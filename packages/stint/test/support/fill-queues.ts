@@ -1,7 +1,7 @@
 import type { Fresh } from "./fresh.ts";
 
 /**
- * So many queues, each busy for the last half hour: a ready and a dead job, a point of the series for each minute and for each ten
+ * Inserts queues, each busy for the last half hour: a ready and a dead job, a point of the series for each minute and for each ten
  * seconds of the last minutes.
  */
 export async function fillQueues(fresh: Fresh, queues: number): Promise<void> {

@@ -8,7 +8,7 @@ import { forSchema } from "#stint/db/statement.js";
 import { freshSchemaName, query, testDatabaseUrl } from "./database.ts";
 import { fingerprint, hasShelf, putOnShelf, takeFromShelf } from "./shelf.ts";
 
-/** An installation of a test's own. Given back or removed when the test passed; kept, and named, when it failed. */
+/** An installation for one test. It is reused or removed when the test passed, and kept and named when it failed. */
 export type Fresh = {
   readonly schema: string;
   readonly url: string;
@@ -20,14 +20,14 @@ export type Fresh = {
   sql<Row extends Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
 };
 
-/** Empty, and in everything that can be asked as one that was just made; see the shelf. */
+/** An empty schema that is indistinguishable from a new one; see shelf.ts. */
 export async function freshSchema(url = testDatabaseUrl()): Promise<Fresh> {
   return hasShelf(url)
     ? open(url, (await takeFromShelf()) ?? (await make(url)), true)
     : await unusedSchema(url);
 }
 
-/** Just made, for tests that count pages, or whose processes are killed and may still be at work in it when the test is over. */
+/** A new schema, for tests that count pages, or whose killed processes may still use it after the test. */
 export async function unusedSchema(url = testDatabaseUrl()): Promise<Fresh> {
   return open(url, await make(url), false);
 }

@@ -1,4 +1,4 @@
-/** A promise to be settled from outside: how a test holds a handler until it has seen what it wanted. */
+/** A promise that the test settles, to hold a handler until the test has seen its condition. */
 export function gate<T = void>(): { opened: Promise<T>; open: (value: T) => void } {
   let open: (value: T) => void = () => undefined;
   const opened = new Promise<T>((resolve) => {

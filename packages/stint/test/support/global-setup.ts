@@ -9,9 +9,9 @@ import { startEmbedded } from "#stint/embedded/embedded.js";
 declare module "vitest" {
   export interface ProvidedContext {
     databaseUrl: string;
-    /** The table of installations that the next test may have, see shelf.ts. */
+    /** The table of reusable installations, see shelf.ts. */
     shelf: string;
-    /** Where the first cluster of a test's own is kept, see own-server.ts. */
+    /** The folder of the first test cluster, which later ones copy; see own-server.ts. */
     cluster: string;
   }
 }
@@ -55,7 +55,7 @@ async function startOrUse(project: TestProject, shelf: string): Promise<() => Pr
 }
 
 const testSettings = {
-  // The data is thrown away; waiting for the disk would only slow the suite.
+  // The data is discarded, so waiting for the disk would only slow the suite.
   fsync: "off",
   synchronous_commit: "off",
   full_page_writes: "off",
@@ -66,7 +66,7 @@ const testSettings = {
   log_checkpoints: "off",
 };
 
-/** A password hashed 4,096 times over costs each connection more than most of what it is used for. */
+/** Fewer hash iterations: with the default 4,096, a login costs more than most statements. */
 async function hashQuickly(client: Client, url: string): Promise<void> {
   const { rows } = await client.query<{ version: number }>(
     `select current_setting('server_version_num')::int as version`,
@@ -76,7 +76,7 @@ async function hashQuickly(client: Client, url: string): Promise<void> {
   await client.query(`alter role current_user password '${decodeURIComponent(new URL(url).password)}'`);
 }
 
-/** A server that is not ours is left as it was found. */
+/** A server that the suite did not start is left unchanged. */
 async function clear(client: Client, shelf: string): Promise<void> {
   const { rows } = await client.query<{ schema: string }>(`select schema from ${shelf}`);
   for (const { schema } of rows) await client.query(`drop schema "${schema}" cascade`);

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { PermanentError, RateLimitedError } from "#stint/index.js";
 
-/** Names that some part of a pipeline might read of a value. */
+/** Property names that some code might read from a value. */
 const readNames = [
   "message",
   "name",
@@ -41,7 +41,7 @@ export function revokedProxy(): object {
   return proxy;
 }
 
-/** An object all of whose traps throw what `thrown` makes. */
+/** A proxy whose traps all throw the value of `thrown`. */
 export function trappedProxy(
   names: readonly (typeof traps)[number][] = traps,
   thrown: () => unknown = () => new Error("do not touch"),
@@ -73,7 +73,7 @@ const bases: fc.Arbitrary<() => object> = fc.constantFrom(
   () => ({ [Symbol.for("stint.outcome")]: true, type: "cancel", reason: { toString: refuse } }),
 );
 
-/** Makers of values that throw when they are touched, or answer with other such values. fast-check itself would touch them. */
+/** Makers of values that throw when they are touched, or return other such values. fast-check itself would touch them. */
 export const hostileValue: fc.Arbitrary<() => unknown> = fc.letrec<{ value: () => unknown }>((tie) => ({
   value: fc.oneof(
     { depthSize: "small" },

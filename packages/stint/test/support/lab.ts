@@ -1,6 +1,6 @@
 /**
- * Whether this is a run of the lab (`npm run test:lab`): whole matrices and full sizes, where `npm test` has a slice that stands for
- * them. lab/README.md says which.
+ * Whether this is a run of the lab (`npm run test:lab`): whole matrices and full sizes, where `npm test` runs a slice of
+ * them. lab/README.md lists them.
  */
 export const inLab = process.env["STINT_TEST_LAB"] === "1";
 

@@ -8,20 +8,20 @@ import { query } from "./database.ts";
 import { openFolder } from "./folder.ts";
 import { untilEnded } from "./processes.ts";
 
-/** A Postgres of one test's own, to be stopped, killed and started again. Port, data and URL stay the same. */
+/** A Postgres for one test, which can be stopped, killed and started again. Port, data and URL stay the same. */
 export type OwnServer = {
   url: string;
   port: number;
   dataDir: string;
-  /** Process id of the server that runs now. */
+  /** Process id of the running server. */
   pid(): number;
   start(): Promise<void>;
   stop(mode?: "fast" | "immediate"): Promise<void>;
-  /** Kill the server as the kernel's out-of-memory killer would, and wait until it is gone. */
+  /** Kills the server like the kernel's out-of-memory killer, and waits until it has ended. */
   kill9(): Promise<void>;
-  /** End all connections whose application_name begins with this; returns how many. */
+  /** Ends all connections whose application_name begins with this, and returns their number. */
   terminateConnections(applicationName: string): Promise<number>;
-  /** Stop for good and remove the data. */
+  /** Stops the server and removes its data. */
   remove(): Promise<void>;
 };
 
@@ -70,7 +70,7 @@ export async function ownServer(settings: Record<string, string> = {}): Promise<
   };
 }
 
-/** A new cluster, as a copy of the run's first one: to make each from scratch takes ten times as long. */
+/** A new cluster, copied from the first one of this run: initdb takes ten times as long. */
 export async function copyCluster(dataDir: string): Promise<void> {
   const first = inject("cluster");
   if (
@@ -80,7 +80,7 @@ export async function copyCluster(dataDir: string): Promise<void> {
     ))
   )
     await makeCluster(first);
-  // Postgres is another user when the suite runs as root; its files must stay its own.
+  // Postgres runs as another user when the suite runs as root, and must own its files.
   await promisify(execFile)("cp", ["-a", first, dataDir]);
 }
 
@@ -88,7 +88,7 @@ async function makeCluster(path: string): Promise<void> {
   const folder = await openFolder();
   const server = await startEmbedded({ dataDir: join(folder, "server"), settings: { fsync: "off" } });
   await server.stop("fast");
-  // Fails where another file of this run was quicker, and its cluster counts.
+  // Fails if another test file was quicker; its cluster is used.
   await rename(join(folder, "server"), path).catch(() => undefined);
   await rm(folder, { recursive: true, force: true });
 }

@@ -8,7 +8,7 @@ import { adminClient, testDatabaseUrl } from "./database.ts";
 import { testFolder } from "./folder.ts";
 import { until } from "./until.ts";
 
-/** Debian installs it where only root looks for programs. */
+/** Debian installs PgBouncer in a folder that is only in root's PATH. */
 const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/usr/local/sbin` };
 
 /** Tests with a real PgBouncer are skipped where it is not installed. */
@@ -20,7 +20,7 @@ if (!hasPgBouncer)
 
 export type PgBouncerOptions = {
   mode?: "transaction" | "session";
-  /** Connections to the server, which all clients share. */
+  /** The number of server connections that all clients share. */
   poolSize?: number;
   /** The server behind it. */
   url?: string;

@@ -8,9 +8,9 @@ import { startWorker, type Watched } from "./watch.ts";
 export const step = defineJob("step", { payload: typed<{ do: "pass" | "hold"; n: number }>() });
 
 export type PrefetchingWorker = Watched & {
-  /** Jobs of this worker that were claimed and never begun, in claim order. */
+  /** Jobs of this worker that were claimed and have not started, in claim order. */
   readonly waiting: () => string[];
-  /** Jobs whose handler was entered, in that order. */
+  /** Jobs whose handler started, in that order. */
   readonly entered: readonly string[];
   /** Jobs that hold the slots. */
   readonly holding: readonly string[];
@@ -24,7 +24,7 @@ export const before = 600;
 /** More than one claim returns. */
 const behind = 700;
 
-/** A worker whose slots are all held while prefetched jobs wait for them, for an hour unless `prefetch` says otherwise. */
+/** A worker whose slots are all held while prefetched jobs wait for them, for an hour by default. */
 export async function workerWithWaiting(
   fresh: Fresh,
   options: Partial<WorkerOptions> = {},

@@ -2,8 +2,8 @@ import { inject } from "vitest";
 import { query, testDatabaseUrl } from "./database.ts";
 
 /**
- * Installations that a test is done with, emptied for the next one. Making and dropping one costs more than most tests, and
- * emptying it a tenth of that. On the shelf comes only what cannot be told from a new one.
+ * Installations of finished tests, emptied for the next one. Creating and dropping one costs more than most tests, and
+ * emptying it a tenth of that. Only schemas that are indistinguishable from a new one go on the shelf.
  */
 export async function takeFromShelf(): Promise<string | undefined> {
   const [taken] = await query<{ schema: string }>(
@@ -14,7 +14,7 @@ export async function takeFromShelf(): Promise<string | undefined> {
   return taken?.schema;
 }
 
-/** Answers whether it could be put there; if not it is to be dropped. */
+/** Returns whether the schema went on the shelf. If not, the caller must drop it. */
 export async function putOnShelf(schema: string, made: string): Promise<boolean> {
   if ((await fingerprint(schema)) !== made) return false;
   const tables = await query<{ name: string }>(
@@ -30,8 +30,8 @@ export async function putOnShelf(schema: string, made: string): Promise<boolean>
 }
 
 /**
- * Which version each row has that the catalogs hold of this schema: whatever is defined anew, altered, granted, analysed or dropped
- * changes it. Null if it is gone, if somebody is still at work in it, or if it has grown, which would make the next test slow.
+ * The row versions of this schema in the system catalogs: any object that is created, altered, granted, analysed or dropped
+ * changes it. Null if it is gone, if a session still uses it, or if it has grown, which would make the next test slow.
  */
 export async function fingerprint(schema: string): Promise<string | null> {
   const [row] = await query<{ fingerprint: string | null }>(
@@ -63,7 +63,7 @@ export async function fingerprint(schema: string): Promise<string | null> {
        )`,
     [schema],
   ).catch((error: { code?: string }) => {
-    // The test dropped it, or part of it. Whatever else it is would quietly make a new schema for every test.
+    // The test dropped the schema or part of it. Any other error must surface: hidden, it would create a schema for every test.
     if (error.code === "3F000" || error.code === "42P01") return [];
     throw error;
   });

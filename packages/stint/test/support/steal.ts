@@ -5,7 +5,7 @@ import type { ClaimedJob } from "#stint/model/job.js";
 import type { Fresh } from "./fresh.ts";
 import { until } from "./until.ts";
 
-/** Let the lease of this job run out and take the job, as another worker would. The victim must have no free slot. */
+/** Lets the lease of this job expire and claims the job, as another worker would. The victim must have no free slot. */
 export async function steal(fresh: Fresh, id: string): Promise<ClaimedJob> {
   const [job] = await fresh.sql<{ kind: string; queue: string }>(
     "select kind, queue from stint.job where id = $1",
@@ -13,7 +13,7 @@ export async function steal(fresh: Fresh, id: string): Promise<ClaimedJob> {
   );
   return await until(
     async () => {
-      // Again, if need be: the victim may renew its lease before anybody has seen that it ran out.
+      // Repeated: the victim may renew its lease before any rescue finds it expired.
       await fresh.sql("update stint.job set lease_until = 'epoch' where id = $1 and state = 'running'", [id]);
       await rescue(fresh.db, { limit: 10, maxCrashes: 10 });
       const [stolen] = await claim(fresh.db, {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Wait until `read` has returned the same for so long: what was under way is over. */
+/** Waits until `read` has returned the same value for `forMs`: pending work is done. */
 export async function untilSteady(read: () => unknown, forMs: number): Promise<void> {
   let last = read();
   let since = performance.now();
@@ -14,7 +14,7 @@ export async function untilSteady(read: () => unknown, forMs: number): Promise<v
   );
 }
 
-/** Wait until `condition` gives something truthy, and return that. */
+/** Waits until `condition` returns a truthy value, and returns that value. */
 export async function until<T>(
   condition: () => T | Promise<T>,
   { deadlineMs = 60_000, message = condition.toString() }: { deadlineMs?: number; message?: string } = {},
@@ -29,11 +29,11 @@ export async function until<T>(
       last = await condition();
       if (last) return last;
     } catch (caught) {
-      // A condition may throw while the thing it asks is not there yet; only the last time counts.
+      // A condition may throw while its object does not exist yet; only the last error counts.
       error = caught;
     }
     if (Date.now() >= end) break;
-    // Soon again at first, and less often the longer it takes: a condition that queries the database costs a core something.
+    // Short pauses at first, longer ones later: a condition that queries the database uses a core.
     await sleep(Math.min(100, 5 + (Date.now() - start) / 20));
   }
   const seen =

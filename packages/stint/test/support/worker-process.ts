@@ -6,15 +6,15 @@ import { defineJob, typed, type WorkerOptions } from "#stint/index.js";
 import type { Fresh } from "./fresh.ts";
 import { until } from "./until.ts";
 
-/** What a handler of the fixture does. `hang` ends when told to go or when its signal aborts; `ignore` only when told. */
+/** What a handler of the fixture does. `hang` ends on `go` or when its signal aborts; `ignore` only on `go`. */
 export type Deed =
   | { do: "succeed" | "hang" | "ignore" | "die" }
   | { do: "throw"; message: string }
   | { do: "block"; ms: number }
-  // Blocks the event loop when told to go, until there is a file of this name.
+  // Blocks the event loop from `go` until there is a file of this name.
   | { do: "block-until"; file: string };
 
-/** The kinds the fixture serves, unless told otherwise. */
+/** The kinds that the fixture serves by default. */
 export const deed = defineJob("deed", {
   payload: typed<Deed>(),
   result: typed<{ pid: number; epoch: number }>(),
@@ -117,7 +117,7 @@ function follow(child: ChildProcess): WorkerProcess {
     for (const line of lines) reports.push(JSON.parse(line) as Report);
   });
   child.stderr!.setEncoding("utf8").on("data", (text: string) => (err += text));
-  // A process that was killed no longer reads what it is told.
+  // A killed process no longer reads its standard input.
   child.stdin!.on("error", () => undefined);
   const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
     child.once("close", (code, signal) => resolve({ code, signal }));

@@ -19,7 +19,7 @@ import { startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>(), backoff: steps("1h"), attempts: 3 });
 
-/** Run one attempt of a handler that does this, and answer what became of the job. */
+/** Runs one attempt of this handler, and returns the job afterwards. */
 async function after(
   run: () => unknown,
   options: Parameters<typeof handle>[2] = {},

@@ -56,7 +56,7 @@ test("a ready job that the idle check finds is claimed", async () => {
   const fresh = await freshSchema();
   const { ran, count } = await startIdle(fresh);
   const before = count("claim");
-  // Nobody tells the worker.
+  // No wake reaches the worker.
   const { id } = await fresh.client({ wake: "none" }).enqueue(work, {});
   await until(() => ran.includes(id), { message: "the job runs" });
 

@@ -210,7 +210,7 @@ test("a pattern serves matching queues, also new ones; exact names go first", as
   ]);
 });
 
-/** A worker of tenants and of one tenant by its name, whose handlers stay until the test is over and say in whose slots they are. */
+/** A worker with a pool for all tenants and one for a named tenant. Its handlers run until the test ends, and report their pool. */
 async function startPattern(
   fresh: Fresh,
 ): Promise<{ seen: string[]; worker: Awaited<ReturnType<typeof startWorker>>["worker"] }> {

@@ -126,7 +126,7 @@ test("a handler that uses all of its abort time keeps its job until then", async
   const told = gate();
   const end = gate();
   const { worker } = await startWorker(stint, {
-    // What the worker was made with is shorter than what stop is told.
+    // The worker's own times are shorter than those given to stop.
     abort: 1,
     handlers: [
       handle(hang, async ({ signal }) => {

@@ -127,7 +127,7 @@ test("an outage longer than the lease counts no crash", async () => {
     message: "its lease has run out",
   });
   proxy.up();
-  // Whether its holder renewed in time, or had given it up already and somebody took it anew.
+  // Either its holder renewed in time, or released it and another worker claimed it.
   const held = `select crashes from stint.job where state = 'running' and lease_until > now()`;
   await until(async () => (await fresh.sql(held)).length === 1, { message: "somebody holds it again" });
 

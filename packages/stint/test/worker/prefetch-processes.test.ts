@@ -63,7 +63,7 @@ test("two processes with long jobs hold no more jobs than slots", async () => {
         for (const { event, id } of worker.reports) {
           if (event !== "entered" || letGo.has(id!)) continue;
           letGo.add(id!);
-          // Longer than a pool ever claims ahead, whatever the server takes to answer.
+          // Longer than a pool ever prefetches, at any latency of the server.
           setTimeout(() => worker.go(id!), 300);
         }
       }

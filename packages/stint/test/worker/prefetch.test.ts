@@ -18,7 +18,7 @@ async function stored(fresh: Fresh, ids: readonly string[]): Promise<Record<stri
   );
 }
 
-/** Longer than a pool ever claims ahead, whatever the server takes to answer. */
+/** Longer than a pool ever prefetches, at any latency of the server. */
 const tooLongToClaimAheadMs = 300;
 
 test("a worker with long handlers never holds more jobs than slots", async () => {
@@ -181,7 +181,7 @@ test("a waiting job that another worker owns by now does not begin", async () =>
     [stolen],
   );
   expect(taken).toEqual([{ id: stolen }]);
-  // Cancelled neighbours of the claim leave with the answer that says which leases are lost.
+  // Cancelled jobs of the same claim leave with the reply that lists the lost leases.
   expect(await fresh.client().cancel(neighbour!)).toBe("asked");
   await until(async () => (await fresh.client().get(neighbour!))?.state === "cancelled", {
     message: "the worker has asked about both",

@@ -13,7 +13,7 @@ type Sleeper = Watched & {
   readonly stint: Stint;
   readonly proxy: CutProxy;
   readonly ran: string[];
-  /** Resolves when the worker has said that it sleeps, and what it had sent before is answered. */
+  /** Resolves when the worker has recorded its sleep and has the replies to its earlier statements. */
   readonly asleep: () => Promise<void>;
 };
 
@@ -46,7 +46,7 @@ async function startSleeper(fresh: Fresh, options: Partial<WorkerOptions> = {}):
   return { ...watched, stint, proxy, ran, asleep };
 }
 
-/** What is said to this installation's workers, from now on. */
+/** The notifications to this installation's workers, from now on. */
 async function hearWakes(fresh: Fresh): Promise<{ heard: () => Promise<string[]> }> {
   const client = await adminClient(fresh.url);
   onTestFinished(() => client.end());
@@ -55,7 +55,7 @@ async function hearWakes(fresh: Fresh): Promise<{ heard: () => Promise<string[]>
   await client.query(`listen "stint:${fresh.schema}"`);
   return {
     async heard() {
-      // Whatever was said before this one has been heard by the time it comes.
+      // Earlier notifications have arrived when this one does.
       await fresh.sql("select pg_notify(stint.wake_channel(), 'mark')");
       await until(() => hints.includes("mark"), { message: "the mark is heard" });
       return hints.splice(0).filter((hint) => hint !== "mark");

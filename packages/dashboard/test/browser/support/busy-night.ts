@@ -1,4 +1,4 @@
-/** A made-up installation in a bad night: late, soon and healthy queues, slow jobs, old workers, kinds nobody serves. */
+/** A fake installation in a bad night: late, soon and healthy queues, slow jobs, old workers, unserved kinds. */
 import type {
   Depth,
   Health,
