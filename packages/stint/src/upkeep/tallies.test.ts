@@ -8,7 +8,7 @@ import { tallies as talliesService } from "./tallies.ts";
 type Sent = { readonly name: string; readonly values: readonly unknown[] };
 
 /** The columns that a flush returns. */
-const flushed: Row = { usual: null, now_ms: 0 };
+const flushed: Row = { runs: null, now_ms: 0 };
 
 function tallies(answer: (sent: Sent) => Promise<Row[]>): {
   made: ReturnType<(typeof talliesService)["create"]>;

@@ -347,7 +347,7 @@ test("without counts, nothing is sent", async () => {
     schema: fresh.schema,
     run: async ({ name }: { name: string }) => {
       sent.push(name);
-      return await Promise.resolve([{ usual: null, now_ms: 0 }]);
+      return await Promise.resolve([{ runs: null, now_ms: 0 }]);
     },
   } as unknown as Db;
   const meter = new Meter();
