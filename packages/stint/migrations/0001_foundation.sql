@@ -58,6 +58,7 @@ create table stint.job (
   meta             jsonb,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
+  has_follow_ups   boolean,                        -- true: rows in follow_up; null: none, as for nearly every job
   constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
   constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
   -- Reading relies on these: one row outside them would fail every claim that meets it. An enqueue-only role must not be able to
@@ -112,6 +113,16 @@ create table stint.dedupe_window (
   primary key (kind, key)
 );
 create index dedupe_window_expires on stint.dedupe_window (expires_at);
+
+-- Successors of jobs, written with the job that carries them. The statement in which that job succeeds enqueues them (run_follow_ups). They stay
+-- while it is dead or cancelled: it may be replayed.
+create table stint.follow_up (
+  id     uuid primary key,                         -- the successor's
+  job_id uuid not null,                            -- the job that carries it
+  row    jsonb not null,                           -- as enqueue_rows takes it
+  error  text                                      -- why it could not be enqueued
+);
+create index follow_up_job on stint.follow_up (job_id);
 
 -- Finished jobs. The dead have a partition of their own, because people come back to them;
 -- the others are kept by day and dropped whole.

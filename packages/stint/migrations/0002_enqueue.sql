@@ -246,7 +246,7 @@ begin
 
   -- A key held for a length of time, or an enqueue that may have happened before, needs a look beyond
   -- the live table.
-  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again))' then
+  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.successor))' then
     for ordinal, v_row in
       select r.ordinality, r.value
       from jsonb_array_elements(p_rows) with ordinality r
@@ -403,6 +403,10 @@ begin
       elsif v_inserted then
         insert into stint.tally_delta (queue, kind, priority, live, scheduled)
         values (p_row ->> 'queue', v_kind, coalesce((p_row ->> 'priority')::smallint, 0), 1, (v_run_at > v_now)::integer);
+        if p_row ? 'successor' then
+          insert into stint.follow_up (id, job_id, row) values ((p_row #>> '{successor,id}')::uuid, v_id, p_row -> 'successor');
+          update stint.job j set has_follow_ups = true where j.id = v_id;
+        end if;
       end if;
       created := true;
       return next;
@@ -421,5 +425,49 @@ begin
 
   raise exception 'stint: could not decide whether % "%" is a duplicate', v_kind, v_key
     using errcode = '40001', hint = 'The key is changing hands very quickly. Try again.';
+end
+$$;
+
+-- ---- Follow-ups ------------------------------------------------------------------------------------
+
+-- What must commit with the end of an attempt. Every statement in which a job leaves `running`, or ends, calls this for those of its jobs that
+-- have follow-ups, and for no others, with the state each job came to. Successors are enqueued in the order of their ids and wait for no other
+-- transaction, because they have no dedupe keys: two batches cannot block each other here.
+create function stint.run_follow_ups(p_ids uuid[], p_states stint.job_state[]) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now    timestamptz := clock_timestamp();
+  v_next   stint.follow_up;
+  v_queues text[] := '{}';
+begin
+  for v_next in
+    select f.*
+    from unnest(p_ids, p_states) as j (id, state)
+    join stint.follow_up f on f.job_id = j.id
+    where j.state = 'succeeded'
+    order by f.id
+  loop
+    begin
+      perform from stint.enqueue_row(
+        v_next.row - array['dedupe_key', 'dedupe_until', 'dedupe_ms', 'again'] || jsonb_build_object('id', v_next.id), v_now);
+      delete from stint.follow_up f where f.id = v_next.id;
+      v_queues := v_queues || (v_next.row ->> 'queue');
+    exception
+      -- A row that the table refuses. It must not refuse the outcome of the job that carries it; a person finds the error here.
+      when data_exception or integrity_constraint_violation then
+        update stint.follow_up f set error = left(sqlerrm, 1000) where f.id = v_next.id;
+    end;
+  end loop;
+
+  -- A full notification queue would fail the commit. A wake is only a hint.
+  if v_queues <> '{}' and pg_notification_queue_usage() < 0.5
+    and exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
+  then
+    perform pg_notify(stint.wake_channel(), hint)
+    from (select distinct 'ready:' || queue as hint from unnest(v_queues) queue) hints;
+  end if;
+  return cardinality(v_queues);
 end
 $$;

@@ -8,7 +8,9 @@ export const heaviestBatch = 8_388_608;
 
 /** The approximate bytes a row adds to a statement; the uncounted parts are short. */
 export function weigh(row: EncodedRow): number {
-  return row.payload.length + (row.meta?.length ?? 0);
+  return (
+    row.payload.length + (row.meta?.length ?? 0) + (row.successor === undefined ? 0 : weigh(row.successor))
+  );
 }
 
 /** Split rows into statements, in their order. */

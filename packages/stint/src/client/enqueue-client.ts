@@ -113,7 +113,10 @@ export class EnqueueClient {
   #prepare(entry: ManyEntry, outside: boolean): EncodedRow | Promise<EncodedRow> {
     const definition = this.kinds.find(entry.job);
     if (outside && definition.requiresTransaction) throw new TransactionRequiredError(definition.kind);
-    return prepareRow(definition, entry.payload, entry.options ?? {}, this.#options.maxPayloadBytes);
+    return prepareRow(definition, entry.payload, entry.options ?? {}, {
+      maxPayloadBytes: this.#options.maxPayloadBytes,
+      find: (job) => this.kinds.find(job),
+    });
   }
 
   #prepareAll(entries: readonly ManyEntry[], outside: boolean): EncodedRow[] | Promise<EncodedRow[]> {

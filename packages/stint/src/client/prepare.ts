@@ -41,6 +41,18 @@ export type EnqueueOptions = (
   timeout?: Duration;
   lease?: Duration;
   maxCrashes?: number;
+  /**
+   * Enqueue this job when this one succeeds, in the transaction that records the success: both happen, or neither. Made by
+   * `entry(definition, payload, options)`. Its `delay` counts from then. It takes no `id` and no `dedupe`.
+   */
+  successor?: Successor;
+};
+
+/** A job to enqueue after another, as `entry(…)` makes it. */
+export type Successor = {
+  readonly job: JobDefinition | string;
+  readonly payload: unknown;
+  readonly options?: EnqueueOptions;
 };
 
 const keys = [
@@ -57,6 +69,7 @@ const keys = [
   "timeout",
   "lease",
   "maxCrashes",
+  "successor",
 ] as const satisfies (keyof EnqueueOptions)[];
 
 const events = ["started", "finished"] as const;
@@ -74,15 +87,46 @@ export function prepareRow(
   definition: JobDefinition,
   payload: unknown,
   options: EnqueueOptions,
-  maxPayloadBytes: number,
+  { maxPayloadBytes, find }: PrepareOptions,
 ): EncodedRow | Promise<EncodedRow> {
   const { kind } = definition;
-  refuseUnknownKeys(`enqueue("${kind}")`, options, keys);
+  const what = `enqueue("${kind}")`;
+  refuseUnknownKeys(what, options, keys);
   const checked = validate(definition.payload, payload, { kind, root: "payload" });
   // The first error is thrown. A second one must not become an unhandled rejection.
   if (isThenable(checked)) checked.then(undefined, () => undefined);
   const row = encodeRow(definition, payload, options, maxPayloadBytes);
-  return isThenable(checked) ? checked.then(() => row) : row;
+  const successor =
+    options.successor === undefined
+      ? undefined
+      : prepareSuccessor(what, options.successor, { maxPayloadBytes, find });
+  if (!isThenable(checked) && !isThenable(successor)) return withSuccessor(row, successor);
+  return Promise.all([checked, successor]).then(([, next]) => withSuccessor(row, next));
+}
+
+export type PrepareOptions = {
+  readonly maxPayloadBytes: number;
+  /** The definition of a kind. */
+  readonly find: (job: JobDefinition | string) => JobDefinition;
+};
+
+function withSuccessor(row: EncodedRow, successor: EncodedRow | undefined): EncodedRow {
+  return successor === undefined ? row : { ...row, successor };
+}
+
+/** A successor with a dedupe key could wait for another transaction, and with it the outcomes of the jobs that are recorded with its predecessor. */
+function prepareSuccessor(
+  what: string,
+  successor: Successor,
+  options: PrepareOptions,
+): EncodedRow | Promise<EncodedRow> {
+  const given: unknown = successor;
+  if (typeof given !== "object" || given === null || !("job" in given))
+    throw new InvalidOptionError(`${what}.successor`, `must be made by entry(…), got ${describe(given)}`);
+  for (const name of ["id", "dedupe"] as const)
+    if (successor.options?.[name] !== undefined)
+      throw new InvalidOptionError(`${what}.successor.${name}`, "cannot be given to a successor");
+  return prepareRow(options.find(successor.job), successor.payload, successor.options ?? {}, options);
 }
 
 function encodeRow(

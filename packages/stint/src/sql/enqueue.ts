@@ -25,7 +25,13 @@ export type EnqueueRow = {
 };
 
 /** A row and the two parts of it that are JSON text already. */
-export type EncodedRow = { row: EnqueueRow; payload: string; meta: string | undefined };
+export type EncodedRow = {
+  row: EnqueueRow;
+  payload: string;
+  meta: string | undefined;
+  /** Enqueued in the statement in which this job succeeds. */
+  successor?: EncodedRow;
+};
 
 export type EnqueuedRow = {
   ordinal: number;
@@ -152,16 +158,21 @@ export function enqueueStatementInside(
 }
 
 function toArray(rows: readonly EncodedRow[]): string {
-  return `[${rows.map((encoded) => toJson(encoded, `,"payload":${encoded.payload}`)).join(",")}]`;
+  return `[${rows.map(withPayload).join(",")}]`;
+}
+
+function withPayload({ successor, ...encoded }: EncodedRow): string {
+  const next = successor === undefined ? "" : `,"successor":${withPayload(successor)}`;
+  return toJson(encoded, `,"payload":${encoded.payload}${next}`);
 }
 
 function allNew(rows: readonly EncodedRow[], hears: boolean): EnqueuedRow[] {
   return rows.map(({ row: { id } }, index) => ({ ordinal: index + 1, id, created: true, hears }));
 }
 
-/** Whether it can meet no other job, so that it is certain to be created. */
-function isNew({ row }: EncodedRow): boolean {
-  return row.dedupe_key === undefined && row.again === undefined;
+/** Whether it can meet no other job, so that it is certain to be created, and has no successor. */
+function isNew({ row, successor }: EncodedRow): boolean {
+  return row.dedupe_key === undefined && row.again === undefined && successor === undefined;
 }
 
 /** Ids, kinds, queues, payloads, and the whole of those rows that have more than these; all as Postgres reads them. */

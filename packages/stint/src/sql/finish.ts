@@ -1,9 +1,9 @@
 import type { DbTx, Run } from "../db/db.ts";
-import { statement } from "../db/statement.ts";
+import { statement, type Statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { logWith, type Ending } from "./ending.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
-import { tallied, toHistory } from "./transitions.ts";
+import { afterFollowUps, followed, plain, tallied, toHistory } from "./transitions.ts";
 
 export type Finish = {
   fence: Fence;
@@ -22,8 +22,8 @@ const finished = {
   log: `case when m.ending is null then j.log else ${logWith("j", "m.ending::jsonb")} end`,
 };
 
-/** `only` is a further condition. */
-const finishing = (only: string): string => `
+/** `only` is a further condition. With `follows`, the follow-ups of the jobs run in the same statement. */
+const finishing = (only: string, follows: boolean): string => `
   with mine as (
     select *
     from unnest(
@@ -32,15 +32,39 @@ const finishing = (only: string): string => `
       ) as m (id, epoch, lease_id, state, result, reason, ending)
   ), ${toHistory({ using: "mine m", where: `${fenced}${only}` }, finished, "id, epoch, lease_id")}, tallied as (
     ${tallied("gone", { was: ["running"], becomes: ["succeeded", "dead", "cancelled"] })}
-  )
-  select id, epoch, lease_id from ended`;
+  )${follows ? `, ${followed("gone")}` : ""}
+  select id, epoch, lease_id from ended${follows ? ` where ${afterFollowUps}` : ""}`;
 
-const finishJobs = statement("finish", finishing(""));
+const finishJobs = statement("finish", finishing(` and ${plain}`, false));
+const finishFollowed = statement("finish-followed", finishing(" and j.has_follow_ups", true));
 
 /** Move jobs that ended into history, each only if its fence still holds. Returns the fences that did. */
 export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<Fence>> {
+  const ended = await send(db, finishJobs, jobs);
+  return ended.size === jobs.length
+    ? ended
+    : new Set([...ended, ...(await finishWithFollowUps(db, jobs, ended))]);
+}
+
+/**
+ * Finish those of these jobs that are not among `ended` because they have follow-ups. The statements of plain jobs leave them alone, so that only a
+ * batch in which a job is missing pays for a second statement.
+ */
+export async function finishWithFollowUps(
+  db: Run,
+  jobs: readonly Finish[],
+  ended: ReadonlySet<Fence>,
+): Promise<Set<Fence>> {
+  return await send(
+    db,
+    finishFollowed,
+    jobs.filter(({ fence }) => !ended.has(fence)),
+  );
+}
+
+async function send(db: Run, statement: Statement, jobs: readonly Finish[]): Promise<Set<Fence>> {
   const fences = jobs.map((job) => job.fence);
-  const rows = await db.run(finishJobs, [
+  const rows = await db.run(statement, [
     ...fenceValues(fences),
     jobs.map((job) => job.state),
     jobs.map((job) => job.result),
@@ -51,7 +75,7 @@ export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<Fenc
 }
 
 const begunAt = `(extract(epoch from transaction_timestamp()) * 1000000)::bigint`;
-const finishLent = statement("finish-lent", finishing(` and ${begunAt} = $8::bigint`));
+const finishLent = statement("finish-lent", finishing(` and ${begunAt} = $8::bigint`, true));
 const isBegunAt = statement("is-begun-at", `select ${begunAt} = $1::bigint as same`);
 
 /**

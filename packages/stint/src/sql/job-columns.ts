@@ -13,6 +13,8 @@ type Column = {
    * Reading the rows is a third of what a claim costs its worker.
    */
   readonly claimed?: true | string;
+  /** Not in the view `stint.jobs`: it matters to statements only. */
+  readonly hidden?: true;
   /** Lists show it. Payload and result are not listed: both may be megabytes, stored apart from the row. */
   readonly listed?: true;
 };
@@ -20,6 +22,7 @@ type Column = {
 const enqueued = true;
 const claimed = true;
 const listed = true;
+const hidden = true;
 
 const columns = {
   id: { enqueued, claimed, listed },
@@ -48,8 +51,8 @@ const columns = {
   key: { enqueued, claimed, listed },
   tenant: { enqueued, claimed, listed },
   tags: { enqueued, claimed, listed },
-  dedupe_key: { only: "live", enqueued },
-  dedupe_until: { only: "live", enqueued },
+  dedupe_key: { only: "live", enqueued, hidden },
+  dedupe_until: { only: "live", enqueued, hidden },
   park_reason: { only: "live", listed },
   park_until: { only: "live" },
   reason: { listed },
@@ -57,6 +60,7 @@ const columns = {
   payload: { enqueued, claimed },
   result: { only: "ended" },
   log: { listed },
+  has_follow_ups: { only: "live", hidden },
 } as const satisfies Record<string, Column>;
 
 export type JobColumn = keyof typeof columns;
@@ -73,8 +77,8 @@ export const endedColumns = where(({ only }) => only !== "live");
 export const lastingColumns = where(({ only }) => only === undefined);
 export const enqueuedColumns = where((column) => column.enqueued === true);
 export const listedColumns = where((column) => column.listed === true);
-/** The view `stint.jobs`: every column but those that say which later enqueue is a duplicate. */
-export const viewColumns = all.map(([name]) => name).filter((name) => !name.startsWith("dedupe_"));
+/** The view `stint.jobs`. */
+export const viewColumns = where((column) => column.hidden !== true);
 
 /** What a claim returns. */
 export const claimedColumns = all

@@ -4,7 +4,7 @@ import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { mayLift, unparked } from "./park.ts";
 import { jobStateOrNull } from "./rows.ts";
-import { audited, tallied, toHistory, toLive } from "./transitions.ts";
+import { afterFollowUps, audited, followed, tallied, toHistory, toLive } from "./transitions.ts";
 
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
 export type Batch = {
@@ -97,8 +97,8 @@ const cancelMany = statement(
     select id, queue, was from gone
   ), noted as (
     ${noted("cancel", "acted")}
-  )
-  select id, queue, was from acted${andBefore}`,
+  ), ${followed("gone")}
+  select id, queue, was from acted where ${afterFollowUps}${andBefore}`,
 );
 
 const runManyNow = statement(

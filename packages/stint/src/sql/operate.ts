@@ -5,7 +5,15 @@ import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { mayLift, unparked } from "./park.ts";
 import { jobState } from "./rows.ts";
-import { audited, tallied, toHistory, toLive, type AuditInfo } from "./transitions.ts";
+import {
+  afterFollowUps,
+  audited,
+  followed,
+  tallied,
+  toHistory,
+  toLive,
+  type AuditInfo,
+} from "./transitions.ts";
 
 // What a person does to one job. `operate-many.ts` does the same to many.
 
@@ -41,8 +49,8 @@ const cancelJob = statement(
     ${tallied("gone", { was: ["scheduled", "ready", "retrying", "parked"], becomes: ["cancelled"] })}
   ), noted as (
     ${audited("cancel", { ...by, rows: "(select id from asked union all select id from ended) acted" })}
-  )
-  select 'running' as was from asked where ${inTime}
+  ), ${followed("gone")}
+  select 'running' as was from asked where ${inTime} and ${afterFollowUps}
   union all
   select 'waiting' as was from ended where ${inTime}`,
 );

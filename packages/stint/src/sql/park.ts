@@ -4,7 +4,7 @@ import type { Fence } from "../model/job.ts";
 import { liftableReasons, type ParkReason } from "../model/park-reasons.ts";
 import { logWith, type Ending } from "./ending.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
-import { firstTrace, tallied, unleased } from "./transitions.ts";
+import { afterFollowUps, firstTrace, followed, tallied, unleased } from "./transitions.ts";
 
 // Parking holds a job back with a reason. Lifting is the reverse, by a person (`run-now`) or at its time (`promote`).
 
@@ -52,11 +52,11 @@ const parkJobs = statement(
     from mine m
     where ${fenced}
       and not j.cancel_requested
-    returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority
+    returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state, j.has_follow_ups
   ), tallied as (
     ${tallied("back", { was: ["running"], becomes: ["parked"] })}
-  )
-  select id, epoch, lease_id from back`,
+  ), ${followed("back")}
+  select id, epoch, lease_id from back where ${afterFollowUps}`,
 );
 
 /**

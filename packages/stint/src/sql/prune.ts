@@ -43,6 +43,8 @@ const deleteDead = statement(
   select count(*)::integer as gone from gone`,
 );
 
+// A successor goes when the job that carries it is not even in the history any more: that job can never succeed. Ids are in the order of their
+// time, and no job leaves the history earlier than after `$1`, so younger successors need no look.
 const deleteRest = statement(
   "prune-rest",
   `
@@ -55,6 +57,19 @@ const deleteRest = statement(
       limit $2
     ))
     returning 1
+  ), successors as (
+    delete from stint.follow_up
+    where id = any (array(
+      select f.id
+      from stint.follow_up f
+      where f.id < stint.by_index((
+          lpad(to_hex(greatest(0, (extract(epoch from statement_timestamp()) * 1000)::bigint - $1::bigint)), 12, '0')
+          || repeat('0', 20))::uuid)
+        and (select true from stint.job j where j.id = stint.by_index(f.job_id) limit 1) is null
+        and (select true from stint.history h where h.id = stint.by_index(f.job_id) limit 1) is null
+      order by f.id
+      limit $2
+    ))
   )
   select count(*)::integer as gone from gone`,
 );
@@ -136,7 +151,7 @@ export async function pruneDead(db: Run, keepMs: number, limit: number): Promise
 }
 
 /**
- * Rows that no day's partition took, expired dedupe windows and old audit rows, a batch of each. Answers the size of the
+ * Rows that no day's partition took, expired dedupe windows, old audit rows and orphaned successors, a batch of each. Answers the size of the
  * largest batch.
  */
 export async function pruneSmall(

@@ -3,7 +3,7 @@ import { oneOf, readMany, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { fenced, fenceValues, mine, toFence } from "./fences.ts";
-import { tallied, unleased } from "./transitions.ts";
+import { afterFollowUps, followed, tallied, unleased } from "./transitions.ts";
 
 const releaseJobs = statement(
   "release",
@@ -21,10 +21,10 @@ const releaseJobs = statement(
     from free
     where j.id = free.id and j.lease_id = free.lease_id
       and not free.cancel_requested
-    returning j.id, j.queue, j.kind, j.priority, j.state
+    returning j.id, j.queue, j.kind, j.priority, j.state, j.has_follow_ups
   ), tallied as (
     ${tallied("back", { was: ["running"], becomes: ["ready", "parked"] })}
-  )
+  ), ${followed("back")}
   select
     m.id, m.epoch, m.lease_id, back.queue,
     case
@@ -36,7 +36,8 @@ const releaseJobs = statement(
   from mine m
   left join stint.job j on ${fenced}
   left join free on free.id = j.id
-  left join back on back.id = j.id`,
+  left join back on back.id = j.id
+  where ${afterFollowUps}`,
 );
 
 /**

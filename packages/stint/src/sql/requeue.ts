@@ -4,7 +4,7 @@ import type { Fence } from "../model/job.ts";
 import { logWith, type Ending } from "./ending.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
 import { park, type Park } from "./park.ts";
-import { firstTrace, tallied, unleased } from "./transitions.ts";
+import { afterFollowUps, firstTrace, followed, tallied, unleased } from "./transitions.ts";
 
 export type Requeue = {
   fence: Fence;
@@ -50,11 +50,11 @@ const requeuing = (first: "" | ", first"): string => `
     from mine m
     where ${fenced}
       and not j.cancel_requested
-    returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state
+    returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state, j.has_follow_ups
   ), tallied as (
     ${tallied("back", { was: ["running"], becomes: ["ready", "scheduled", "retrying", "parked"] })}
-  )
-  select id, epoch, lease_id from back`;
+  ), ${followed("back")}
+  select id, epoch, lease_id from back where ${afterFollowUps}`;
 
 const requeueJobs = statement("requeue", requeuing(""));
 const requeueTraced = statement("requeue-traced", requeuing(", first"));

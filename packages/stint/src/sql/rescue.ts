@@ -6,7 +6,7 @@ import type { JobState } from "../model/state.ts";
 import { logWith } from "./ending.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 import { jobState, toTags } from "./rows.ts";
-import { tallied, toHistory, unleased } from "./transitions.ts";
+import { afterFollowUps, followed, tallied, toHistory, unleased } from "./transitions.ts";
 
 export type Rescued = {
   job: string;
@@ -86,7 +86,7 @@ const rescueJobs = statement(
     where ${unrenewed} and not judged.ends
     returning
       j.id, j.kind, j.queue, j.priority, j.key, j.tenant, j.tags, j.attempts + 1 as attempt, j.crashes, j.state,
-      j.log -> -1 ->> 'worker' as worker
+      j.log -> -1 ->> 'worker' as worker, j.has_follow_ups
   ), ${toHistory({ using: "judged", where: `${unrenewed} and judged.ends` }, condemned, returned)}, tallied as (
     ${tallied(
       `(select queue, kind, priority, state from back union all select queue, kind, priority, state from ended) went`,
@@ -95,8 +95,8 @@ const rescueJobs = statement(
         becomes: ["ready", "parked", "dead", "cancelled"],
       },
     )}
-  )
-  select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from back
+  ), ${followed("(select id, state, has_follow_ups from back union all select id, state, has_follow_ups from gone) went")}
+  select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from back where ${afterFollowUps}
   union all
   select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from ended`,
 );

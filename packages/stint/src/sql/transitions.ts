@@ -22,7 +22,7 @@ export const toHistory = (
 ): string => `gone as (
     delete from stint.job j${using(picked.using)}
     where ${picked.where}
-    returning ${select("j", endedColumns, { finished_at: "clock_timestamp()", result: "null::jsonb", ...set })}, j.state as was
+    returning ${select("j", endedColumns, { finished_at: "clock_timestamp()", result: "null::jsonb", ...set })}, j.state as was, j.has_follow_ups
   ), ended as (
     insert into stint.history (${endedColumns.join(", ")})
     select ${endedColumns.join(", ")} from gone
@@ -36,12 +36,14 @@ export const toHistory = (
 export const toLive = (picked: Picked, returning: string): string => `gone as (
     delete from stint.history h${using(picked.using)}
     where ${picked.where}
-    returning ${select("h", lastingColumns, freshRun)}, h.state as was
+    returning ${select("h", replayedColumns, freshRun)}, h.state as was
   ), back as (
-    insert into stint.job (${lastingColumns.join(", ")})
-    select ${lastingColumns.join(", ")} from gone
+    insert into stint.job (${replayedColumns.join(", ")})
+    select ${replayedColumns.join(", ")} from gone
     returning ${returning}
   )`;
+
+const replayedColumns = [...lastingColumns, "has_follow_ups"] as const;
 
 const freshRun: Values = {
   state: "'ready'::stint.job_state",
@@ -54,6 +56,7 @@ const freshRun: Values = {
   worker: "null::text",
   claimed_at: "null::timestamptz",
   reason: "null::text",
+  has_follow_ups: "(select true from stint.follow_up f where f.job_id = h.id limit 1)",
 };
 
 /** What a live job loses when it leaves `running`. */
@@ -65,6 +68,22 @@ export const unleased = `lease_id = null,
 /** The trace of the job's first attempt, beside the trace it was enqueued in. Only where `m.first` has one. */
 export const firstTrace = `meta = case when m.first is null then j.meta else coalesce(j.meta, '{}') || jsonb_build_object('trace',
           coalesce(j.meta -> 'trace', '{}') || jsonb_build_object('first', m.first)) end,`;
+
+/** The live job `j` has no follow-ups, as nearly every job. */
+export const plain = `j.has_follow_ups is null`;
+
+/**
+ * Runs the follow-ups of the jobs in `moved`, in the same statement: once for all of them, and not at all if none has any. The final select of
+ * the statement must ask for `afterFollowUps`, because Postgres evaluates no part of a query that nothing refers to.
+ */
+export const followed = (moved: string): string => `followed as (
+    select stint.run_follow_ups(array_agg(id), array_agg(state)) as ran
+    from ${moved}
+    where has_follow_ups
+    having count(*) > 0
+  )`;
+
+export const afterFollowUps = `(select count(ran) from followed) >= 0`;
 
 const countedStates = ["scheduled", "retrying", "parked", "dead"] as const satisfies JobState[];
 

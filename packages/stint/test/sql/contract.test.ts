@@ -78,6 +78,7 @@ test("a finished job keeps every column of a live job that still has a meaning",
     "dedupe_until",
     "park_reason",
     "park_until",
+    "has_follow_ups",
   ]);
   expect(added).toEqual(["finished_at", "result"]);
 });

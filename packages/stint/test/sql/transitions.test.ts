@@ -203,7 +203,7 @@ async function recordMoves(fresh: Fresh): Promise<void> {
   }
 }
 
-const variants = /-(new|inside|traced|lent|onward|pools)$|-many(?=$|-)/g;
+const variants = /-(new|inside|traced|lent|followed|onward|pools)$|-many(?=$|-)/g;
 
 /** What one statement did: from the first state that a job left to the last one it came to. */
 async function movesIn(fresh: Fresh): Promise<string[]> {
