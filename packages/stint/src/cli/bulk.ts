@@ -93,14 +93,14 @@ async function follow({ out }: Context, inspector: Inspector, begun: Operation):
   });
   try {
     let now = begun;
-    let told = 0;
+    let reported = 0;
     while (now.state === "running") {
       await sleep(everyMs);
       await asked;
       now = (await inspector.operation(begun.id)) ?? now;
-      if (now.state !== "running" || now.done + now.skipped < told + 1_000) continue;
-      told = now.done + now.skipped;
-      out.note(say`${told} of ${countText(now.matched)} …`);
+      if (now.state !== "running" || now.done + now.skipped < reported + 1_000) continue;
+      reported = now.done + now.skipped;
+      out.note(say`${reported} of ${countText(now.matched)} …`);
     }
     return now;
   } finally {

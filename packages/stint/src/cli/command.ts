@@ -3,7 +3,7 @@ import { InvalidOptionError } from "../errors.ts";
 import { Context, type GlobalOptions } from "./context.ts";
 import { exitCodes, reportError, UsageError } from "./report-error.ts";
 
-/** What a command does. The answer is an exit code; nothing means 0. */
+/** What a command does. Returns an exit code; nothing means 0. */
 export type Run<Options> = (
   context: Context,
   input: { options: Options; args: readonly string[] },
@@ -30,7 +30,7 @@ export function runs<Options extends object>(command: Command, run: Run<Options>
   });
 }
 
-/** What the client calls `list.maxAge` was given here as --max-age, and is to be corrected there. */
+/** The client names an option `list.maxAge`; the user gave it as --max-age and must correct it there. */
 function asFlag(error: unknown, command: Command): unknown {
   if (!(error instanceof InvalidOptionError)) return error;
   const name = /\.(\w+)$/.exec(error.option)?.[1];
@@ -38,7 +38,7 @@ function asFlag(error: unknown, command: Command): unknown {
   return flag === undefined ? error : new InvalidOptionError(flag, error.rule, { cause: error });
 }
 
-/** Where to read on when the command line itself is wrong. */
+/** Names the help of the command when the command line itself is wrong. */
 function helpHint(error: unknown, command: Command): string[] {
   const isAboutFlags = error instanceof InvalidOptionError && error.option.startsWith("--");
   return isAboutFlags || error instanceof UsageError ? [seeHelp(command)] : [];

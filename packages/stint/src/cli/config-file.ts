@@ -56,7 +56,7 @@ async function importDefault(path: string): Promise<unknown> {
   return module.default;
 }
 
-/** The config is code, and runs with the rights of whoever runs the CLI. */
+/** The config is code, and runs with the rights of the user who runs the CLI. */
 async function refuseWritableByAll(path: string): Promise<void> {
   const { mode } = await stat(path);
   if (process.platform === "win32" || (mode & 0o002) === 0) return;

@@ -85,7 +85,7 @@ export class Context {
     return checkSchemaName((await this.#settings()).schema ?? "stint", "schema");
   }
 
-  /** The client of this invocation. Quiet: what happened is said once, as the command's error. */
+  /** The client of this invocation. It logs nothing: the command's error reports what happened, once. */
   async client({ logger }: { logger?: Logger } = {}): Promise<Stint> {
     const { createStint } = await import("../stint.ts");
     const database = await this.database();

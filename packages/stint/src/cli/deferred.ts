@@ -1,4 +1,4 @@
-/** A promise and the way to resolve it, for what is told by a callback. Node 20 has no Promise.withResolvers. */
+/** A promise and the way to resolve it, for results that a callback delivers. Node 20 has no Promise.withResolvers. */
 export type Deferred<T = void> = { readonly promise: Promise<T>; resolve(value: T): void };
 
 export function deferred<T = void>(): Deferred<T> {

@@ -77,7 +77,7 @@ function program(): Command {
   return program;
 }
 
-/** Commander's errors do not say which command they are about. */
+/** Commander's errors do not name their command. */
 function tellWhichFailed(command: Command): void {
   command.exitOverride((error) => {
     throw Object.assign(error, { hints: [...usageOf(error, command), seeHelp(command)] });
@@ -85,7 +85,7 @@ function tellWhichFailed(command: Command): void {
   for (const child of command.commands) tellWhichFailed(child);
 }
 
-/** How many arguments there are, and in which order, is quicker seen than told. */
+/** The usage line shows the number and the order of the arguments. */
 function usageOf({ code }: CommanderError, command: Command): string[] {
   const isAboutArguments = /^commander\.(?:missing|excess|invalid)Argument/.test(code);
   return isAboutArguments ? [`Usage: ${command.createHelp().commandUsage(command)}`] : [];

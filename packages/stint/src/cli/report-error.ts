@@ -20,13 +20,13 @@ const usageCodes = new Set([
 
 export type ReportOptions = { out: Output; verbose: boolean; hints?: readonly string[] };
 
-/** Say on standard error what went wrong, and answer the exit code. */
+/** Report an error on standard error. Returns the exit code. */
 export function reportError(error: unknown, { out, verbose, hints = [] }: ReportOptions): number {
   const code = codeOf(error);
   const message = messageOf(error);
   if (out.json) {
-    const answer = { code: code ?? null, message: safe(message), hints: hints.map(safe) };
-    process.stderr.write(`${toJson({ error: answer })}\n`);
+    const report = { code: code ?? null, message: safe(message), hints: hints.map(safe) };
+    process.stderr.write(`${toJson({ error: report })}\n`);
   } else {
     const head = paint(["red", "bold"], "Error");
     out.note(say`${head}: ${message}${code === undefined ? "" : ` [${code}]`}`);

@@ -1,4 +1,4 @@
-/** Call back on SIGTERM and SIGINT, each time. Answers how to stop listening. */
+/** Call back on each SIGTERM and SIGINT. Returns a function that stops listening. */
 export function onStopSignals(callback: (signal: NodeJS.Signals) => void): () => void {
   const signals = ["SIGTERM", "SIGINT"] as const;
   for (const signal of signals) process.on(signal, callback);

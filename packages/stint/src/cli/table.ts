@@ -26,7 +26,7 @@ export function table<Row>(out: Output, columns: readonly Column<Row>[], rows: r
   for (const line of tableLines(out, columns, rows)) out.shown([line], "");
 }
 
-/** The same as lines, for who writes them in a place of their own. */
+/** The same as lines, for callers that write them elsewhere. */
 export function tableLines<Row>(out: Paper, columns: readonly Column<Row>[], rows: readonly Row[]): string[] {
   const lines = [
     columns.map((column) => toCell(paint("dim", column.title))),
@@ -34,7 +34,7 @@ export function tableLines<Row>(out: Paper, columns: readonly Column<Row>[], row
   ];
   const widths = columns.map((column, index) => {
     const cells = lines.map((line) => line[index]?.text ?? "");
-    // A column in which nobody has anything to say would only push the others apart.
+    // An empty column would only push the others apart.
     const empty = index > 0 && cells.slice(1).every((text) => text === "");
     return { width: empty ? 0 : Math.max(...cells.map(widthOf)), column };
   });

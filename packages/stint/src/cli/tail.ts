@@ -13,7 +13,7 @@ const mostKept = 10_000;
 
 export type TailOptions = {
   readonly filter: JobFilter;
-  /** Only changes to these are told; all, if it is not said. */
+  /** Only changes to these states are reported; all, if left out. */
   readonly states?: readonly JobState[];
   readonly get: (id: string) => Promise<Job | undefined>;
 };

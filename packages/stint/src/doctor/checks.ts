@@ -18,7 +18,7 @@ import { vacuum } from "./checks/vacuum.ts";
 import { wakes } from "./checks/wakes.ts";
 import { workers } from "./checks/workers.ts";
 
-/** Everything that is looked at, in the order in which one would. A new check is one file and one line here. */
+/** All checks, in the order in which a person would look. A new check is one file and one line here. */
 export const checks: readonly Check[] = [
   server,
   settings,

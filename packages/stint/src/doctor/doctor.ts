@@ -16,8 +16,7 @@ export type ExamineOptions = Pick<Subject, "schema" | "kinds" | "patienceMs" | "
 };
 
 /**
- * Look at everything, one thing after the other, and change nothing. A check that cannot be done says so and does not keep the
- * others from being done.
+ * Run every check, one after the other, and change nothing. A check that fails is reported and does not stop the others.
  *
  * @throws {DatabaseUnavailableError} There is no connection at all.
  */

@@ -5,17 +5,17 @@ export type Finding = {
   readonly level: Level;
   /** What is wrong, in one sentence. */
   readonly title: string;
-  /** Which thing. */
+  /** The object it is about. */
   readonly what: string;
   /** What to do, with the exact statement or option. */
   readonly fix: string;
 };
 
-/** What one check saw: a word about the facts, also where nothing is wrong, and what is. */
+/** The result of one check: a summary of the facts, also where nothing is wrong, and the findings. */
 export type Seen = {
   readonly seen: string;
   readonly findings: readonly Finding[];
-  /** There is no installation to ask the other checks of. */
+  /** There is no installation for the other checks to examine. */
   readonly absent?: true;
 };
 

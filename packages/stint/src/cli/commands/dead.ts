@@ -167,7 +167,7 @@ async function replayAll(context: Context, ids: readonly string[], reason: strin
       await client.replay(id, { reason });
       replayed.push(id);
     } catch (error) {
-      // One that somebody else replayed first must not keep the rest; a database that is away must.
+      // A job that another session replayed first must not stop the rest; an unreachable database must.
       if (!(error instanceof StintError) || error.code === "DATABASE_UNAVAILABLE") throw error;
       failed.push({ id, code: error.code, message: error.message });
     }

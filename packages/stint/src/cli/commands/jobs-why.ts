@@ -16,7 +16,7 @@ export function addWhy(jobs: Command): void {
     if (out.json) return out.document({ id, ...why });
     out.line(say`${paint("bold", why.summary)}`);
     for (const { blocks, text, advice } of why.findings) {
-      // Told by a sign and not by a colour alone.
+      // Marked by a sign, not by a colour alone.
       out.line(say`${blocks ? paint("yellow", "✗") : paint("dim", "·")} ${text}`);
       if (advice !== null) out.line(say`  ${paint("dim", "→")} ${advice}`);
     }

@@ -61,7 +61,7 @@ export function addWorker(program: Command): void {
     const client = await context.client({ logger: config.options.logger ?? jsonLogger() });
     const worker = client.worker({ ...selected, ...(drain === undefined ? {} : { drain }), signals: false });
 
-    // Before the start: a probe that comes meanwhile hears that it has not started, and not that nobody is there.
+    // Before the start: a probe that arrives meanwhile learns that the worker has not started, instead of being refused.
     const health =
       healthPort === undefined
         ? undefined

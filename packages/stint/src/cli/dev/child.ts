@@ -24,7 +24,7 @@ process.on("message", (message: ToChild) => {
   if (message.type === "run") void run(message.globals, message.config).then((code) => process.exit(code));
   else requestStop(message.now);
 });
-// Our parent is gone: nobody could stop us any more.
+// The parent is gone: no other process could stop this one.
 process.on("disconnect", () => requestStop());
 process.on("SIGTERM", () => requestStop());
 // Ctrl-C reaches us too, but our parent decides; heeding it here would count every one twice.
@@ -76,7 +76,7 @@ async function serve(context: Context): Promise<void> {
   send({ type: "stopped", report });
 }
 
-/** Print how each attempt ended. Answers how to wait for what is still to be printed. */
+/** Print how each attempt ended. Returns a function that waits for what is still to be printed. */
 function tell(worker: Worker, client: Stint, out: Output): () => Promise<void> {
   let printing = Promise.resolve();
   worker.on("settled", (settled) => {

@@ -11,7 +11,7 @@ export type DevDashboard = {
   close(): Promise<void>;
 };
 
-/** The dashboard of `stint dev`. It lives in the process that stays, so a reload does not take it away. */
+/** The dashboard of `stint dev`. It runs in the parent process, so a reload does not interrupt it. */
 export function devDashboard(url: string, port: number | undefined, out: Output): DevDashboard {
   let current: { shows: string; close: () => Promise<void> } | undefined;
   // One after another: a reload must not open a second one while the first still opens.

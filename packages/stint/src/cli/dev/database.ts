@@ -13,7 +13,7 @@ export type DevDatabase = {
 };
 
 /**
- * The database of `stint dev`: the one it is told of, else a Postgres of its own in `.stint/`.
+ * The database of `stint dev`: the given one, else its own Postgres in `.stint/`.
  *
  * Not the `database` of the config: dev migrates by itself, which must never happen to a database that stands
  * in a file for production.
@@ -29,7 +29,7 @@ export async function openDevDatabase(
   const note = devUrlFile(folder);
   const home = join(dirname(note), "postgres");
   await mkdir(dirname(note), { recursive: true });
-  // The data is nobody else's business; without this it would be committed with the project.
+  // Without this file the data would be committed with the project.
   await writeFile(join(dirname(note), ".gitignore"), "*\n");
   const server = await startEmbedded({ dataDir: home, onProgress: (line) => out.note(say`${line}`) });
   await writeFile(note, `${server.url}\n`, { mode: 0o600 });

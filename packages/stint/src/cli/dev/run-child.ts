@@ -11,7 +11,7 @@ export type Child = {
   readonly serving: Promise<boolean>;
   /** Resolves once it has ended: by itself with a code, or killed by a signal. */
   readonly ended: Promise<Ending>;
-  /** How its worker stopped, if it said so. */
+  /** How its worker stopped, if it reported that. */
   report(): StopReport | undefined;
   isAlive(): boolean;
   /** Ask it to drain; asked again, to hurry. With `now`, what runs is aborted and handed back. */
@@ -47,7 +47,7 @@ export function runChild(
     ended.resolve(signal === null ? { code: code ?? 1 } : { signal });
   });
   const send = (message: ToChild): void => {
-    // It may end at any moment; that is told by its exit, not by an error here.
+    // The child may end at any moment. Its exit event reports that, not an error here.
     if (child.connected) child.send(message, () => undefined);
   };
   send(run);

@@ -55,8 +55,8 @@ export class Supervisor {
       await Promise.race([child.ended, this.#changed.promise, this.#stopping.promise]);
 
       if (child.isAlive()) {
-        // `stop` has told it already; telling it twice would cut its draining short.
-        // Nobody who has just saved a file wants to wait for a job that runs the old code; it goes back unspent.
+        // `stop` has signalled the child already; a second signal would cut its draining short.
+        // After a save, a job that runs the old code is not waited for; it is released with no attempt spent.
         if (!this.#isStopping) child.stop({ now: true });
         await child.ended;
         this.#sayStopped(child);

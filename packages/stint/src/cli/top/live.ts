@@ -9,12 +9,12 @@ import { firstView, press, type View } from "./view.ts";
 
 export type LiveOptions = { out: Output; schema: string; everyMs: number };
 
-/** Show the installation until somebody quits. Asks again at each interval, and when another screen needs other figures. */
+/** Show the installation until the user quits. Reads again at each interval, and when another screen needs other figures. */
 export async function watch(inspector: Inspector, { out, schema, everyMs }: LiveOptions): Promise<void> {
   // Before the terminal is taken: an installation that cannot be asked is an error to be read, not a screen.
   let snapshot = await take(inspector, firstView.screen);
   let asOf = firstView.screen;
-  // Undefined: somebody has quit.
+  // Undefined: the user has quit.
   const now: { view: View | undefined } = { view: firstView };
   let rows: readonly string[] = [];
   let trouble: string | undefined;

@@ -16,7 +16,7 @@ export type TerminalEvents = { onKey: (key: Key) => void; onResize: () => void }
 
 /**
  * Take the terminal: its other screen, and keys as they come. It is given back on every way out, also when the process ends
- * by an error or by somebody's `process.exit`; a shell in raw mode without a cursor is a bad farewell.
+ * by an error or by a `process.exit` elsewhere: a shell left in raw mode without a cursor is unusable.
  */
 export function takeTerminal({ onKey, onResize }: TerminalEvents): Terminal {
   const { stdin, stdout } = process;
