@@ -1,7 +1,5 @@
 import { isPattern } from "../model/name-pattern.ts";
 
-const none: ReadonlySet<string> = new Set();
-
 /** A reason to claim less for a while. Each part is optional, and is asked again before every claim. */
 export type ClaimExclusion = {
   /** Whether nothing at all may be claimed now. */
@@ -35,19 +33,16 @@ export class ClaimScope {
     this.#exclusions.push(exclusion);
   }
 
-  /** Whether there is nothing to ask for now. */
+  /** Whether there is nothing to ask for now. Checked for every job that ends, so it allocates nothing. */
   get isEmpty(): boolean {
-    return this.#exclusions.some(({ everything }) => everything?.() === true) || this.kinds.length === 0;
+    for (const { everything } of this.#exclusions) if (everything?.() === true) return true;
+    return this.kinds.length === 0;
   }
 
   /** The kinds to claim now. */
   get kinds(): readonly string[] {
-    const excluded = this.#exclusions.flatMap(({ kinds = () => none }) => {
-      const some = kinds();
-      return some.size === 0 ? [] : [some];
-    });
-    if (excluded.length === 0) return this.#kinds;
-    return this.#kinds.filter((kind) => !excluded.some((some) => some.has(kind)));
+    if (!this.#excludesKinds()) return this.#kinds;
+    return this.#kinds.filter((kind) => !this.#exclusions.some(({ kinds }) => kinds?.().has(kind) === true));
   }
 
   /** The named queues to claim from now. */
@@ -58,5 +53,10 @@ export class ClaimScope {
   /** Whether claims skip this queue now. */
   excludes(queue: string): boolean {
     return this.#exclusions.some(({ queues }) => queues?.().has(queue) === true);
+  }
+
+  #excludesKinds(): boolean {
+    for (const { kinds } of this.#exclusions) if (kinds !== undefined && kinds().size > 0) return true;
+    return false;
   }
 }
