@@ -14,7 +14,8 @@ function quarantineOf(...jobs: ClaimedJob[]) {
         return worker.busy;
       },
       isCrashSuspect: ({ crashes }) => crashes > 0,
-      releaseWaiting: (which = () => true) => worker.suspects.filter(which),
+      releaseWaiting: (which?: (job: ClaimedJob) => boolean) =>
+        worker.suspects.filter((job) => which === undefined || which(job)),
     },
     scope: {
       get isEmpty() {
