@@ -172,8 +172,8 @@ create index history_key on stint.history (key) where key is not null;
 create index history_dead_finished on stint.history_dead (finished_at);
 create index history_dead_queue on stint.history_dead (queue, finished_at);   -- the oldest dead job of each queue
 
--- What whoever serves a kind says of it, for those who cannot ask: SQL callers need its queue, a worker that rescues a
--- job of a kind it does not serve needs to know how many crashes it may have.
+-- Kind settings registered by workers. SQL callers need a kind's queue; a worker that rescues a job of a kind it does not serve needs to know how
+-- many crashes the kind allows.
 create table stint.kind (
   name         text primary key,
   queue        text not null,

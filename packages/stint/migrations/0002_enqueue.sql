@@ -92,18 +92,18 @@ $$;
 -- Every enqueue, from TypeScript or SQL, ends in one of two functions: enqueue_new for jobs that can meet no other, and
 -- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction: true, false, or null for
 -- "where it can do no harm". PREPARE TRANSACTION fails in a transaction that has sent a NOTIFY, so a transaction of the caller's
--- own sends none by itself on a server that allows prepared transactions. `hears` tells the caller whether anybody would hear a wake
--- sent after it.
+-- own sends none by itself on a server that allows prepared transactions. `hears` says whether any worker would hear a wake sent
+-- after it.
 --
 -- `p_until` is the deadline of a send that its sender may give up and repeat. It is checked once the rows are in the index: either they
 -- were there before the deadline, so that a repeat sent after it meets them, or none is written. Null within a transaction of
 -- the caller, which is never repeated by us.
 --
--- Both run with their owner's rights, so that an enqueue-only role needs no right on any table. What they add is told to the
--- tallies (0006) in the same transaction.
+-- Both run with their owner's rights, so that an enqueue-only role needs no right on any table. What they add is written to
+-- the tallies (0006) in the same transaction.
 
--- Jobs with ids just made and without dedupe keys, which is most of them: all are created, so the answer is only who
--- hears. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
+-- Jobs with ids just made and without dedupe keys, which is most of them: all are created, so it returns only whether any
+-- worker hears. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
 -- `p_more` has an object of further fields for each job, as in enqueue_rows, or is null when no job has any.
 create function stint.enqueue_new(
   p_ids uuid[], p_kinds text[], p_queues text[], p_payloads jsonb, p_more jsonb, p_notify boolean,
@@ -211,7 +211,7 @@ end
 $$;
 
 -- Any jobs, among them those with a dedupe key and those that may have been enqueued before. `p_rows` is an array of
--- checked rows; the answer has one row per input row, by ordinal. A row's own `wake` overrides `p_notify`. `p_after` is the latest deadline of earlier sends of these
+-- checked rows; it returns one row per input row, by ordinal. A row's own `wake` overrides `p_notify`. `p_after` is the latest deadline of earlier sends of these
 -- rows: until it has passed, a send that is still under way could write what this one does not see yet.
 create function stint.enqueue_rows(
   p_rows jsonb, p_notify boolean, p_until timestamptz default null, p_after timestamptz default null

@@ -3,7 +3,7 @@
 
 -- ---- The SQL API -----------------------------------------------------------------------------------
 
--- The same rules as the TypeScript client's, each broken one told as SQLSTATE 22023 with the value that breaks it.
+-- The same rules as the TypeScript client's, each violation raised as SQLSTATE 22023 with the offending value.
 
 create function stint.refuse(p_kind text, p_rule text, p_value jsonb) returns void
 language plpgsql immutable
@@ -206,7 +206,7 @@ begin
   if jsonb_typeof(p_options) <> 'object' then
     perform stint.refuse(p_kind, 'options must be a JSON object', p_options);
   end if;
-  -- An option that is null was left out: whoever builds options from columns need not care.
+  -- An option that is null was left out, so callers may build options from nullable columns.
   select coalesce(jsonb_object_agg(o.key, o.value), '{}') into v_options
   from jsonb_each(p_options) o where o.value <> 'null';
   select o into v_unknown from jsonb_object_keys(p_options) o where o <> all (v_allowed) limit 1;

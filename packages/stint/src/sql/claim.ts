@@ -31,7 +31,7 @@ export type ClaimInput = {
   /** Lease by kind, where a kind has its own. */
   kindLeaseMs: Readonly<Record<string, number>>;
   leaseMs: number;
-  /** Until when it may take jobs, by the database's clock in milliseconds. Left out: at any time. */
+  /** The deadline of the claim, by the database's clock in milliseconds. Left out: none. */
   until?: number;
 };
 
@@ -46,8 +46,8 @@ const leased = `
     dedupe_key = case when j.dedupe_until = 'started' then null else j.dedupe_key end`;
 
 /**
- * A claim that arrives after its deadline fails and takes nothing: its worker has given it up, and would not run the jobs.
- * The worker learns from the failure that the claim was late, and what time it is; an empty answer would look like an empty queue.
+ * A claim that arrives after its deadline fails and takes nothing: its worker no longer waits for it and would not run the jobs. The error reports
+ * the lateness and the database's time. An empty result would look like an empty queue.
  */
 const inTime = `(clock_timestamp() < $6::timestamptz or stint.too_late())`;
 
@@ -292,8 +292,8 @@ const selectClaimed = statement(
 );
 
 /**
- * What a claim took whose answer was lost. Without it those jobs would wait out a lease that nobody uses, and count a crash
- * that never was.
+ * The jobs of a claim whose response was lost. Without this they would wait until their lease expires, and count a crash that did not
+ * happen.
  */
 export async function claimedBy(db: Run, input: LeaseInput, options?: RunOptions): Promise<ClaimedJob[]> {
   return toClaimed(await db.run(selectClaimed, [input.leaseId], options), input);

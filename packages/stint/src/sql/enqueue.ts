@@ -209,7 +209,7 @@ function toJson({ row, meta }: EncodedRow, payload: string): string {
   return `${JSON.stringify(row).slice(0, -1)}${meta === undefined ? "" : `,"meta":${meta}`}${payload}}`;
 }
 
-// Nobody waits for a wake to reach the disk. Without this it would hold the lock that all notifying commits of the server
+// No caller waits for a wake to reach the disk. With synchronous_commit on, it would hold the lock that all notifying commits of the server
 // share for as long as the disk takes.
 const sendWake = statement(
   "wake",

@@ -9,7 +9,7 @@ import { afterFollowUps, audited, followed, tallied, toHistory, toLive } from ".
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
 export type Batch = {
   readonly ids: readonly string[];
-  /** Of the audit row of each, the same whenever it is sent: what was done and not answered is not done again. */
+  /** The id of each job's audit row, the same at every send of this batch: a job that was acted on before is not acted on again. */
   readonly auditIds: readonly string[];
   /** Acted on only in these states: what was searched for, of those that allow it. */
   readonly states: readonly JobState[];
@@ -20,12 +20,12 @@ export type Batch = {
 };
 
 /**
- * A job that was acted on, and the queue in which it is ready or was asked to stop. If that was when this batch was sent before, as it
- * is now; null if it has ended since.
+ * A job that was acted on, its queue and the state it left. If an earlier send of this batch acted on it, both are as they are now, and null
+ * if the job has ended since.
  */
 export type Acted = { readonly id: string; readonly queue: string | null; readonly was: JobState | null };
 
-/** Those that were done when this was sent before and its answer was lost. Their audit rows are there. */
+/** The jobs that an earlier send of this batch acted on, whose response was lost. Their audit rows exist. */
 const before = `
   with asked_for as (
     select * from unnest($1::uuid[], $6::uuid[]) as a (id, audit_id)
@@ -65,8 +65,8 @@ const wasSo = `
       end`;
 
 /**
- * Locked in one order and without waiting: a job that somebody claims, renews or settles at this moment is left for another
- * try, rather than holding up its worker or being held up by a transaction that stays open.
+ * Rows are locked in the order of their ids, and locked rows are skipped. A job that another session is claiming, renewing or settling is left
+ * for the next try: waiting would block that session's worker, or this statement behind an open transaction.
  */
 const picked = `${before}, picked as materialized (
     select j.id, j.state
@@ -136,7 +136,7 @@ const replayMany = statement(
 
 const statements = { cancel: cancelMany, "run-now": runManyNow, replay: replayMany };
 
-/** Act on many jobs in one statement. Answers those it happened to; the others were locked or in another state. */
+/** Act on many jobs in one statement. Returns the jobs that were acted on; the others were locked or in another state. */
 export async function actOnMany(
   db: Run,
   action: keyof typeof statements,

@@ -7,7 +7,7 @@ export type Renewal = {
   job: string;
   epoch: number;
   leaseId: string;
-  /** False: somebody else owns the job now, or it is finished. */
+  /** False: another worker owns the job now, or it has ended. */
   held: boolean;
   /** False for one that is held but whose row was locked: its lease was not extended. Ask again soon. */
   renewed: boolean;

@@ -88,8 +88,8 @@ export const afterFollowUps = `(select count(ran) from followed) >= 0`;
 const countedStates = ["scheduled", "retrying", "parked", "dead"] as const satisfies JobState[];
 
 /**
- * What a move adds to the tallies, in one row for each queue, kind and priority of `moved`. Several states in `becomes` are told
- * apart by the column `state` of `moved`, several in `was` by its column `was`.
+ * What a move adds to the tallies, in one row for each queue, kind and priority of `moved`. Several states in `becomes` are
+ * distinguished by the column `state` of `moved`, several in `was` by its column `was`.
  */
 export function tallied(
   moved: string,
@@ -107,11 +107,11 @@ export function tallied(
   // A job that runs and becomes ready, or the reverse, changes nothing: it adds no row.
   const counts = (state: JobState): boolean =>
     isTerminal(state) || (countedStates as readonly JobState[]).includes(state);
-  const told = becomes.filter(counts);
-  const idle = !was.some(counts) && told.length < becomes.length;
+  const counted = becomes.filter(counts);
+  const idle = !was.some(counts) && counted.length < becomes.length;
   return `${toTallies([...columns.keys()].join(", "))}
     select queue, kind, priority, ${[...columns.values()].join(", ")}
-    from ${moved}${idle ? `\n    where state in (${quoted(told)})` : ""}
+    from ${moved}${idle ? `\n    where state in (${quoted(counted)})` : ""}
     group by queue, kind, priority`;
 }
 
@@ -129,7 +129,7 @@ function quoted(states: readonly JobState[]): string {
   return states.map((state) => `'${state}'`).join(", ");
 }
 
-/** Who did it and why; written in the same statement as the move. */
+/** The actor and the reason of an operation, written in the same statement as the move. */
 export type AuditInfo = {
   auditId: string;
   actor: string;
