@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { defineJob, entry, handle, typed } from "stint";
 import { adminClient } from "../../packages/stint/test/support/database.ts";
 import { freshSchema, type Fresh } from "../../packages/stint/test/support/fresh.ts";
+import { holdClaims } from "../../packages/stint/test/support/hold-claims.ts";
 import { ownServer } from "../../packages/stint/test/support/own-server.ts";
 import { hasPgBouncer, pgBouncer } from "../../packages/stint/test/support/pgbouncer.ts";
 import { until } from "../../packages/stint/test/support/until.ts";
@@ -66,16 +67,9 @@ test.each(ways)("a %s claim that was frozen after it took jobs counts no crash",
   const way = await open(name);
   const { fresh, admin } = way;
   await startSeasonedWorker(way);
-  await fresh.sql(`create function stint.wait_here() returns trigger language plpgsql as $$
-    begin
-      perform pg_advisory_xact_lock_shared(4711);
-      return null;
-    end $$`);
-  await fresh.sql(`create trigger wait_here after update on stint.job for each row
-    when (old.state = 'ready' and new.state = 'running') execute function stint.wait_here()`);
-  await admin.query("select pg_advisory_lock(4711)");
+  const held = await holdClaims(fresh, admin);
   await fresh.client().enqueueMany([1, 2, 3].map(() => entry(work, {})));
-  await freeze(way, "wait_event = 'advisory'", () => admin.query("select pg_advisory_unlock(4711)"));
+  await freeze(way, "wait_event = 'advisory'", held.release);
 
   expect(await notWell(fresh)).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { claimedJob } from "../../test/support/claimed-job.ts";
+import { claimedJob, leasedJobs } from "../../test/support/claimed-job.ts";
 import { defineJob, typed } from "../define.ts";
 import type { Db } from "../db/db.ts";
 import { StoppingError } from "../errors.ts";
@@ -8,7 +8,7 @@ import { Emitter } from "../runtime/emitter.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
 import { Meter } from "../telemetry/meter.ts";
-import { ClaimLeases, type LeasedJob } from "./claim-leases.ts";
+import { ClaimLeases } from "./claim-leases.ts";
 import type { AttemptDeps } from "./deps.ts";
 import { workerEventNames, type WorkerEvents } from "./events.ts";
 import { handle, type HandlerFunction } from "./handler.ts";
@@ -56,7 +56,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
     pools,
     leases: {
       hold: (jobs) => {
-        const leased = leasesOf(jobs);
+        const leased = leasedJobs(jobs);
         claims.push(...leased.slice(0, 1).map(({ leases }) => leases));
         return leased;
       },
@@ -92,22 +92,6 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
   const settled = async (count = 1): Promise<Settling> =>
     await vi.waitUntil(() => settling[count - 1], { interval: 1 });
   return { pipeline, pools, story, claims, claim, settled };
-}
-
-function leasesOf(jobs: readonly ClaimedJob[]): LeasedJob[] {
-  const claim = {
-    leaseId: "l",
-    sentAt: 0,
-    firstSerial: 1,
-    jobs: jobs.map(({ fence }) => fence.job),
-    epochs: jobs.map(() => 1),
-    kinds: jobs.map(({ kind }) => kind),
-    leaseMs: jobs.map(() => 30_000),
-    renewUntil: jobs.map(() => 60_000),
-    stages: new Uint8Array(new SharedArrayBuffer(jobs.length)),
-  };
-  const leases = new ClaimLeases(claim, () => undefined);
-  return jobs.map((job, index) => ({ job, leases, index }));
 }
 
 const stages = (leases: ClaimLeases | undefined): number[] => [...(leases?.claim.stages ?? [])];

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { claimedJob } from "../../test/support/claimed-job.ts";
+import { claimedJob, leasedJobs } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
-import { ClaimLeases, type LeasedJob } from "./claim-leases.ts";
+import type { LeasedJob } from "./claim-leases.ts";
 import type { PoolOptions } from "./options.ts";
 import type { Pool } from "./pool.ts";
 import { stage } from "./lease-messages.ts";
@@ -16,19 +16,7 @@ const job = claimedJob;
 
 /** The jobs of one claim, as they wait; those named were released by the lease thread. */
 function hold(jobs: readonly ClaimedJob[], released: readonly string[] = []): LeasedJob[] {
-  const claim = {
-    leaseId: "l",
-    sentAt: 0,
-    firstSerial: 1,
-    jobs: jobs.map(({ fence }) => fence.job),
-    epochs: jobs.map(() => 1),
-    kinds: jobs.map(({ kind }) => kind),
-    leaseMs: jobs.map(() => 30_000),
-    renewUntil: jobs.map(() => 60_000),
-    stages: new Uint8Array(new SharedArrayBuffer(jobs.length)),
-  };
-  const leases = new ClaimLeases(claim, () => undefined);
-  const entries = jobs.map((each, index) => ({ job: each, leases, index }));
+  const entries = leasedJobs(jobs);
   releaseByThread(entries.filter((entry) => released.includes(entry.job.fence.job)));
   return entries;
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { untilRunningFor } from "../support/database-time.ts";
 import { unusedSchema } from "../support/fresh.ts";
 import { slice } from "../support/lab.ts";
-import { deed, entered, startWorkerProcess, workerProgram } from "../support/worker-process.ts";
+import { scripted, entered, startWorkerProcess, workerProgram } from "../support/worker-process.ts";
 import { bundle, bundlers } from "./bundlers.ts";
 
 const names = Object.keys(bundlers) as (keyof typeof bundlers)[];
@@ -22,7 +22,7 @@ describe("a worker bundled by", () => {
       const fresh = await unusedSchema();
       const stint = fresh.client();
       const worker = await startWorkerProcess(fresh, { program });
-      const { id } = await stint.enqueue(deed, { do: "ignore" });
+      const { id } = await stint.enqueue(scripted, { do: "ignore" });
       await worker.reported("entered", id);
 
       await untilRunningFor(fresh, id, 1_500);

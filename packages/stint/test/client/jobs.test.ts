@@ -20,7 +20,7 @@ import { gate } from "../support/gate.ts";
 type Wish = "succeed" | "die" | "hold";
 const work = defineJob("work", { payload: typed<Wish>(), attempts: 1 });
 const other = defineJob("other", { payload: typed<number>(), queue: "side" });
-const nobody = "0199a000-0000-7000-8000-00000000abcd";
+const missing = "0199a000-0000-7000-8000-00000000abcd";
 
 async function startWorker(stint: Stint) {
   const held = gate();
@@ -107,7 +107,7 @@ test("get returns a job, live or finished, and undefined for an unknown id", asy
     tags: ["x"],
     meta: { a: 1 },
   });
-  expect(await stint.get(nobody)).toBeUndefined();
+  expect(await stint.get(missing)).toBeUndefined();
   await expect(stint.get("1; drop table stint.job")).rejects.toThrow(InvalidOptionError);
   await expect(stint.get(undefined as unknown as string)).rejects.toThrow(
     "id: must be the UUID of a job, got undefined",
@@ -259,21 +259,21 @@ test("an operation on a wrong state or a missing job is refused and writes nothi
     ],
     [() => stint.replay(ready, { reason }), `Job ${ready} is ready; replay needs`],
   ];
-  for (const [deed, message] of wrong) {
-    const done = deed();
+  for (const [operation, message] of wrong) {
+    const done = operation();
     await expect(done).rejects.toThrow(WrongStateError);
     await expect(done).rejects.toThrow(message);
   }
-  const deeds: ((id: string) => Promise<unknown>)[] = [
+  const operations: ((id: string) => Promise<unknown>)[] = [
     (id) => stint.cancel(id),
     (id) => stint.runNow(id),
     (id) => stint.replay(id, { reason }),
   ];
-  for (const deed of deeds) {
-    const onNobody = deed(nobody);
-    await expect(onNobody).rejects.toThrow(JobNotFoundError);
-    await expect(onNobody).rejects.toThrow(`No job ${nobody} exists`);
-    await expect(deed("1")).rejects.toThrow('id: must be the UUID of a job, got "1"');
+  for (const operation of operations) {
+    const onMissing = operation(missing);
+    await expect(onMissing).rejects.toThrow(JobNotFoundError);
+    await expect(onMissing).rejects.toThrow(`No job ${missing} exists`);
+    await expect(operation("1")).rejects.toThrow('id: must be the UUID of a job, got "1"');
   }
   await expect(stint.cancel(ready, { why: "x" } as never)).rejects.toThrow("cancel.why: is not an option");
   expect(await audit(fresh)).toEqual([]);
@@ -293,16 +293,16 @@ test("reads and operations on a missing schema throw with the command to run", a
   const fresh = await freshSchema();
   const stint = fresh.client({ schema: freshSchemaName() });
   for (const attempt of [
-    () => stint.get(nobody),
+    () => stint.get(missing),
     () => stint.list(),
-    () => stint.cancel(nobody),
-    () => stint.runNow(nobody),
-    () => stint.replay(nobody, { reason: "x" }),
+    () => stint.cancel(missing),
+    () => stint.runNow(missing),
+    () => stint.replay(missing, { reason: "x" }),
     () => stint.queues(),
     () => stint.workers(),
     () => stint.enqueue(other, 1),
     () => stint.enqueueMany([{ job: other, payload: 1 }]),
-    () => stint.waitFor(nobody),
+    () => stint.waitFor(missing),
   ]) {
     const attempted = attempt();
     await expect(attempted).rejects.toThrow(SchemaVersionError);

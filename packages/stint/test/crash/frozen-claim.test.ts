@@ -3,6 +3,7 @@ import { defineJob, entry, handle, typed } from "#stint/index.js";
 import { adminClient } from "../support/database.ts";
 import { passTime } from "../support/database-time.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { holdClaims } from "../support/hold-claims.ts";
 import { ownServer } from "../support/own-server.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
@@ -51,24 +52,16 @@ test("a claim whose backend was frozen before it started counts no crash", async
 
 test("a claim whose backend was frozen after it took jobs counts no crash", async () => {
   const fresh = await onOwnServer();
-  // The claim has its rows, and waits before its commit.
-  await fresh.sql(`create function stint.wait_here() returns trigger language plpgsql as $$
-    begin
-      perform pg_advisory_xact_lock_shared(4711);
-      return null;
-    end $$`);
-  await fresh.sql(`create trigger wait_here after update on stint.job for each row
-    when (old.state = 'ready' and new.state = 'running') execute function stint.wait_here()`);
   const gatekeeper = await adminClient(fresh.url);
   onTestFinished(() => gatekeeper.end());
-  await gatekeeper.query("select pg_advisory_lock(4711)");
+  const held = await holdClaims(fresh, gatekeeper);
   await fresh.client().enqueueMany([1, 2, 3].map(() => entry(work, {})));
   await startWorker(fresh.client(), { lease: leaseMs, handlers: [handle(work, () => undefined)] });
   const waiting = "wait_event = 'advisory'";
   await until(async () => (await pidsOf(fresh, waiting)).length > 0, { message: "a claim has taken jobs" });
   const stopped = await pidsOf(fresh, waiting);
   for (const pid of stopped) process.kill(pid, "SIGSTOP");
-  await gatekeeper.query("select pg_advisory_unlock(4711)");
+  await held.release();
   await passTime(fresh, frozenLeases * leaseMs);
   for (const pid of stopped) process.kill(pid, "SIGCONT");
 

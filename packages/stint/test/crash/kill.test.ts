@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { unusedSchema } from "../support/fresh.ts";
-import { deed, entered, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
+import { scripted, entered, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
 
 /** Leases are long: only a test ends them. */
 const worker = { lease: "1h" } as const;
@@ -11,12 +11,12 @@ describe("a worker killed with -9", () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "claimed", worker });
-    const { id } = await stint.enqueue(deed, { do: "succeed" });
+    const { id } = await stint.enqueue(scripted, { do: "succeed" });
     expect(await first.ended).toEqual(killed);
 
     await expireLeases(fresh);
     const second = await startWorkerProcess(fresh, { worker });
-    const result = await stint.waitFor<(typeof deed)["types"] & object>(id, { timeout: "60s" });
+    const result = await stint.waitFor<(typeof scripted)["types"] & object>(id, { timeout: "60s" });
 
     expect(result).toEqual({ pid: second.pid, epoch: 2 });
     expect(entered(first, second)).toEqual([`${id}/2`]);
@@ -28,7 +28,7 @@ describe("a worker killed with -9", () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { worker });
-    const { id } = await stint.enqueue(deed, { do: "hang" });
+    const { id } = await stint.enqueue(scripted, { do: "hang" });
     await first.reported("entered", id);
     first.kill("SIGKILL");
     expect(await first.ended).toEqual(killed);
@@ -51,7 +51,7 @@ describe("a worker killed with -9", () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "before-settle", worker });
-    const { id } = await stint.enqueue(deed, { do: "succeed" });
+    const { id } = await stint.enqueue(scripted, { do: "succeed" });
     expect(await first.ended).toEqual(killed);
     expect(await stint.get(id)).toMatchObject({ state: "running" });
 
@@ -67,12 +67,12 @@ describe("a worker killed with -9", () => {
     const fresh = await unusedSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "settled", worker });
-    const { id } = await stint.enqueue(deed, { do: "succeed" });
+    const { id } = await stint.enqueue(scripted, { do: "succeed" });
     expect(await first.ended).toEqual(killed);
     expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0, epoch: 1 });
 
     const second = await startWorkerProcess(fresh, { worker });
-    const next = await stint.enqueue(deed, { do: "succeed" });
+    const next = await stint.enqueue(scripted, { do: "succeed" });
     await second.reported("settled", next.id);
 
     expect(entered(second)).toEqual([`${next.id}/1`]);

@@ -9,7 +9,7 @@ import { testFolder } from "../support/folder.ts";
 import { freshSchema, unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import {
-  deed,
+  scripted,
   entered,
   spawnWorkerProcess,
   startWorkerProcess,
@@ -63,7 +63,7 @@ test("a worker whose lease thread cannot connect refuses to start, and can start
   onTestFinished(async () => await stint.close());
   const worker = stint.worker({
     pools: { default: 1 },
-    handlers: [handle(deed, () => ({ pid: 0, epoch: 0 }))],
+    handlers: [handle(scripted, () => ({ pid: 0, epoch: 0 }))],
   });
 
   // The only connection the role may have stays in use.
@@ -84,7 +84,7 @@ test("jobs survive the end of the lease thread: a new one renews their leases", 
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const { worker } = await startFaulty(fresh);
-  const { id } = await stint.enqueue(deed, { do: "ignore" });
+  const { id } = await stint.enqueue(scripted, { do: "ignore" });
   await worker.reported("entered", id);
   worker.kill("SIGUSR2");
   await until(() => worker.errors().includes("the lease thread ended"));
@@ -105,7 +105,7 @@ test("a worker that cannot restart its lease thread claims nothing until it can"
   worker.kill("SIGUSR2");
   await until(() => worker.errors().includes("could not start the lease thread"));
 
-  const { id } = await stint.enqueue(deed, { do: "succeed" });
+  const { id } = await stint.enqueue(scripted, { do: "succeed" });
   const tries = (): number => worker.errors().split("could not start the lease thread").length;
   const before = tries();
   await until(() => tries() > before + 2);

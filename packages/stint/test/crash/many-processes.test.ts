@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
 import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { deed, entered, startWorkerProcess } from "../support/worker-process.ts";
+import { scripted, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 test("four processes share thousands of jobs, and each job runs exactly once", async () => {
   const fresh = await unusedSchema();
@@ -16,7 +16,7 @@ test("four processes share thousands of jobs, and each job runs exactly once", a
   const enough = (): boolean => jobs.length >= 3_000 && workers.every((worker) => entered(worker).length > 0);
   while (!enough() && jobs.length < 60_000) {
     jobs.push(
-      ...(await stint.enqueueMany(Array.from({ length: 500 }, () => entry(deed, { do: "succeed" })))),
+      ...(await stint.enqueueMany(Array.from({ length: 500 }, () => entry(scripted, { do: "succeed" })))),
     );
   }
   await until(async () => (await fresh.sql("select from stint.job limit 1")).length === 0, {

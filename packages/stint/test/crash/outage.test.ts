@@ -5,7 +5,7 @@ import { gate } from "../support/gate.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
 import { until } from "../support/until.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
-import { bystander, deed, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
+import { bystander, scripted, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
 
 let server: OwnServer;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ async function underLoad(lease: string): Promise<Load> {
   const fresh = await freshSchema(server.url);
   const stint = fresh.client();
   const more = async (count: number) =>
-    await stint.enqueueMany(Array.from({ length: count }, () => entry(deed, { do: "succeed" })));
+    await stint.enqueueMany(Array.from({ length: count }, () => entry(scripted, { do: "succeed" })));
   const jobs = await more(1_000);
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 5 }, lease } });
   const workers = await Promise.all([start(), start()]);
@@ -59,7 +59,7 @@ async function untilAllSucceeded({ fresh, ids, long, workers }: Load): Promise<u
   expect(ended.map(({ id }) => id).sort()).toEqual(ids.toSorted());
   expect(new Set(ended.map(({ state }) => state))).toEqual(new Set(["succeeded"]));
   const stint = fresh.client();
-  const more = await stint.enqueue(deed, { do: "succeed" });
+  const more = await stint.enqueue(scripted, { do: "succeed" });
   await stint.waitFor(more, { timeout: "60s" });
   for (const worker of workers) worker.kill("SIGTERM");
   return await Promise.all(workers.map(({ ended }) => ended));

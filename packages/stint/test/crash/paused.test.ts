@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
 import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { bystander, deed, entered, startWorkerProcess } from "../support/worker-process.ts";
+import { bystander, scripted, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 test("a worker paused past its lease cannot settle, reports it, and runs other jobs", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const paused = await startWorkerProcess(fresh);
-  const { id } = await stint.enqueue(deed, { do: "ignore" });
+  const { id } = await stint.enqueue(scripted, { do: "ignore" });
   await paused.reported("entered", id);
   paused.kill("SIGSTOP");
 
-  const other = await startWorkerProcess(fresh, { kinds: ["deed"] });
+  const other = await startWorkerProcess(fresh, { kinds: ["scripted"] });
   await other.reported("entered", id);
   other.go(id);
   expect(await stint.waitFor(id, { timeout: "60s" })).toEqual({ pid: other.pid, epoch: 2 });
@@ -40,7 +40,7 @@ test("a handler that blocks the event loop for three leases keeps its job and wa
   // Beside it, and not to blame.
   const beside = await stint.enqueue(bystander, { do: "hang" });
   await worker.reported("entered", beside.id);
-  const { id } = await stint.enqueue(deed, { do: "block", ms: 6_600 });
+  const { id } = await stint.enqueue(scripted, { do: "block", ms: 6_600 });
   await worker.reported("entered", id);
   const watching = await startWorkerProcess(fresh);
 
@@ -49,12 +49,12 @@ test("a handler that blocks the event loop for three leases keeps its job and wa
     .errors()
     .split("\n")
     .find((line) => line.includes("event loop is blocked"))!;
-  expect(JSON.parse(warning)).toMatchObject({ level: "warn", kinds: ["deed"] });
+  expect(JSON.parse(warning)).toMatchObject({ level: "warn", kinds: ["scripted"] });
   // Said while it stood still, not afterwards.
   expect(worker.reports.map(({ event }) => event)).not.toContain("ran");
 
   expect(await stint.waitFor(id, { timeout: "60s" })).toEqual({ pid: worker.pid, epoch: 1 });
-  expect((await worker.reported("blocked")).kinds).toEqual(["deed"]);
+  expect((await worker.reported("blocked")).kinds).toEqual(["scripted"]);
   expect((await worker.reported("blocked")).ms).toBeGreaterThan(4_000);
   expect(entered(watching)).toEqual([]);
   expect(watching.reports.map(({ event }) => event)).not.toContain("rescued");

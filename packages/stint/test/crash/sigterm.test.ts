@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
 import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { deed, entered, startWorkerProcess } from "../support/worker-process.ts";
+import { scripted, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 const exited = { code: 0, signal: null };
 
@@ -12,7 +12,7 @@ test("SIGTERM under load: jobs that end in time settle, the rest are released un
   const worker = await startWorkerProcess(fresh, {
     worker: { pools: { default: 20 }, drain: "2s", abort: "50s" },
   });
-  await stint.enqueueMany(Array.from({ length: 60 }, () => entry(deed, { do: "hang" })));
+  await stint.enqueueMany(Array.from({ length: 60 }, () => entry(scripted, { do: "hang" })));
   await until(() => entered(worker).length === 20, { message: "all slots are taken" });
   const running = entered(worker).map((attempt) => attempt.split("/")[0]!);
 
@@ -45,7 +45,7 @@ test("jobs that ignore their signal are released, and the process exits in time"
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: 100, abort: 100 } });
-  const { id } = await stint.enqueue(deed, { do: "ignore" });
+  const { id } = await stint.enqueue(scripted, { do: "ignore" });
   await worker.reported("entered", id);
 
   worker.kill("SIGTERM");
@@ -59,7 +59,7 @@ test("a second signal ends the drain at once", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: "50s", abort: "1s" } });
-  const { id } = await stint.enqueue(deed, { do: "hang" });
+  const { id } = await stint.enqueue(scripted, { do: "hang" });
   await worker.reported("entered", id);
 
   worker.kill("SIGTERM");

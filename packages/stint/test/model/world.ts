@@ -86,9 +86,12 @@ export class World {
       case "replay":
       case "runNow": {
         const id = this.ids[command.job % Math.max(1, this.ids.length)] ?? newId();
-        const deed = { auditId: newId(), actor: "model", reason: "asked for" };
-        const deeds = { cancel, replay, runNow };
-        return { real: await deeds[command.do](db, id, deed), model: model[command.do](id, "asked for") };
+        const audit = { auditId: newId(), actor: "model", reason: "asked for" };
+        const operations = { cancel, replay, runNow };
+        return {
+          real: await operations[command.do](db, id, audit),
+          model: model[command.do](id, "asked for"),
+        };
       }
       case "rescue": {
         const rescued = await rescue(db, { limit: 500, maxCrashes: 3 });
@@ -183,13 +186,13 @@ export class World {
   }
 
   #pick({ stale, index }: Pick): Fence {
-    const nobody = { job: newId(), epoch: 1, leaseId: newId() };
+    const missing = { job: newId(), epoch: 1, leaseId: newId() };
     const holding = this.fences.filter(({ job, epoch }) => {
       const known = this.model.jobs.get(job);
       return known?.state === "running" && known.epoch === epoch;
     });
     const from = stale || holding.length === 0 ? this.fences : holding;
-    return from[index % Math.max(1, from.length)] ?? nobody;
+    return from[index % Math.max(1, from.length)] ?? missing;
   }
 }
 

@@ -52,7 +52,16 @@ export async function running(db: Run, job: JobInput = {}): Promise<Fence> {
   return claimed.fence;
 }
 
-/** The job's lease ran out long ago. */
+/** Fences that do not hold: another epoch, another lease, another job. */
+export function wrongFences(fence: Fence): Fence[] {
+  return [
+    { ...fence, epoch: fence.epoch + 1 },
+    { ...fence, leaseId: newId() },
+    { ...fence, job: newId() },
+  ];
+}
+
+/** Makes the leases of these jobs expire, an hour ago. */
 export async function expire(fresh: Fresh, ...ids: string[]): Promise<void> {
   await fresh.sql(`update stint.job set lease_until = now() - interval '1 hour' where id = any ($1)`, [ids]);
 }

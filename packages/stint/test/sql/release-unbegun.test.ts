@@ -5,7 +5,7 @@ import { cancel } from "#stint/sql/operate.js";
 import { release } from "#stint/sql/release.js";
 import { releaseUnbegun } from "#stint/worker/release.js";
 import { freshSchema } from "../support/fresh.ts";
-import { addOne, auditInfo, running, stored, take } from "./jobs.ts";
+import { addOne, auditInfo, running, stored, take, wrongFences } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
 
 test("a job released before its start is as before its claim, except for its epoch", async () => {
@@ -22,11 +22,7 @@ test("another epoch, lease or job and a second release are refused and change no
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const before = await stored(fresh, fence.job);
-  const wrong = [
-    { ...fence, epoch: 2 },
-    { ...fence, leaseId: newId() },
-    { ...fence, job: newId() },
-  ];
+  const wrong = wrongFences(fence);
   const lost = { queue: null, went: "lost" };
 
   expect(await release(fresh.db, wrong)).toMatchObject([lost, lost, lost]);

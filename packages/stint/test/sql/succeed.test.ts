@@ -7,7 +7,7 @@ import { finish } from "#stint/sql/finish.js";
 import { requeue } from "#stint/sql/requeue.js";
 import { succeed } from "#stint/sql/succeed.js";
 import { freshSchema } from "../support/fresh.ts";
-import { add, auditInfo, expire, running, stored, take, type JobInput } from "./jobs.ts";
+import { add, auditInfo, expire, running, stored, take, type JobInput, wrongFences } from "./jobs.ts";
 
 test("of jobs from several claims, exactly those with a current fence succeed", async () => {
   const fresh = await freshSchema();
@@ -35,11 +35,7 @@ test("with no current fence, nothing is returned and nothing is written", async 
   const fresh = await freshSchema();
   const fence = await running(fresh.db);
   const before = await stored(fresh, fence.job);
-  const wrong = [
-    { ...fence, epoch: 2 },
-    { ...fence, leaseId: newId() },
-    { ...fence, job: newId() },
-  ];
+  const wrong = wrongFences(fence);
 
   expect(await succeed(fresh.db, wrong)).toEqual(new Set());
   for (const one of wrong) expect(await succeed(fresh.db, [one])).toEqual(new Set());

@@ -1,4 +1,5 @@
 import type { ClaimedJob } from "../../src/model/job.ts";
+import { ClaimLeases, type LeasedJob } from "../../src/worker/claim-leases.ts";
 
 /** A plain claimed job, with the fields that a test overrides. */
 export function claimedJob(id: string, own: Partial<ClaimedJob> = {}): ClaimedJob {
@@ -25,4 +26,21 @@ export function claimedJob(id: string, own: Partial<ClaimedJob> = {}): ClaimedJo
     weight: 4,
     ...own,
   };
+}
+
+/** The jobs of one claim, held by their leases. */
+export function leasedJobs(jobs: readonly ClaimedJob[]): LeasedJob[] {
+  const claim = {
+    leaseId: "l",
+    sentAt: 0,
+    firstSerial: 1,
+    jobs: jobs.map(({ fence }) => fence.job),
+    epochs: jobs.map(() => 1),
+    kinds: jobs.map(({ kind }) => kind),
+    leaseMs: jobs.map(() => 30_000),
+    renewUntil: jobs.map(() => 60_000),
+    stages: new Uint8Array(new SharedArrayBuffer(jobs.length)),
+  };
+  const leases = new ClaimLeases(claim, () => undefined);
+  return jobs.map((job, index) => ({ job, leases, index }));
 }

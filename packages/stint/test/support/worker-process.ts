@@ -7,7 +7,7 @@ import type { Fresh } from "./fresh.ts";
 import { until } from "./until.ts";
 
 /** What a handler of the fixture does. `hang` ends on `go` or when its signal aborts; `ignore` only on `go`. */
-export type Deed =
+export type Action =
   | { do: "succeed" | "hang" | "ignore" | "die" }
   | { do: "throw"; message: string }
   | { do: "block"; ms: number }
@@ -15,11 +15,11 @@ export type Deed =
   | { do: "block-until"; file: string };
 
 /** The kinds that the fixture serves by default. */
-export const deed = defineJob("deed", {
-  payload: typed<Deed>(),
+export const scripted = defineJob("scripted", {
+  payload: typed<Action>(),
   result: typed<{ pid: number; epoch: number }>(),
 });
-export const bystander = defineJob("bystander", { payload: typed<Deed>() });
+export const bystander = defineJob("bystander", { payload: typed<Action>() });
 
 export type Report = {
   event: string;
@@ -87,7 +87,7 @@ export function spawnWorkerProcess(
   fresh: Pick<Fresh, "url" | "schema">,
   settings: WorkerProcessSettings = {},
 ): WorkerProcess {
-  const { kinds = ["deed", "bystander"], dieAt, client = {}, worker = {} } = settings;
+  const { kinds = ["scripted", "bystander"], dieAt, client = {}, worker = {} } = settings;
   const { program = workerProgram, execArgv = [], env = {} } = settings;
   const input = {
     url: fresh.url,

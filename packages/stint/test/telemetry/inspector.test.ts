@@ -35,9 +35,9 @@ async function someLife(): Promise<{ fresh: Fresh; stint: Stint; inspector: Insp
       }),
     ],
   });
-  const deeds = ["succeed", "succeed", "succeed", "fail once", "fail twice", "die", "snooze", "succeed"];
+  const outcomes = ["succeed", "succeed", "succeed", "fail once", "fail twice", "die", "snooze", "succeed"];
   await Promise.all(
-    deeds.map(async (does, n) => await stint.enqueue(mail, { does }, { tenant: n < 5 ? "big" : "small" })),
+    outcomes.map(async (does, n) => await stint.enqueue(mail, { does }, { tenant: n < 5 ? "big" : "small" })),
   );
   await until(() => all("settled").length === 10, { message: "every attempt has ended" });
   await worker.stop();

@@ -56,8 +56,8 @@ class Actor {
   }
 
   async act(): Promise<void> {
-    const deeds = Object.entries(this.#deeds);
-    const [name, act] = deeds[this.#roll(deeds.length)]!;
+    const actions = Object.entries(this.#actions);
+    const [name, act] = actions[this.#roll(actions.length)]!;
     this.done.set(name, (this.done.get(name) ?? 0) + (await act()));
   }
 
@@ -103,7 +103,7 @@ class Actor {
     return this.#held.splice(0, 1 + this.#roll(3));
   }
 
-  readonly #deeds: Record<string, () => Promise<number>> = {
+  readonly #actions: Record<string, () => Promise<number>> = {
     "enqueue one": async () => {
       await this.#enqueue(this.#fresh.db, [this.#row()]);
       return 1;
@@ -241,7 +241,7 @@ class Actor {
   };
 }
 
-/** What was found wrong, and the deeds that never happened: without those the comparison would show nothing. */
+/** What was found wrong, and the actions that never happened: without those the comparison would show nothing. */
 async function compare(fresh: Fresh): Promise<{ wrong: string[]; never: string[] }> {
   const seed = Number(process.env["STINT_TEST_SEED"] ?? 7);
   const wrong: string[] = [];
@@ -254,7 +254,7 @@ async function compare(fresh: Fresh): Promise<{ wrong: string[]; never: string[]
   for (let round = 1; round <= 8; round++) {
     await Promise.all(
       actors.map(async (actor) => {
-        for (let deeds = 0; deeds < 50; deeds++) await actor.act();
+        for (let actions = 0; actions < 50; actions++) await actor.act();
       }),
     );
     await check(`round ${round}, unfolded`);

@@ -60,30 +60,32 @@ test.each(Object.entries(thrown))("a handler that throws %s leaves a recorded fa
 
 test("an attempt is decided, whatever its handler or middleware does", async () => {
   const stint = (await freshSchema()).client();
-  type Deed = {
+  type Action = {
     how: "throw" | "reject" | "return" | "resolve";
     where: "handler" | "before" | "after";
     what: () => unknown;
   };
-  const deeds: Deed[] = [];
-  const act = ({ how, what }: Deed): unknown => {
+  const actions: Action[] = [];
+  const act = ({ how, what }: Action): unknown => {
     if (how === "throw") throw what();
     if (how === "reject") return Promise.reject(what());
     return how === "resolve" ? Promise.resolve(what()) : what();
   };
-  const deedOf = (payload: unknown): Deed => deeds[(payload as { n: number }).n]!;
+  const actionOf = (payload: unknown): Action => actions[(payload as { n: number }).n]!;
   const { seen } = await startWorker(stint, {
     pools: { default: 4 },
     middlewares: [
       (({ payload }, next) => {
-        const deed = deedOf(payload);
-        if (deed.where === "before") return act(deed);
-        if (deed.where === "after") return next().then(() => act(deed));
+        const action = actionOf(payload);
+        if (action.where === "before") return act(action);
+        if (action.where === "after") return next().then(() => act(action));
         return next();
       }) as Middleware,
     ],
     handlers: [
-      handle(work, ({ payload }) => (deedOf(payload).where === "handler" ? act(deedOf(payload)) : undefined)),
+      handle(work, ({ payload }) =>
+        actionOf(payload).where === "handler" ? act(actionOf(payload)) : undefined,
+      ),
     ],
   });
 
@@ -98,9 +100,9 @@ test("an attempt is decided, whatever its handler or middleware does", async () 
         { minLength: 1, maxLength: 30 },
       ),
       async (some) => {
-        const first = deeds.length;
-        deeds.push(...some);
-        for (let n = first; n < deeds.length; n++) {
+        const first = actions.length;
+        actions.push(...some);
+        for (let n = first; n < actions.length; n++) {
           const { id } = await stint.enqueue(work, { n });
           await seen("settled", (settled) => settled.id === id);
           expect((await stint.get(id))?.state).not.toBe("running");

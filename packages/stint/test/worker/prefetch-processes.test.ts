@@ -7,25 +7,25 @@ import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import {
   bystander,
-  deed,
+  scripted,
   entered,
   expireLeases,
   startWorkerProcess,
-  type Deed,
+  type Action,
   type WorkerProcess,
 } from "../support/worker-process.ts";
 
 const slots = 4;
 const pools = { default: slots };
-const hangs = Array.from({ length: slots }, (): Deed => ({ do: "hang" }));
+const hangs = Array.from({ length: slots }, (): Action => ({ do: "hang" }));
 
 /** Jobs enough to learn to claim ahead by, then these, then more than one claim brings. */
-async function enqueueAmong(fresh: Fresh, deeds: readonly Deed[]): Promise<string[]> {
+async function enqueueAmong(fresh: Fresh, actions: readonly Action[]): Promise<string[]> {
   const pass = (length: number) => Array.from({ length }, () => entry(bystander, { do: "succeed" }));
   const jobs = await fresh
     .client()
-    .enqueueMany([...pass(800), ...deeds.map((what) => entry(deed, what)), ...pass(700)]);
-  return jobs.slice(800, 800 + deeds.length).map(({ id }) => id);
+    .enqueueMany([...pass(800), ...actions.map((what) => entry(scripted, what)), ...pass(700)]);
+  return jobs.slice(800, 800 + actions.length).map(({ id }) => id);
 }
 
 /** Jobs this worker claimed and never began, so far. */
@@ -54,7 +54,7 @@ test("two processes with long jobs hold no more jobs than slots", async () => {
   const fresh = await unusedSchema();
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 10 } } });
   const workers = await Promise.all([start(), start()]);
-  await fresh.client().enqueueMany(Array.from({ length: 60 }, () => entry(deed, { do: "hang" })));
+  await fresh.client().enqueueMany(Array.from({ length: 60 }, () => entry(scripted, { do: "hang" })));
   await until(() => workers.every((worker) => entered(worker).length === 10), { message: "both are full" });
   const letGo = new Set<string>();
   await until(
@@ -85,7 +85,7 @@ test("two processes with long jobs hold no more jobs than slots", async () => {
 test("jobs that wait behind a blocked event loop are released and run elsewhere", async () => {
   const fresh = await unusedSchema();
   const second = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
-  const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(deed, what)));
+  const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(scripted, what)));
   await Promise.all(holding.map(({ id }) => second.reported("entered", id)));
   const first = await startWorkerProcess(fresh, { worker: { pools, lease: "10s", prefetch: "5s" } });
   const file = join(await testFolder(), "go");
@@ -169,7 +169,7 @@ test("a busy worker that claims it with many crash suspects quarantines no more"
   await fresh
     .client()
     .enqueueMany([
-      entry(deed, { do: "die" }, options),
+      entry(scripted, { do: "die" }, options),
       ...Array.from({ length: 300 }, () => entry(bystander, { do: "succeed" }, options)),
     ]);
   await fresh.sql("update stint.job set crashes = 1");

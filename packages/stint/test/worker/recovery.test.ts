@@ -3,7 +3,7 @@ import { defineJob, handle, typed } from "#stint/index.js";
 import { jitter } from "#stint/runtime/sleep.js";
 import { resolveWorkerOptions } from "#stint/worker/options.js";
 import { unusedSchema } from "../support/fresh.ts";
-import { deed, fast, startWorkerProcess } from "../support/worker-process.ts";
+import { scripted, fast, startWorkerProcess } from "../support/worker-process.ts";
 
 const work = defineJob("work", { payload: typed<object>() });
 const handlers = [handle(work, () => undefined)];
@@ -25,10 +25,10 @@ test("a job is recovered once its lease has run out and a worker has looked", as
   const fresh = await unusedSchema();
   const stint = fresh.client();
   const [doomed, heir] = await Promise.all([
-    startWorkerProcess(fresh, { kinds: ["deed"] }),
+    startWorkerProcess(fresh, { kinds: ["scripted"] }),
     startWorkerProcess(fresh, { kinds: ["bystander"] }),
   ]);
-  const { id } = await stint.enqueue(deed, { do: "hang" });
+  const { id } = await stint.enqueue(scripted, { do: "hang" });
   await doomed.reported("entered", id);
   doomed.kill("SIGKILL");
   await doomed.ended;

@@ -6,7 +6,7 @@ import { unusedSchema } from "../support/fresh.ts";
 import { testFolder } from "../support/folder.ts";
 import { gate } from "../support/gate.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
-import { deed, startWorkerProcess } from "../support/worker-process.ts";
+import { scripted, startWorkerProcess } from "../support/worker-process.ts";
 
 const slow = defineJob("slow", { payload: typed<object>(), backoff: steps(0), timeout: 100 });
 const quick = defineJob("quick", { payload: typed<object>(), queue: "other" });
@@ -77,7 +77,7 @@ describe("an attempt that takes longer than its timeout", () => {
     const blocked = await startWorkerProcess(fresh, { worker: { timeout: "5s" } });
     const watching = await startWorkerProcess(fresh, { kinds: ["bystander"] });
     const file = join(await testFolder(), "go");
-    const { id } = await stint.enqueue(deed, { do: "block-until", file });
+    const { id } = await stint.enqueue(scripted, { do: "block-until", file });
     await blocked.reported("entered", id);
     blocked.go(id);
 
