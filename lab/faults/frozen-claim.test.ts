@@ -69,7 +69,7 @@ test.each(ways)("a %s claim that was frozen after it took jobs counts no crash",
   await startSeasonedWorker(way);
   const held = await holdClaims(fresh, admin);
   await fresh.client().enqueueMany([1, 2, 3].map(() => entry(work, {})));
-  await freeze(way, "wait_event = 'advisory'", held.release);
+  await freeze(way, "wait_event = 'advisory'", () => held.release());
 
   expect(await notWell(fresh)).toEqual([]);
 });

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import * as errors from "#stint/errors.js";
 import { version } from "#stint/version.js";
+import { nameFaults, testNames } from "./support/test-names.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 const src = join(root, "packages/stint/src");
@@ -232,4 +233,37 @@ test("every test file named in docs/guarantees.md exists", () => {
 
   expect(named.length).toBeGreaterThan(10);
   expect(named.filter((name) => !there.has(name))).toEqual([]);
+});
+
+test("every test name has at most 80 characters and no unclear words", () => {
+  const testFiles = ["packages/stint", "packages/dashboard", "bench", "lab", "examples"]
+    .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile() && /\.test\.tsx?$/.test(entry.name))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .filter((file) => !file.includes("node_modules/"));
+  const names = testFiles.flatMap((file) =>
+    testNames(file, readFileSync(join(root, file), "utf8")).map((name) => ({ file, name })),
+  );
+
+  expect(names.length).toBeGreaterThan(1_000);
+  expect(
+    names.flatMap(({ file, name }) => nameFaults(name).map((fault) => `${file}: ${fault}: ${name}`)),
+  ).toEqual([]);
+});
+
+test("names are found through each, skipIf and nesting, with their faults", () => {
+  const text = `
+    describe.skipIf(true)("a group", () => {
+      test.each<{ n: number }>([{ n: 1 }])("whoever counts $n", () => undefined);
+      it(\`nobody \${1}\`, () => undefined);
+    });
+    test("${"a".repeat(81)}", () => expect(describe("x")).toBe(1));
+  `;
+  expect(testNames("example.test.ts", text).map(nameFaults)).toEqual([
+    [],
+    ['"whoever"'],
+    ['"nobody"'],
+    ["81 characters"],
+    [],
+  ]);
 });

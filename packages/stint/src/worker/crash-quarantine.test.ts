@@ -69,7 +69,7 @@ test("a hint ends the rest of an idle worker", async () => {
   expect(story).toEqual(["claim", "claim"]);
 });
 
-test("a worker that found other work rests from quarantine, whatever the idle check sees", async () => {
+test("a worker that found other work rests from quarantine, whatever the check sees", async () => {
   const { quarantine, story, investigate } = quarantineOf(claimedJob("a"), claimedJob("b"));
   await investigate();
   quarantine.otherWorkFound(Number.MAX_SAFE_INTEGER / 2);

@@ -8,7 +8,7 @@ import { Emitter } from "../runtime/emitter.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
 import { Meter } from "../telemetry/meter.ts";
-import { ClaimLeases } from "./claim-leases.ts";
+import type { ClaimLeases } from "./claim-leases.ts";
 import type { AttemptDeps } from "./deps.ts";
 import { workerEventNames, type WorkerEvents } from "./events.ts";
 import { handle, type HandlerFunction } from "./handler.ts";

@@ -2,16 +2,16 @@ import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
 import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { bystander, deed, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
+import { bystander, scripted, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
 
 /** Leases end only when a test says so. */
 const worker = { lease: "1h" } as const;
 
-/** Jobs of the kind `deed`, each with a successor of the kind `bystander`. */
+/** Jobs of the kind `scripted`, each with a successor of the kind `bystander`. */
 async function enqueueCarriers(fresh: Fresh, count: number): Promise<string[]> {
   const stint = fresh.client();
   const carriers = Array.from({ length: count }, () =>
-    entry(deed, { do: "succeed" }, { successor: entry(bystander, { do: "succeed" }) }),
+    entry(scripted, { do: "succeed" }, { successor: entry(bystander, { do: "succeed" }) }),
   );
   return (await stint.enqueueMany(carriers)).map(({ id }) => id);
 }
@@ -19,7 +19,7 @@ async function enqueueCarriers(fresh: Fresh, count: number): Promise<string[]> {
 async function counts(fresh: Fresh): Promise<Record<string, number>> {
   const [row] = await fresh.sql<Record<string, number>>(
     `select
-       (count(*) filter (where kind = 'deed' and state = 'succeeded'))::integer as succeeded,
+       (count(*) filter (where kind = 'scripted' and state = 'succeeded'))::integer as succeeded,
        (count(*) filter (where kind = 'bystander'))::integer as successors,
        (select count(*) from stint.follow_up)::integer as pending
      from stint.jobs`,
@@ -32,7 +32,7 @@ test.each(["claimed", "before-settle", "settled"] as const)(
   async (dieAt) => {
     const fresh = await unusedSchema();
     await enqueueCarriers(fresh, 30);
-    const first = await startWorkerProcess(fresh, { dieAt, kinds: ["deed"], worker });
+    const first = await startWorkerProcess(fresh, { dieAt, kinds: ["scripted"], worker });
     await first.ended;
 
     // At any moment there is one successor, or one to come, for each job.
@@ -51,7 +51,7 @@ test("workers killed again and again leave exactly one successor for each job", 
   await enqueueCarriers(fresh, 200);
   for (let round = 0; round < 4; round++) {
     const doomed = await startWorkerProcess(fresh, {
-      kinds: ["deed"],
+      kinds: ["scripted"],
       worker: { ...worker, maxCrashes: 50 },
     });
     await doomed.reported("settled");
@@ -68,14 +68,14 @@ test("workers killed again and again leave exactly one successor for each job", 
 test("a worker paused past its lease enqueues no second successor when it goes on", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
-  const paused = await startWorkerProcess(fresh, { kinds: ["deed"], worker });
+  const paused = await startWorkerProcess(fresh, { kinds: ["scripted"], worker });
   const successor = entry(bystander, { do: "succeed" });
-  const { id } = await stint.enqueue(deed, { do: "ignore" }, { successor });
+  const { id } = await stint.enqueue(scripted, { do: "ignore" }, { successor });
   await paused.reported("entered", id);
   paused.kill("SIGSTOP");
   await expireLeases(fresh);
 
-  const other = await startWorkerProcess(fresh, { kinds: ["deed"], worker });
+  const other = await startWorkerProcess(fresh, { kinds: ["scripted"], worker });
   await other.reported("entered", id);
   other.go(id);
   await stint.waitFor(id, { timeout: "60s" });

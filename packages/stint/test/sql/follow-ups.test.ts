@@ -183,7 +183,7 @@ test("a stale fence enqueues no successor, and a repeated success no second one"
   expect(await successors(fresh)).toEqual([next]);
 });
 
-test("a batch settles plain jobs, jobs with successors and stale fences each in their way", async () => {
+test("a batch settles plain jobs, jobs with successors and stale fences, each correctly", async () => {
   const fresh = await freshSchema();
   const { fence, next } = await carrier(fresh.db);
   await addOne(fresh.db);
@@ -196,7 +196,7 @@ test("a batch settles plain jobs, jobs with successors and stale fences each in 
   expect(await successors(fresh)).toEqual([next]);
 });
 
-test("a success that races a rescue: one of them wins, and the successor follows the success", async () => {
+test("success × rescue: one of them wins, and the successor follows only a success", async () => {
   const fresh = await freshSchema();
   const [worker, rescuer] = await sessions(fresh, 2);
   const { fence, next } = await carrier(fresh.db);
@@ -216,7 +216,7 @@ test("a success that races a rescue: one of them wins, and the successor follows
   expect(await successors(fresh)).toEqual([next]);
 });
 
-test("batches that settle many carriers at once do not wait for each other, and lose none", async () => {
+test("concurrent batches of many carriers do not wait for each other, and lose none", async () => {
   const fresh = await freshSchema();
   const all = await sessions(fresh, 4);
   const expected = await Promise.all(Array.from({ length: 200 }, () => addCarrier(fresh.db)));
@@ -261,7 +261,7 @@ test("the successor of a carrier that is not even in history any more is pruned"
   expect(await fresh.sql(`select from stint.follow_up`)).toEqual([]);
 });
 
-test("a successor that the table refuses does not refuse the success; its error is kept", async () => {
+test("a successor that the table refuses does not refuse the success; its error stays", async () => {
   const fresh = await freshSchema();
   const { fence, next } = await carrier(fresh.db, { queue: "" });
 
