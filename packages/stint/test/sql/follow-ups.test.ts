@@ -183,7 +183,7 @@ test("a stale fence enqueues no successor, and a repeated success no second one"
   expect(await successors(fresh)).toEqual([next]);
 });
 
-test("a batch settles plain jobs, jobs with successors and stale fences, each correctly", async () => {
+test("a batch settles plain jobs and jobs with successors, and refuses stale fences", async () => {
   const fresh = await freshSchema();
   const { fence, next } = await carrier(fresh.db);
   await addOne(fresh.db);
