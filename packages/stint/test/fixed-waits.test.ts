@@ -13,7 +13,7 @@ const wait = /(?<!\w)(?:setTimeout|setInterval|waitForTimeout|Atomics\.wait|pg_s
  * takes `passTime` or `untilSteady`. Those are in test/support, which is not searched.
  */
 const allowed: Record<string, string> = {
-  "packages/stint/src/upkeep/service.test.ts": "overdue time is measured by the clock of this process",
+  "packages/stint/src/upkeep/service-loop.test.ts": "overdue time is measured by the clock of this process",
   "packages/stint/src/worker/loop.test.ts": "counts the turns of a loop that rests",
   "packages/stint/test/cli/completion.test.ts": "a config that keeps its process alive",
   "packages/stint/test/cli/dev.test.ts": "a handler in another process polls for a file",

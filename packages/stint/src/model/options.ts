@@ -1,7 +1,7 @@
 import { types } from "node:util";
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "./describe.ts";
-import { foreignWords } from "./foreign-words.ts";
+import { foreignWords } from "./other-libraries.ts";
 import { closest } from "./names.ts";
 
 /**

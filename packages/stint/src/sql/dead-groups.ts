@@ -2,7 +2,7 @@ import type { Row, Run } from "../db/db.ts";
 import { number, readMany, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { toLike } from "../model/name-pattern.ts";
-import { commonIn, fingerprintOf, readable, whyDied } from "./fingerprint.ts";
+import { commonIn, fingerprintOf, readable, whyDied } from "./error-fingerprint.ts";
 
 /** Dead jobs of one kind that died of the same thing. */
 export type DeadGroup = {

@@ -1,7 +1,7 @@
 import type { DbTx, Run } from "../db/db.ts";
 import { statement, type Statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
-import { logWith, type Ending } from "./ending.ts";
+import { logWith, type Ending } from "./attempt-log.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
 import { afterFollowUps, followed, plain, tallied, toHistory } from "./transitions.ts";
 

@@ -1,7 +1,7 @@
 import type { Run } from "../db/db.ts";
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
-import { logWith, type Ending } from "./ending.ts";
+import { logWith, type Ending } from "./attempt-log.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
 import { park, type Park } from "./park.ts";
 import { afterFollowUps, firstTrace, followed, tallied, unleased } from "./transitions.ts";

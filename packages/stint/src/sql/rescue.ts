@@ -3,7 +3,7 @@ import { toTimestamp } from "../db/server-clock.ts";
 import { number, readMany, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
-import { logWith } from "./ending.ts";
+import { logWith } from "./attempt-log.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 import { jobState, toTags } from "./rows.ts";
 import { afterFollowUps, followed, tallied, toHistory, unleased } from "./transitions.ts";

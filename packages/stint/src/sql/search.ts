@@ -3,7 +3,7 @@ import { number, readMany, readOne, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { toLike } from "../model/name-pattern.ts";
 import type { JobState } from "../model/state.ts";
-import { commonIn, fingerprintOf, lastError, whyDied } from "./fingerprint.ts";
+import { commonIn, fingerprintOf, lastError, whyDied } from "./error-fingerprint.ts";
 import { listedColumns, select } from "./job-columns.ts";
 import { toJobHead, type JobHead } from "./rows.ts";
 

@@ -3,7 +3,7 @@ import type { Logger } from "../runtime/logger.ts";
 import { jitter } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import type { IdleCheck, IdleCheckInput } from "../sql/idle-check.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service-loop.ts";
 
 export type IdleCheckOptions = {
   readonly logger: Logger;

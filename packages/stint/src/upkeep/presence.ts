@@ -1,7 +1,7 @@
 import { jitter } from "../runtime/sleep.ts";
 import { unserved } from "../sql/kinds.ts";
 import { forgetSilentWorkers, registerWorker } from "../sql/workers.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 /** Enqueuers treat a worker as gone after a minute without a heartbeat; this interval tolerates one lost heartbeat. */

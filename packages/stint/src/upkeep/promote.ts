@@ -1,7 +1,7 @@
 import { jitter } from "../runtime/sleep.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { nextDue, promote as promoteJobs } from "../sql/promote.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 const batch = 1_000;

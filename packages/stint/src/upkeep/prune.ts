@@ -1,6 +1,6 @@
 import { jitter } from "../runtime/sleep.ts";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "../sql/prune.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 const everyMs = 600_000;

@@ -2,7 +2,7 @@ import { isTooLate } from "../db/server-clock.ts";
 import { isUnavailable } from "../db/transient.ts";
 import { Sweeps } from "../runtime/sweeps.ts";
 import { nextExpiry, rescue as rescueJobs } from "../sql/rescue.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 const batch = 200;

@@ -7,7 +7,7 @@ import { runBaselines } from "../telemetry/run-baseline.ts";
 import { flush } from "../sql/series.ts";
 import { fold, unfolded as unfoldedPart } from "../sql/tallies.ts";
 import { FlushTiming } from "./flush-timing.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 /** Only one of all workers folds within this time. */

@@ -6,7 +6,7 @@ import type { Rescued } from "../sql/rescue.ts";
 import type { Vitals } from "../sql/series.ts";
 import type { WorkerInfo } from "../sql/workers.ts";
 import type { Meter } from "../telemetry/meter.ts";
-import type { Service } from "./service.ts";
+import type { Service } from "./service-loop.ts";
 
 /** What upkeep services get from the worker that runs them. */
 export type UpkeepDeps = {

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { makeIdleCheck, type IdleCheck, type IdleCheckPart } from "../sql/idle-check.ts";
 import { idleCheckService, type IdleCheckOptions } from "./idle-check.ts";
-import type { Service } from "./service.ts";
+import type { Service } from "./service-loop.ts";
 import { services as allServices, type ServiceName } from "./services.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 

@@ -8,7 +8,7 @@ import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floo
 import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready-queues.ts";
 import type { ClaimScope } from "./claim-scope.ts";
 import { claimDeadlineMs } from "./deadlines.ts";
-import { releaseUnbegun } from "./release.ts";
+import { releaseUnbegun } from "./release-unbegun.ts";
 import { Leases } from "./leases.ts";
 import { LostClaim } from "./lost-claim.ts";
 

@@ -18,7 +18,7 @@ import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
-import { releaseUnbegun } from "./release.ts";
+import { releaseUnbegun } from "./release-unbegun.ts";
 import { LeasePassword } from "./lease-password.ts";
 import {
   stage,

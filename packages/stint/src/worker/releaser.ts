@@ -5,7 +5,7 @@ import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
 import type { Metering } from "./metering.ts";
-import { releaseUnbegun } from "./release.ts";
+import { releaseUnbegun } from "./release-unbegun.ts";
 
 export type ReleaserOptions = {
   readonly db: Db;

@@ -3,7 +3,7 @@ import { newId } from "#stint/runtime/new-id.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
 import { cancel } from "#stint/sql/operate.js";
 import { release } from "#stint/sql/release.js";
-import { releaseUnbegun } from "#stint/worker/release.js";
+import { releaseUnbegun } from "#stint/worker/release-unbegun.js";
 import { freshSchema } from "../support/fresh.ts";
 import { addOne, auditInfo, running, stored, take, wrongFences } from "./jobs.ts";
 import { sessions } from "./sessions.ts";

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { silentLogger } from "#stint/index.js";
 import { Meter } from "#stint/telemetry/meter.js";
-import { Service } from "#stint/upkeep/service.js";
+import { Service } from "#stint/upkeep/service-loop.js";
 import { services } from "#stint/upkeep/services.js";
 import type { RunningService, UpkeepService } from "#stint/upkeep/upkeep-service.js";
 import { Upkeep, type WorkerIdleCheck } from "#stint/upkeep/upkeep.js";

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { silentLogger } from "../runtime/logger.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service-loop.ts";
 
 function service(tick: () => Promise<number>): Service {
   const made = new Service({ name: "test", logger: silentLogger, tick });
