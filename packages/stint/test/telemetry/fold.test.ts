@@ -300,8 +300,9 @@ test.each([
 
   // All of them would be hundreds of pages by then.
   expect(Math.max(...pages)).toBeLessThanOrEqual(20);
-  // Walking past the 16,000 that went in between would be 16,000 more. The rows it writes leave a few old versions.
-  expect(folding.at(-1)).toBeLessThanOrEqual(folding[1]! + 500);
+  // Walking past the 16,000 folded deltas would read 16,000 pages more, in each of the last folds. The rows it writes leave a few old
+  // versions. A fold in which a new minute begins also samples, which reads hundreds of pages.
+  expect(Math.min(...folding.slice(-3))).toBeLessThanOrEqual(Math.max(...folding.slice(0, 3)) + 500);
   const [sum] = await fresh.sql<{ live: string }>(`select live::text from stint.depth`);
   expect(sum!.live).toBe(String(10 * 2_001));
 });
