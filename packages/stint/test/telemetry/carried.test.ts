@@ -12,6 +12,8 @@ type Asked = Parameters<typeof series>[1];
 async function age(fresh: Fresh, interval: string): Promise<void> {
   await fresh.sql(`update stint.series set at = at - $1::interval`, [interval]);
   await fresh.sql(`update stint.job set run_at = run_at - $1::interval`, [interval]);
+  // All queues are sampled in each hour. What is moved into the hour before must not count for this one.
+  await fresh.sql(`update stint.tally_fold set framed_at = framed_at - $1::interval`, [interval]);
 }
 
 async function points(fresh: Fresh, asked: Asked): Promise<readonly SeriesPoint[]> {
