@@ -1,19 +1,10 @@
+import { jobFilterKeys } from "stint/inspect";
+
 /** The filter of a list of jobs as one line of words: `kind:read-page state:dead,retrying error:"no such page"`. */
 
 type FilterValues = Readonly<Record<string, string | undefined>>;
 
-export const qualifiers = [
-  "state",
-  "kind",
-  "queue",
-  "tenant",
-  "key",
-  "tag",
-  "error",
-  "fingerprint",
-  "since",
-  "until",
-] as const;
+export const qualifiers = jobFilterKeys;
 export type Qualifier = (typeof qualifiers)[number];
 
 /** What can stand behind a qualifier, as far as that is known. */
