@@ -1,4 +1,4 @@
-/** The readers. Each deed is one transaction: business rows and jobs, both or neither. */
+/** The readers. Each action is one transaction: business rows and jobs, both or neither. */
 import type { Pool, PoolClient } from "pg";
 import { entry, type Stint } from "stint";
 import type { Feed } from "./feed.ts";
@@ -14,7 +14,7 @@ import {
 } from "./jobs.ts";
 import { enqueueWithReceipt } from "./receipts.ts";
 
-type Deed = (tx: PoolClient) => Promise<void>;
+type Action = (tx: PoolClient) => Promise<void>;
 
 const readers = ["ada", "boris", "chioma", "dewei", "elif", "farid", "greta", "night-owl"];
 const subjects = ["Biology", "Algebra", "Chemistry", "World History"];
@@ -26,7 +26,7 @@ export class Producer {
   readonly #feed: Feed;
   readonly #underWay = new Set<Promise<void>>();
   readonly #timers = new Set<NodeJS.Timeout>();
-  #deeds = 0;
+  #actions = 0;
 
   constructor(pool: Pool, stint: Stint, feed: Feed) {
     this.#pool = pool;
@@ -37,8 +37,8 @@ export class Producer {
   start(): void {
     // Exams are near: more research than the agent queue has slots for.
     for (let count = 0; count < 6; count++) this.#do(this.#askForResearch);
-    for (const deed of [this.#importBook, this.#askForGuide, this.#audit]) this.#do(deed);
-    this.#every(55, () => this.#do(this.#nextDeed()));
+    for (const action of [this.#importBook, this.#askForGuide, this.#audit]) this.#do(action);
+    this.#every(55, () => this.#do(this.#nextAction()));
     this.#every(2_000, () => this.#do(this.#audit));
     this.#every(3_000, () => this.#do(this.#changeMind));
     this.#every(10_000, () => this.#do(this.#importBook));
@@ -51,16 +51,16 @@ export class Producer {
   }
 
   /** Mostly notes and comments, at times something bigger. */
-  #nextDeed(): Deed {
-    this.#deeds += 1;
-    if (this.#deeds % 21 === 0) return this.#askForResearch;
-    if (this.#deeds % 19 === 0) return this.#beginReadingPlan;
-    if (this.#deeds % 8 === 0) return this.#askForGuide;
-    if (this.#deeds % 5 === 0) return this.#scanPage;
-    return this.#deeds % 3 === 0 ? this.#comment : this.#saveNote;
+  #nextAction(): Action {
+    this.#actions += 1;
+    if (this.#actions % 21 === 0) return this.#askForResearch;
+    if (this.#actions % 19 === 0) return this.#beginReadingPlan;
+    if (this.#actions % 8 === 0) return this.#askForGuide;
+    if (this.#actions % 5 === 0) return this.#scanPage;
+    return this.#actions % 3 === 0 ? this.#comment : this.#saveNote;
   }
 
-  readonly #saveNote: Deed = async (tx) => {
+  readonly #saveNote: Action = async (tx) => {
     const reader = oneOf(readers);
     const text = `A thought of ${reader}`;
     const noteId = await insert(tx, "insert into study_demo.note (reader, text) values ($1, $2)", [
@@ -74,14 +74,14 @@ export class Producer {
     ]);
   };
 
-  readonly #comment: Deed = async (tx) => {
+  readonly #comment: Action = async (tx) => {
     const text = "Somebody answered your note";
     await enqueueWithReceipt(this.#stint, tx, [entry(notify, { reader: oneOf(readers), text })]);
   };
 
-  readonly #askForGuide: Deed = async (tx) => {
+  readonly #askForGuide: Action = async (tx) => {
     // Every ninth asks for a chapter beyond the end of the book; that job can only die.
-    const number = this.#deeds % 9 === 0 ? 99 : 1 + Math.floor(Math.random() * 40);
+    const number = this.#actions % 9 === 0 ? 99 : 1 + Math.floor(Math.random() * 40);
     const chapter = `${oneOf(subjects)} ${number}`;
     const guideId = await insert(tx, "insert into study_demo.study_guide (chapter) values ($1)", [chapter]);
     const reader = oneOf(readers);
@@ -90,10 +90,10 @@ export class Producer {
     ]);
   };
 
-  readonly #scanPage: Deed = async (tx) => {
+  readonly #scanPage: Action = async (tx) => {
     // Some pages are empty, and cannot be read; some are maps, and take long.
-    const sort = this.#deeds % 17 === 0 ? "blank" : this.#deeds % 67 === 0 ? "map" : "page";
-    const file = `${sort}-${this.#deeds}.jpg`;
+    const sort = this.#actions % 17 === 0 ? "blank" : this.#actions % 67 === 0 ? "map" : "page";
+    const file = `${sort}-${this.#actions}.jpg`;
     const scanId = await insert(tx, "insert into study_demo.scan (file) values ($1)", [file]);
     const reader = oneOf(readers);
     await enqueueWithReceipt(this.#stint, tx, [
@@ -101,21 +101,21 @@ export class Producer {
     ]);
   };
 
-  readonly #beginReadingPlan: Deed = async (tx) => {
+  readonly #beginReadingPlan: Action = async (tx) => {
     const first = entry(remindReader, { reader: oneOf(readers), chapter: 1 }, { delay: "2s" });
     await enqueueWithReceipt(this.#stint, tx, [first]);
   };
 
-  readonly #askForResearch: Deed = async (tx) => {
+  readonly #askForResearch: Action = async (tx) => {
     await enqueueWithReceipt(this.#stint, tx, [entry(researchTopic, { topic: oneOf(topics) })]);
   };
 
-  readonly #audit: Deed = async (tx) => {
+  readonly #audit: Action = async (tx) => {
     await enqueueWithReceipt(this.#stint, tx, [entry(auditNotes, {})]);
   };
 
   /** Many notes in one transaction, and more calls than the embedding provider allows at once. */
-  readonly #importBook: Deed = async (tx) => {
+  readonly #importBook: Action = async (tx) => {
     const texts = Array.from({ length: 100 }, (_, index) => `Paragraph ${index + 1}`);
     const { rows } = await tx.query<{ id: string; text: string }>(
       "insert into study_demo.note (reader, text) select 'library', unnest($1::text[]) returning id::text, text",
@@ -130,7 +130,7 @@ export class Producer {
   };
 
   /** The reader closes the tab before the end: no note, and no job either. */
-  readonly #changeMind: Deed = async (tx) => {
+  readonly #changeMind: Action = async (tx) => {
     await this.#saveNote(tx);
     this.#feed.add("plain", "a transaction is rolled back: the note and its jobs were never there");
     throw new RolledBack();
@@ -140,19 +140,19 @@ export class Producer {
     this.#timers.add(setInterval(act, ms));
   }
 
-  #do(deed: Deed): void {
-    const work = this.#transaction(deed).catch((error: unknown) => {
+  #do(action: Action): void {
+    const work = this.#transaction(action).catch((error: unknown) => {
       if (!(error instanceof RolledBack)) this.#feed.add("bad", `producer: ${(error as Error).message}`);
     });
     this.#underWay.add(work);
     void work.finally(() => this.#underWay.delete(work));
   }
 
-  async #transaction(deed: Deed): Promise<void> {
+  async #transaction(action: Action): Promise<void> {
     const tx = await this.#pool.connect();
     try {
       await tx.query("begin");
-      await deed(tx);
+      await action(tx);
       await tx.query("commit");
     } catch (error) {
       await tx.query("rollback").catch(() => undefined);

@@ -207,9 +207,9 @@ create table stint.worker (
   kinds      text[] not null,
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
-  hears      boolean not null default false,       -- false while saturated or without a listener: no wake is sent for it
+  listening      boolean not null default false,       -- false while saturated or without a listener: no wake is sent for it
   draining   boolean not null default false,
-  asleep     boolean not null default false,       -- idle and silent on purpose: not seen, but a wake reaches it
+  asleep     boolean not null default false,       -- in sleep mode: no heartbeats, but a wake reaches it
   vitals     jsonb                                 -- as it last reported: busy, slots, waiting, lagMs, rssBytes
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 

@@ -92,8 +92,8 @@ $$;
 -- Every enqueue, from TypeScript or SQL, ends in one of two functions: enqueue_new for jobs that can meet no other, and
 -- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction: true, false, or null for
 -- "where it can do no harm". PREPARE TRANSACTION fails in a transaction that has sent a NOTIFY, so a transaction of the caller's
--- own sends none by itself on a server that allows prepared transactions. `hears` says whether any worker would hear a wake sent
--- after it.
+-- own sends none by itself on a server that allows prepared transactions. `listening` says whether any worker listens, so that
+-- the caller knows whether to send a wake after the commit.
 --
 -- `p_until` is the deadline of a send that its sender may give up and repeat. It is checked once the rows are in the index: either they
 -- were there before the deadline, so that a repeat sent after it meets them, or none is written. Null within a transaction of
@@ -103,7 +103,7 @@ $$;
 -- the tallies (0006) in the same transaction.
 
 -- Jobs with ids just made and without dedupe keys, which is most of them: all are created, so it returns only whether any
--- worker hears. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
+-- worker listens. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
 -- `p_more` has an object of further fields for each job, as in enqueue_rows, or is null when no job has any.
 create function stint.enqueue_new(
   p_ids uuid[], p_kinds text[], p_queues text[], p_payloads jsonb, p_more jsonb, p_notify boolean,
@@ -114,8 +114,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now   timestamptz := clock_timestamp();
-  -- A worker that died while it listened hears nothing; one that is asleep is not seen and hears.
-  v_hears boolean := exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
+  -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens.
+  v_listening boolean := exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_given integer := cardinality(p_ids);
   v_rows  integer := 0;
@@ -198,7 +198,7 @@ begin
   end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
-  if v_wake and v_hears and pg_notification_queue_usage() < 0.5 then
+  if v_wake and v_listening and pg_notification_queue_usage() < 0.5 then
     perform pg_notify(stint.wake_channel(), hint)
     from (
       select distinct case when i.more ? 'run_at' or i.more ? 'delay_ms' then 'due'
@@ -206,7 +206,7 @@ begin
       from rows from (unnest(p_ids), unnest(p_queues), jsonb_array_elements(p_more)) as i (id, queue, more)
     ) hints;
   end if;
-  return v_hears;
+  return v_listening;
 end
 $$;
 
@@ -216,25 +216,25 @@ $$;
 create function stint.enqueue_rows(
   p_rows jsonb, p_notify boolean, p_until timestamptz default null, p_after timestamptz default null
 )
-returns table (ordinal integer, id uuid, created boolean, hears boolean)
+returns table (ordinal integer, id uuid, created boolean, listening boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
   v_now   timestamptz := clock_timestamp();
-  -- A worker that died while it listened hears nothing; one that is asleep is not seen and hears.
-  v_hears boolean := exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
+  -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens.
+  v_listening boolean := exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_row   jsonb;
 begin
-  hears := v_hears;
+  listening := v_listening;
   if v_now <= p_after then
     perform stint.too_early();
   end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
-  if (v_wake or (p_notify is null and p_rows @? '$[*] ? (@.wake == true)')) and v_hears and pg_notification_queue_usage() < 0.5 then
+  if (v_wake or (p_notify is null and p_rows @? '$[*] ? (@.wake == true)')) and v_listening and pg_notification_queue_usage() < 0.5 then
     perform pg_notify(stint.wake_channel(), hint)
     from (
       select distinct case when r.value ? 'run_at' or r.value ? 'delay_ms' then 'due'
@@ -463,7 +463,7 @@ begin
 
   -- A full notification queue would fail the commit. A wake is only a hint.
   if v_queues <> '{}' and pg_notification_queue_usage() < 0.5
-    and exists (select from stint.worker w where w.hears and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
+    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
   then
     perform pg_notify(stint.wake_channel(), hint)
     from (select distinct 'ready:' || queue as hint from unnest(v_queues) queue) hints;

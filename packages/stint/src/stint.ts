@@ -61,7 +61,7 @@ export class Stint implements Enqueues {
     this.#enqueues = new EnqueueClient(options, this.#db, this.#lockWaitDb, this.#waker);
     this.#jobs = new Jobs(this.#db, {
       actor: options.actor,
-      tell: (hint) => this.#wake([hint]),
+      wake: (hint) => this.#wake([hint]),
       ready: () => this.#enqueues.checkSchema(),
     });
     this.#waiting = new Waiting(this.#db);
@@ -234,7 +234,7 @@ export class Stint implements Enqueues {
   }
 
   #wake(hints: readonly string[]): void {
-    this.#waker.tell(hints, this.#options.wake !== "none");
+    this.#waker.wake(hints, this.#options.wake !== "none");
   }
 }
 

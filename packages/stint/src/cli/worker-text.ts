@@ -5,18 +5,18 @@ import { age } from "./job-text.ts";
 import { paint, type Painted, type Style } from "./output.ts";
 import type { Column } from "./table.ts";
 
-export type WorkerWord = "serving" | "draining" | "asleep" | "silent";
+export type WorkerWord = "serving" | "draining" | "asleep" | "not responding";
 
 const styles: Record<WorkerWord, Style> = {
   serving: "green",
   draining: "yellow",
   asleep: "dim",
-  silent: ["red", "bold"],
+  "not responding": ["red", "bold"],
 };
 
 export function stateOf(worker: WorkerView): WorkerWord {
   if (worker.asleep) return "asleep";
-  if (isUnresponsive(worker)) return "silent";
+  if (isUnresponsive(worker)) return "not responding";
   return worker.draining ? "draining" : "serving";
 }
 

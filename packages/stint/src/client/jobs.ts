@@ -34,7 +34,7 @@ export type ActOptions = { actor?: string; reason?: string };
 export type JobsOptions = {
   readonly actor: string;
   /** Notify workers of a change: a queue with a ready job, or a cancelled running job. */
-  readonly tell: (hint: string) => void;
+  readonly wake: (hint: string) => void;
   /** Called before every action. Checks the schema and learns the database's clock, which sets the deadlines of actions. */
   readonly ready: () => Promise<void>;
 };
@@ -43,13 +43,13 @@ export type JobsOptions = {
 export class Jobs {
   readonly #db: Db;
   readonly #actor: string;
-  readonly #tell: (hint: string) => void;
+  readonly #wake: (hint: string) => void;
   readonly #ready: () => Promise<void>;
 
-  constructor(db: Db, { actor, tell, ready }: JobsOptions) {
+  constructor(db: Db, { actor, wake, ready }: JobsOptions) {
     this.#db = db;
     this.#actor = actor;
-    this.#tell = tell;
+    this.#wake = wake;
     this.#ready = ready;
   }
 
@@ -85,13 +85,13 @@ export class Jobs {
 
   async cancel(jobId: string, options: ActOptions): Promise<"cancelled" | "asked"> {
     const id = requireId(jobId);
-    const deed = this.#deed("cancel", options, false);
+    const audit = this.#auditInfo("cancel", options, false);
     // A job that is being claimed concurrently is neither waiting nor running for this statement: try again.
     for (let tries = 0; tries < 5; tries++) {
-      const was = await this.#act("cancel", id, cancel, deed);
+      const was = await this.#act("cancel", id, cancel, audit);
       if (was === "waiting") return "cancelled";
       if (was === "running") {
-        this.#tell("cancel");
+        this.#wake("cancel");
         return "asked";
       }
       const state = await this.#stateOf(id);
@@ -103,10 +103,10 @@ export class Jobs {
 
   async runNow(jobId: string, options: ActOptions): Promise<void> {
     const id = requireId(jobId);
-    const deed = this.#deed("runNow", options, false);
-    const queue = await this.#act("runNow", id, runNow, deed);
+    const audit = this.#auditInfo("runNow", options, false);
+    const queue = await this.#act("runNow", id, runNow, audit);
     if (queue !== undefined) {
-      this.#tell(`ready:${queue}`);
+      this.#wake(`ready:${queue}`);
       return;
     }
     const state = await this.#stateOf(id);
@@ -116,11 +116,11 @@ export class Jobs {
 
   async replay(jobId: string, options: ActOptions = {}): Promise<void> {
     const id = requireId(jobId);
-    const deed = this.#deed("replay", options, true);
-    const queue = await this.#act("replay", id, replay, deed);
+    const audit = this.#auditInfo("replay", options, true);
+    const queue = await this.#act("replay", id, replay, audit);
     if (queue === undefined)
       throw new WrongStateError(id, await this.#stateOf(id), "replay", ["dead", "cancelled"]);
-    this.#tell(`ready:${queue}`);
+    this.#wake(`ready:${queue}`);
   }
 
   async #act<T>(
@@ -144,7 +144,7 @@ export class Jobs {
     return state;
   }
 
-  #deed(what: string, options: ActOptions, needsReason: boolean): AuditInfo {
+  #auditInfo(what: string, options: ActOptions, needsReason: boolean): AuditInfo {
     refuseUnknownKeys(what, options, ["actor", "reason"]);
     if (needsReason && options.reason === undefined) {
       throw new InvalidOptionError(

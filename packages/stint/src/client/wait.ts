@@ -13,7 +13,7 @@ type Waiter = {
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
   /** Ends the wait before the job has ended. */
-  giveUp: () => void;
+  timeOut: () => void;
 };
 
 /** Waits for jobs to end. One poll per process serves all waiters, so a thousand waiters cost one statement. */
@@ -46,12 +46,12 @@ export class Waiting {
       const waiter: Waiter = {
         resolve: (result) => (settle(), resolve(result)),
         reject: (error) => (settle(), reject(error)),
-        giveUp: () => waiter.reject(new WaitTimeoutError(job, Date.now() - since)),
+        timeOut: () => waiter.reject(new WaitTimeoutError(job, Date.now() - since)),
       };
       const abort = (): void => waiter.reject(signal?.reason);
       signal?.addEventListener("abort", abort, { once: true });
       if (timeoutMs !== undefined)
-        void sleep(timeoutMs, over.signal).then(() => over.signal.aborted || waiter.giveUp());
+        void sleep(timeoutMs, over.signal).then(() => over.signal.aborted || waiter.timeOut());
 
       const waiters = this.#waiters.get(job) ?? new Set();
       this.#waiters.set(job, waiters.add(waiter));
@@ -64,10 +64,10 @@ export class Waiting {
   /** End all waits. */
   close(): void {
     this.#closed.abort();
-    for (const waiter of this.#everybody()) waiter.giveUp();
+    for (const waiter of this.#allWaiters()) waiter.timeOut();
   }
 
-  #everybody(): Waiter[] {
+  #allWaiters(): Waiter[] {
     return [...this.#waiters.values()].flatMap((waiters) => Array.from(waiters));
   }
 
@@ -76,11 +76,11 @@ export class Waiting {
     const { signal } = this.#closed;
     while (this.#waiters.size > 0 && !signal.aborted) {
       try {
-        for (const job of await finished(this.#db, [...this.#waiters.keys()])) this.#tell(job);
+        for (const job of await finished(this.#db, [...this.#waiters.keys()])) this.#finish(job);
       } catch (error) {
         // While the database is unavailable, the waiters' own timeouts apply. A permanent error rejects all waits.
         if (isLasting(error)) {
-          for (const waiter of this.#everybody()) waiter.reject(explainError(error, this.#db.schema));
+          for (const waiter of this.#allWaiters()) waiter.reject(explainError(error, this.#db.schema));
         }
       }
       if (this.#waiters.size === 0) break;
@@ -92,7 +92,7 @@ export class Waiting {
     this.#polling = false;
   }
 
-  #tell(job: Finished): void {
+  #finish(job: Finished): void {
     for (const waiter of this.#waiters.get(job.id) ?? []) {
       if (job.state === "succeeded") waiter.resolve(job.result);
       else waiter.reject(new JobFailedError(job.id, job.state, job.reason));

@@ -26,26 +26,26 @@ const encoded = (row: Partial<EnqueueRow>): EncodedRow => ({
   payload: "1",
   meta: undefined,
 });
-const answered = (rows: readonly EncodedRow[], hears: boolean, notCreated?: number): EnqueuedRow[] =>
-  rows.map((_, index) => ({ ordinal: index + 1, id: "id", created: index !== notCreated, hears }));
+const answered = (rows: readonly EncodedRow[], listening: boolean, notCreated?: number): EnqueuedRow[] =>
+  rows.map((_, index) => ({ ordinal: index + 1, id: "id", created: index !== notCreated, listening }));
 
 test("after a quiet time a wake is sent at once", () => {
   const { waker, sent } = byHand();
-  waker.tell(["ready:a"], true);
+  waker.wake(["ready:a"], true);
   expect(sent()).toEqual([["ready:a"]]);
 });
 
 test("hints gather while a wake is in flight, each once, and none is lost", async () => {
   const { waker, wakes, next, sent } = byHand();
-  waker.tell(["ready:a"], true);
-  waker.tell(["ready:b"], true);
-  waker.tell(["due", "ready:b"], true);
+  waker.wake(["ready:a"], true);
+  waker.wake(["ready:b"], true);
+  waker.wake(["due", "ready:b"], true);
   expect(sent()).toHaveLength(1);
 
   const second = next();
   wakes[0]?.answer();
   await second;
-  waker.tell(["ready:a"], true);
+  waker.wake(["ready:a"], true);
   const third = next();
   wakes[1]?.fail();
   await third;
@@ -60,7 +60,7 @@ test("a stream of enqueues sends a few wakes, not one for each", async () => {
   const began = performance.now();
   for (let round = 0; round < 5; round++) {
     const sent = next();
-    waker.tell(["ready:a"], true);
+    waker.wake(["ready:a"], true);
     if (round > 0) await sent;
     wakes[round]?.answer();
     await Promise.resolve();

@@ -43,18 +43,18 @@ export class Waker {
   /** Wake workers for committed jobs. Other processes are woken only if the commit did not include a wake. */
   enqueued(rows: readonly EncodedRow[], answers: readonly EnqueuedRow[], notify: boolean): void {
     const hints = new Set<string>();
-    let told: string | undefined;
+    let lastQueue: string | undefined;
     for (const { created, ordinal } of answers) {
       const row = rows[ordinal - 1]?.row;
       if (!created || row === undefined) continue;
       if (row.run_at !== undefined || row.delay_ms !== undefined) hints.add("due");
       // Consecutive rows are mostly of one queue; building a text for each of a thousand is visible in profiles.
-      else if (row.queue !== told) hints.add(`ready:${(told = row.queue)}`);
+      else if (row.queue !== lastQueue) hints.add(`ready:${(lastQueue = row.queue)}`);
     }
-    this.tell(hints, notify && answers[0]?.hears === true);
+    this.wake(hints, notify && answers[0]?.listening === true);
   }
 
-  tell(hints: Iterable<string>, notify: boolean): void {
+  wake(hints: Iterable<string>, notify: boolean): void {
     for (const hint of hints) {
       for (const listener of this.#listeners) listener(hint);
       if (notify) this.#hints.add(hint);

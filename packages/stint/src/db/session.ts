@@ -18,12 +18,12 @@ export class Session implements Run {
   readonly schema: string;
   readonly #client: ReadingClient;
   /** The callbacks of each channel. */
-  readonly #heard = new Map<string, () => void>();
+  readonly #onNotification = new Map<string, () => void>();
 
   private constructor(client: ReadingClient, schema: string) {
     this.#client = client;
     this.schema = schema;
-    client.on("notification", ({ channel }) => this.#heard.get(channel)?.());
+    client.on("notification", ({ channel }) => this.#onNotification.get(channel)?.());
   }
 
   /** @throws {DatabaseUnavailableError} It cannot connect. */
@@ -66,8 +66,8 @@ export class Session implements Run {
     return await this.#rolledBack("begin read only", limits.statementMs, work);
   }
 
-  async listen(channel: string, onHeard: () => void): Promise<void> {
-    this.#heard.set(channel, onHeard);
+  async listen(channel: string, onNotification: () => void): Promise<void> {
+    this.#onNotification.set(channel, onNotification);
     await this.#client.query(`listen ${escapeIdentifier(channel)}`);
   }
 

@@ -9,7 +9,7 @@ export type Facts = Pick<CloseJob, "job" | "at" | "timeoutMs" | "maxCrashes"> & 
   readonly around: Surroundings;
   readonly audit: readonly AuditEntry[];
   /** The 95th percentile of the kind's run times; null while there are too few. */
-  readonly usualMs: number | null;
+  readonly p95Ms: number | null;
 };
 
 export type Finding = Explanation["findings"][number];

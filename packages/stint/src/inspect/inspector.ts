@@ -1,15 +1,15 @@
 import type { PgDb } from "../db/pg.ts";
 import { inspectJobs, type JobsInspector } from "./jobs.ts";
-import { inspectOperations, type OperationsInspector, type Tell } from "./operations.ts";
+import { inspectOperations, type OperationsInspector, type Wake } from "./operations.ts";
 import { inspectOverview, type OverviewInspector } from "./overview.ts";
 import type { Inspector } from "./types.ts";
 
 /** Combines the three parts of the inspector, which share connections. */
-export function makeInspector(db: PgDb, tell: Tell, onClose?: () => void): Inspector {
+export function makeInspector(db: PgDb, wake: Wake, onClose?: () => void): Inspector {
   let closing: Promise<void> | undefined;
   const overview: OverviewInspector = inspectOverview(db);
   const jobs: JobsInspector = inspectJobs(db, overview);
-  const operations: OperationsInspector = inspectOperations(db, tell);
+  const operations: OperationsInspector = inspectOperations(db, wake);
   return {
     schema: db.schema,
     ...overview,

@@ -43,7 +43,7 @@ export function inspectJobs(
     const around = isTerminal(seen.job.state)
       ? nobody
       : await withRetry(db, (run) => surroundings(run, seen.job));
-    return explain({ ...seen, schema: db.schema, around, audit, usualMs: normal.p95 });
+    return explain({ ...seen, schema: db.schema, around, audit, p95Ms: normal.p95 });
   };
 
   return {

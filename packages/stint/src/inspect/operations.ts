@@ -27,13 +27,13 @@ export type OperationsInspector = Pick<
 > & { stop(): Promise<void> };
 
 /** Notifies workers of jobs that became ready or were cancelled. */
-export type Tell = (hint: string) => void;
+export type Wake = (hint: string) => void;
 
 const samples = 10;
 
 /** Bulk cancel, run now and replay. */
-export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
-  const letGo = new AbortController();
+export function inspectOperations(db: Db, wake: Wake): OperationsInspector {
+  const stopping = new AbortController();
   const running = new Set<Promise<void>>();
 
   const find = async (id: string): Promise<Operation | undefined> => {
@@ -60,7 +60,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
           "begin.reason",
           "is required: say why, for the people who read the audit later",
         );
-      const deed = { reason: checkText(reason, "begin.reason"), actor: checkText(actor, "begin.actor") };
+      const audit = { reason: checkText(reason, "begin.reason"), actor: checkText(actor, "begin.actor") };
       // Jobs that come from the preview on, or from here on, are not touched: the walk goes down from the newest, and by the clock of the
       // database it leaves out those that came later, whatever their ids.
       const preview = options.preview === undefined ? undefined : checkPreview(options.preview);
@@ -69,7 +69,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
         id: newId(),
         action,
         filter: { ...filter },
-        ...deed,
+        ...audit,
         matched: matched.count,
         matchedCapped: matched.capped,
         cursor: search.before,
@@ -77,7 +77,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
       };
       const operation = await withRetry(db, (run) => beginOperation(run, noted));
       if (operation === undefined) throw new TooManyOperationsError(mostOperations);
-      const work = runOperation({ db, operation, search, tell, signal: letGo.signal });
+      const work = runOperation({ db, operation, search, wake, signal: stopping.signal });
       running.add(work);
       void work.finally(() => running.delete(work));
       return toOperation(operation);
@@ -97,7 +97,7 @@ export function inspectOperations(db: Db, tell: Tell): OperationsInspector {
 
     /** Abandon the running operations. */
     async stop() {
-      letGo.abort();
+      stopping.abort();
       await Promise.all(running);
     },
   };

@@ -22,7 +22,7 @@ export type Running = {
   readonly db: Db;
   readonly operation: StoredOperation;
   readonly search: Search;
-  readonly tell: (hint: string) => void;
+  readonly wake: (hint: string) => void;
   /** Aborted when this process closes. */
   readonly signal: AbortSignal;
 };
@@ -81,19 +81,19 @@ async function actOn(running: Running, ids: readonly string[]): Promise<number> 
     const audits = left.map((id) => auditIds.get(id) ?? newId());
     const batch = { ids: left, auditIds: audits, states: search.states, until: asOf, actor, reason };
     const acted = await steadily(signal, () => actOnMany(db, action, batch));
-    tellOf(running, acted);
+    wakeWorkers(running, acted);
     const done = new Set(acted.map((one) => one.id));
     left = left.filter((id) => !done.has(id));
   }
   return ids.length - left.length;
 }
 
-function tellOf({ operation, tell }: Running, acted: readonly Acted[]): void {
+function wakeWorkers({ operation, wake }: Running, acted: readonly Acted[]): void {
   if (operation.action === "cancel") {
-    if (acted.some((one) => one.was === "running")) tell("cancel");
+    if (acted.some((one) => one.was === "running")) wake("cancel");
     return;
   }
-  for (const queue of new Set(acted.flatMap((one) => one.queue ?? []))) tell(`ready:${queue}`);
+  for (const queue of new Set(acted.flatMap((one) => one.queue ?? []))) wake(`ready:${queue}`);
 }
 
 /** Retry transient failures for a while. */

@@ -10,8 +10,8 @@ export function toSlowJobs(running: readonly RunningJob[], runs: Runs): SlowJob[
   const baselines = runBaselines(runs);
   return running
     .flatMap((job): SlowJob[] => {
-      const usualMs = baselines.get(job.kind) ?? null;
-      const because = slowness({ ...job, usualMs });
+      const p95Ms = baselines.get(job.kind) ?? null;
+      const because = slowness({ ...job, p95Ms });
       if (because === null) return [];
       const { id, kind, queue, worker, attempt, runningMs } = job;
       return [
@@ -22,16 +22,16 @@ export function toSlowJobs(running: readonly RunningJob[], runs: Runs): SlowJob[
           worker,
           attempt,
           runningMs,
-          usualMs,
+          p95Ms,
           because,
-          text: textOf(job, usualMs, because),
+          text: textOf(job, p95Ms, because),
         },
       ];
     })
     .sort((a, b) => b.runningMs - a.runningMs);
 }
 
-function textOf(job: RunningJob, usualMs: number | null, because: Slowness): string {
+function textOf(job: RunningJob, p95Ms: number | null, because: Slowness): string {
   const ran = `It has been running for ${formatMs(job.runningMs)}`;
   if (because === "near-lease") {
     return job.leaseLeftMs <= 0
@@ -39,5 +39,5 @@ function textOf(job: RunningJob, usualMs: number | null, because: Slowness): str
       : `${ran}, and its lease runs out in ${formatMs(job.leaseLeftMs)}: it is not being renewed.`;
   }
   if (because === "near-timeout") return `${ran} of the ${formatMs(job.timeoutMs ?? 0)} it may take.`;
-  return `${ran}; p95 for this kind is ${formatMs(usualMs ?? 0)}.`;
+  return `${ran}; p95 for this kind is ${formatMs(p95Ms ?? 0)}.`;
 }

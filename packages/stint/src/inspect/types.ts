@@ -259,7 +259,7 @@ export type WorkerView = LiveWorker & {
   readonly lagMs: number | null;
   readonly rssBytes: number | null;
   /** Time since its last report. */
-  readonly silentMs: number;
+  readonly heartbeatAgeMs: number;
   /** It missed two reports: killed, frozen or disconnected. */
   readonly unresponsive: boolean;
   /** Its version is older than the newest running version. */
@@ -274,7 +274,7 @@ export type SlowJob = {
   readonly attempt: number;
   readonly runningMs: number;
   /** The 95th percentile of its kind; null while there are too few runs. */
-  readonly usualMs: number | null;
+  readonly p95Ms: number | null;
   readonly because: "beyond-normal" | "near-lease" | "near-timeout";
   readonly text: string;
 };

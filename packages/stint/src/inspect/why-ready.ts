@@ -35,11 +35,11 @@ function nobody(
 ): Finding {
   if (serving.length > 0) {
     const draining = serving.filter((worker) => worker.draining).length;
-    const silent = serving.filter(isUnresponsive).length;
+    const unresponsive = serving.filter(isUnresponsive).length;
     const how =
       draining === serving.length
         ? "draining"
-        : silent === serving.length
+        : unresponsive === serving.length
           ? "unresponsive"
           : "draining or unresponsive";
     return blocks(

@@ -29,7 +29,7 @@ function worker(own: Partial<NearWorker> = {}): NearWorker {
     servesKind: true,
     draining: false,
     asleep: false,
-    silentMs: 1_000,
+    heartbeatAgeMs: 1_000,
     ...own,
   };
 }
@@ -43,7 +43,7 @@ function facts(job: Partial<Job>, own: Partial<Facts> & Partial<Facts["around"]>
     timeoutMs: null,
     maxCrashes: null,
     audit: [],
-    usualMs: null,
+    p95Ms: null,
     around: { workers, ahead, suspects },
     ...rest,
   };
@@ -140,13 +140,13 @@ const unserved: [string, NearWorker[], string, string][] = [
   ],
   [
     "only by unresponsive workers",
-    [worker({ silentMs: 61_000 })],
+    [worker({ heartbeatAgeMs: 61_000 })],
     "! The only worker that serves queue mail and kind send is unresponsive.",
     "Start a worker",
   ],
   [
     "by some that drain and some that are unresponsive",
-    [worker({ silentMs: 61_000 }), worker({ draining: true })],
+    [worker({ heartbeatAgeMs: 61_000 }), worker({ draining: true })],
     "! All 2 workers that serve queue mail and kind send are draining or unresponsive.",
     "Start a worker",
   ],
@@ -184,7 +184,7 @@ test("a ready job with free slots is claimed at any moment, unless it has waited
 });
 
 test("a job waits for sleeping workers only if no wake reached them", () => {
-  const workers = [worker({ asleep: true, silentMs: 600_000 })];
+  const workers = [worker({ asleep: true, heartbeatAgeMs: 600_000 })];
   expect(words(facts({}, { workers }))[1]).toMatch(/^The workers that could take it are asleep; a wake/);
   const long = facts({ runAt: from(-minute) }, { workers });
   expect(words(long)).toEqual([
@@ -211,7 +211,7 @@ test("a running job with a gone, unresponsive or draining worker is explained", 
   expect(words(facts(running, { workers: [] }))[1]).toBe(
     "Its worker is no longer registered; when the lease runs out, in 20s, it is rescued.",
   );
-  expect(words(facts(running, { workers: [worker({ silentMs: 120_000 })] }))[1]).toBe(
+  expect(words(facts(running, { workers: [worker({ heartbeatAgeMs: 120_000 })] }))[1]).toBe(
     "Its worker has not reported for 2m; when the lease runs out, in 20s, it is rescued unless it is renewed.",
   );
   expect(words(facts(running, { workers: [worker({ draining: true })] }))[1]).toMatch(
@@ -227,9 +227,9 @@ test("a running job with a requested cancel shows by whom", () => {
 });
 
 test("a job slower than its kind is slow, and one near its timeout is reported", () => {
-  expect(words(facts(running, { usualMs: 5_000 }))[1]).toBe("It is slow: p95 for send is 5s.");
-  expect(words(facts(running, { usualMs: 50_000 }))[1]).toMatch(/^Its worker is alive/);
-  expect(words(facts({ ...running, claimedAt: from(-900) }, { usualMs: 10 }))[1]).toMatch(
+  expect(words(facts(running, { p95Ms: 5_000 }))[1]).toBe("It is slow: p95 for send is 5s.");
+  expect(words(facts(running, { p95Ms: 50_000 }))[1]).toMatch(/^Its worker is alive/);
+  expect(words(facts({ ...running, claimedAt: from(-900) }, { p95Ms: 10 }))[1]).toMatch(
     /^Its worker is alive/,
   );
   expect(words(facts(running, { timeoutMs: 80_000 }))[1]).toBe(

@@ -104,7 +104,9 @@ function leaseFindings({ job, at, around }: Facts): Finding[] {
   if (worker === undefined) return [notes(`Its worker is no longer registered; ${until}.`)];
   if (isUnresponsive(worker)) {
     return [
-      notes(`Its worker has not reported for ${formatMs(worker.silentMs)}; ${until} unless it is renewed.`),
+      notes(
+        `Its worker has not reported for ${formatMs(worker.heartbeatAgeMs)}; ${until} unless it is renewed.`,
+      ),
     ];
   }
   return worker.draining
@@ -125,12 +127,12 @@ function cancelFindings({ job, audit, at }: Facts): Finding[] {
   ];
 }
 
-function slowFindings({ usualMs, timeoutMs, job }: Facts, runningMs: number): Finding[] {
+function slowFindings({ p95Ms, timeoutMs, job }: Facts, runningMs: number): Finding[] {
   const findings: Finding[] = [];
-  if (isBeyondNormal(runningMs, usualMs)) {
+  if (isBeyondNormal(runningMs, p95Ms)) {
     findings.push(
       notes(
-        `It is slow: p95 for ${job.kind} is ${formatMs(usualMs)}.`,
+        `It is slow: p95 for ${job.kind} is ${formatMs(p95Ms)}.`,
         "Check what the handler waits for, such as a lock or a call without a timeout.",
       ),
     );
@@ -193,10 +195,10 @@ function whyDead({ schema, job, at }: Facts): Explanation {
 }
 
 function whyCancelled({ schema, job, audit, at }: Facts): Explanation {
-  const deed = audit.findLast(({ action }) => action === "cancel");
-  const by = deed === undefined ? "by its handler" : `by ${deed.actor}`;
+  const entry = audit.findLast(({ action }) => action === "cancel");
+  const by = entry === undefined ? "by its handler" : `by ${entry.actor}`;
   return {
-    summary: `It was cancelled ${by} ${ago(job.finishedAt, at)}${because(deed?.reason ?? job.reason)}.`,
+    summary: `It was cancelled ${by} ${ago(job.finishedAt, at)}${because(entry?.reason ?? job.reason)}.`,
     findings: [blocks("It won't be retried automatically.", `To requeue it: \`${replay(schema, job.id)}\`.`)],
   };
 }

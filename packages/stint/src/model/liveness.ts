@@ -2,6 +2,12 @@
 export const unresponsiveAfterMs = 60_000;
 
 /** A worker in sleep mode reports nothing on purpose, and a wake still reaches it. */
-export function isUnresponsive({ asleep, silentMs }: { asleep: boolean; silentMs: number }): boolean {
-  return !asleep && silentMs > unresponsiveAfterMs;
+export function isUnresponsive({
+  asleep,
+  heartbeatAgeMs,
+}: {
+  asleep: boolean;
+  heartbeatAgeMs: number;
+}): boolean {
+  return !asleep && heartbeatAgeMs > unresponsiveAfterMs;
 }

@@ -10,9 +10,9 @@ export const share = 0.7;
 /** Fewer ended attempts are too few for a percentile. */
 export const enoughEnded = 20;
 
-/** `usualMs`: the 95th percentile of the kind; null while too few attempts have ended. */
-export function isBeyondNormal(runningMs: number, usualMs: number | null): usualMs is number {
-  return usualMs !== null && runningMs >= leastMs && runningMs > times * usualMs;
+/** `p95Ms`: the 95th percentile of the kind; null while too few attempts have ended. */
+export function isBeyondNormal(runningMs: number, p95Ms: number | null): p95Ms is number {
+  return p95Ms !== null && runningMs >= leastMs && runningMs > times * p95Ms;
 }
 
 export function isNearTimeout(runningMs: number, timeoutMs: number | null): timeoutMs is number {
@@ -25,13 +25,13 @@ export function isNearTimeout(runningMs: number, timeoutMs: number | null): time
  */
 export function slowness(job: {
   readonly runningMs: number;
-  readonly usualMs: number | null;
+  readonly p95Ms: number | null;
   readonly timeoutMs: number | null;
   readonly leaseMs?: number | null;
   readonly leaseLeftMs?: number;
 }): Slowness | null {
-  const { runningMs, usualMs, timeoutMs, leaseMs = null, leaseLeftMs = Infinity } = job;
+  const { runningMs, p95Ms, timeoutMs, leaseMs = null, leaseLeftMs = Infinity } = job;
   if (leaseLeftMs <= (1 - share) * (leaseMs ?? 0)) return "near-lease";
   if (runningMs >= leastMs && isNearTimeout(runningMs, timeoutMs)) return "near-timeout";
-  return isBeyondNormal(runningMs, usualMs) ? "beyond-normal" : null;
+  return isBeyondNormal(runningMs, p95Ms) ? "beyond-normal" : null;
 }

@@ -29,7 +29,7 @@ export class Emitter<Events extends Record<string, unknown>> {
   }
 
   /** Whether the event has a listener. Checked before building events that are expensive to describe. */
-  heard(name: keyof Events & string): boolean {
+  hasListener(name: keyof Events & string): boolean {
     return (this.#listeners.get(name)?.length ?? 0) > 0;
   }
 

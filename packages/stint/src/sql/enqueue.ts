@@ -39,7 +39,7 @@ export type EnqueuedRow = {
   /** False: another job holds the dedupe key, and this is its id. */
   created: boolean;
   /** Whether some worker listens for wakes now. */
-  hears: boolean;
+  listening: boolean;
 };
 
 // Every value goes in as text: no driver's ideas about arrays and JSON are met on the way.
@@ -48,13 +48,13 @@ const enqueueNew = statement(
   `
   select stint.enqueue_new(
     $1::text::uuid[], $2::text::text[], $3::text::text[], $4::text::jsonb, $5::text::jsonb, $6::boolean, $7::timestamptz
-  ) as hears`,
+  ) as listening`,
 );
 
 const enqueueRows = statement(
   "enqueue",
   `
-  select ordinal, id, created, hears
+  select ordinal, id, created, listening
   from stint.enqueue_rows($1::text::jsonb, $2::boolean, $3::timestamptz, $4::timestamptz)
   order by ordinal`,
 );
@@ -78,13 +78,13 @@ const enqueueNewInside = statement(
   `
   select case when ${isInside("$7")} then stint.enqueue_new(
     $1::text::uuid[], $2::text::text[], $3::text::text[], $4::text::jsonb, $5::text::jsonb, $6::boolean
-  ) end as hears`,
+  ) end as listening`,
 );
 
 const enqueueRowsInside = statement(
   "enqueue-inside",
   `
-  select ordinal, id, created, hears
+  select ordinal, id, created, listening
   from stint.enqueue_rows(case when ${isInside("$3")} then $1::text::jsonb else '[]' end, $2::boolean)
   order by ordinal`,
 );
@@ -128,7 +128,7 @@ export function enqueueStatement(
     const values = [toArray(rows), notify ?? null, orNull(until), orNull(after)];
     return { statement: enqueueRows, values, read };
   }
-  const read = ([answer]: readonly Row[]): EnqueuedRow[] => allNew(rows, answer?.["hears"] === true);
+  const read = ([answer]: readonly Row[]): EnqueuedRow[] => allNew(rows, answer?.["listening"] === true);
   return { statement: enqueueNew, values: [...columnsOf(rows), notify ?? null, orNull(until)], read };
 }
 
@@ -153,7 +153,7 @@ export function enqueueStatementInside(
     return { statement: enqueueRowsInside, values: [toArray(rows), notify ?? null, xid ?? null], read };
   }
   const read = ([answer]: readonly Row[]): EnqueuedRow[] | undefined =>
-    answer?.["hears"] == null ? undefined : allNew(rows, answer["hears"] === true);
+    answer?.["listening"] == null ? undefined : allNew(rows, answer["listening"] === true);
   return { statement: enqueueNewInside, values: [...columnsOf(rows), notify ?? null, xid ?? null], read };
 }
 
@@ -166,8 +166,8 @@ function withPayload({ successor, ...encoded }: EncodedRow): string {
   return toJson(encoded, `,"payload":${encoded.payload}${next}`);
 }
 
-function allNew(rows: readonly EncodedRow[], hears: boolean): EnqueuedRow[] {
-  return rows.map(({ row: { id } }, index) => ({ ordinal: index + 1, id, created: true, hears }));
+function allNew(rows: readonly EncodedRow[], listening: boolean): EnqueuedRow[] {
+  return rows.map(({ row: { id } }, index) => ({ ordinal: index + 1, id, created: true, listening }));
 }
 
 /** Whether it can meet no other job, so that it is certain to be created, and has no successor. */

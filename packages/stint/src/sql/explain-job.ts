@@ -58,7 +58,7 @@ export type NearWorker = {
   readonly servesKind: boolean;
   readonly draining: boolean;
   readonly asleep: boolean;
-  readonly silentMs: number;
+  readonly heartbeatAgeMs: number;
 };
 
 export type Surroundings = {
@@ -93,7 +93,7 @@ const lookAround = statement(
           ) as held,
           $3::text = any (w.kinds) as "servesKind",
           w.draining, w.asleep,
-          extract(epoch from clock_timestamp() - w.seen_at) * 1000 as "silentMs"
+          extract(epoch from clock_timestamp() - w.seen_at) * 1000 as "heartbeatAgeMs"
         from stint.worker w
         cross join lateral stint.served_as(w.pools, $2::text) as served ("as")
         where served."as" is not null or $3::text = any (w.kinds) or w.id = $4::text

@@ -2,7 +2,7 @@ import type { Run } from "../db/db.ts";
 import { columns, numberOrNull, readMany, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { readyQueues } from "./queues.ts";
-import { isHeard } from "./workers.ts";
+import { isResponsive } from "./workers.ts";
 
 export type KindInfo = {
   name: string;
@@ -63,7 +63,7 @@ export const unservedKinds = (waitedMs: string): string => `
     select w.kinds, pool.queue
     from stint.worker w
     cross join lateral jsonb_object_keys(w.pools) as pool (queue)
-    where not w.draining and ${isHeard} and exists (select from waiting)
+    where not w.draining and ${isResponsive} and exists (select from waiting)
   ), patterns as materialized (
     select s.kinds, jsonb_build_object(s.queue, 0) as pools from served s where strpos(s.queue, '*') > 0
   )

@@ -5,7 +5,7 @@ import { leastMs, share } from "../model/slow.ts";
 import { unservedKinds } from "./kinds.ts";
 import { dayOfRuns, type Runs } from "./series.ts";
 import { running, toRunning, type RunningJob } from "./slow.ts";
-import { isHeard } from "./workers.ts";
+import { isResponsive } from "./workers.ts";
 
 /** Who works, on what, and what nobody works on: in one statement, so that it is of one moment. */
 export type WorkerActivity = {
@@ -35,7 +35,7 @@ const selectActivity = statement(
     (
       select coalesce(jsonb_agg(jsonb_build_object('pools', w.pools, 'draining', w.draining)), '[]')
       from stint.worker w
-      where ${isHeard}
+      where ${isResponsive}
     ) as workers,
     (select coalesce(jsonb_agg(to_jsonb(p)), '[]') from perhaps p) as perhaps_slow,
     (

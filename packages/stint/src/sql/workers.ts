@@ -17,20 +17,20 @@ export type WorkerInfo = {
 export type LiveWorker = WorkerInfo & {
   startedAt: Date;
   seenAt: Date;
-  hears: boolean;
+  listening: boolean;
   draining: boolean;
-  /** Idle and silent on purpose, until a wake comes. */
+  /** In sleep mode: idle and without heartbeats until the next wake. */
   asleep: boolean;
 };
 
-/** A worker, how it last said it was (null where it has not yet), and for how long it has said nothing. */
-export type WatchedWorker = LiveWorker & { vitals: Vitals | null; silentMs: number };
+/** A worker, its last reported vitals (null before the first report), and the time since its last heartbeat. */
+export type WatchedWorker = LiveWorker & { vitals: Vitals | null; heartbeatAgeMs: number };
 
-/** How a worker is, as it says itself. */
-export type WorkerState = { hears: boolean; draining?: boolean; asleep?: boolean; vitals?: Vitals };
+/** The state that a worker reports of itself. */
+export type WorkerState = { listening: boolean; draining?: boolean; asleep?: boolean; vitals?: Vitals };
 
-/** Whether worker `w` can be counted on: heard of lately, or asleep on purpose. */
-export const isHeard = `(w.asleep or w.seen_at > statement_timestamp() - interval '${unresponsiveAfterMs} milliseconds')`;
+/** Whether worker `w` is responsive: it sent a heartbeat lately, or is asleep. */
+export const isResponsive = `(w.asleep or w.seen_at > statement_timestamp() - interval '${unresponsiveAfterMs} milliseconds')`;
 
 const putWorker = statement(
   "register-worker",
@@ -39,7 +39,7 @@ const putWorker = statement(
   values ($1, $2, $3, $4, $5::text::jsonb, $6)
   on conflict (id) do update
     set host = excluded.host, pid = excluded.pid, version = excluded.version, pools = excluded.pools, kinds = excluded.kinds,
-        started_at = clock_timestamp(), seen_at = clock_timestamp(), hears = false, draining = false,
+        started_at = clock_timestamp(), seen_at = clock_timestamp(), listening = false, draining = false,
         asleep = false
   returning current_setting('max_prepared_transactions') <> '0' as prepared`,
 );
@@ -55,7 +55,7 @@ const touchWorker = statement(
   "beat",
   `
   update stint.worker
-  set seen_at = clock_timestamp(), hears = $2, draining = $3, asleep = $4, vitals = coalesce($5::text::jsonb, vitals)
+  set seen_at = clock_timestamp(), listening = $2, draining = $3, asleep = $4, vitals = coalesce($5::text::jsonb, vitals)
   where id = $1
   returning id`,
 );
@@ -64,13 +64,13 @@ const touchWorker = statement(
 export async function beat(
   db: Run,
   id: string,
-  { hears, draining = false, asleep = false, vitals }: WorkerState,
+  { listening, draining = false, asleep = false, vitals }: WorkerState,
 ): Promise<boolean> {
   return (
     (
       await db.run(touchWorker, [
         id,
-        hears,
+        listening,
         draining,
         asleep,
         vitals === undefined ? null : JSON.stringify(vitals),
@@ -85,8 +85,8 @@ export async function forgetWorker(db: Run, id: string): Promise<void> {
   await db.run(deleteWorker, [id]);
 }
 
-const deleteSilentWorkers = statement(
-  "forget-silent-workers",
+const deleteUnresponsiveWorkers = statement(
+  "forget-unresponsive-workers",
   `
   delete from stint.worker
   where id in (
@@ -97,17 +97,17 @@ const deleteSilentWorkers = statement(
   returning id`,
 );
 
-/** Forget workers that have not been heard of for a while, and those asleep after a day. Their jobs are rescued by lease, not by this. */
-export async function forgetSilentWorkers(db: Run, silentMs: number): Promise<string[]> {
-  return await readMany(db, deleteSilentWorkers, [silentMs], (row) => text(row, "id"));
+/** Delete the rows of workers without a heartbeat for this long, and of asleep workers after a day. Their jobs are rescued by lease. */
+export async function forgetUnresponsiveWorkers(db: Run, olderThanMs: number): Promise<string[]> {
+  return await readMany(db, deleteUnresponsiveWorkers, [olderThanMs], (row) => text(row, "id"));
 }
 
 const selectWorkers = statement(
   "workers",
   `
   select
-    id, host, pid, version, pools, kinds, started_at, seen_at, hears, draining, asleep, vitals,
-    (extract(epoch from clock_timestamp() - seen_at) * 1000)::float8 as silent_ms
+    id, host, pid, version, pools, kinds, started_at, seen_at, listening, draining, asleep, vitals,
+    (extract(epoch from clock_timestamp() - seen_at) * 1000)::float8 as heartbeat_age_ms
   from stint.worker
   order by started_at, id`,
 );
@@ -123,7 +123,7 @@ export async function watchWorkers(db: Run): Promise<WatchedWorker[]> {
   return await readMany(db, selectWorkers, [], (row) =>
     Object.assign(toWorker(row), {
       vitals: vitalsOrNull(row, "vitals"),
-      silentMs: Math.max(0, number(row, "silent_ms")),
+      heartbeatAgeMs: Math.max(0, number(row, "heartbeat_age_ms")),
     }),
   );
 }
@@ -138,7 +138,7 @@ function toWorker(row: Row): LiveWorker {
     kinds: texts(row, "kinds"),
     startedAt: time(row, "started_at"),
     seenAt: time(row, "seen_at"),
-    hears: flag(row, "hears"),
+    listening: flag(row, "listening"),
     draining: flag(row, "draining"),
     asleep: flag(row, "asleep"),
   };

@@ -6,7 +6,7 @@ export class DatabaseClock {
   #aheadMs = 0;
 
   /** The database has just returned its time. */
-  heard(at: string): void {
+  sync(at: string): void {
     const ms = Date.parse(at);
     if (Number.isFinite(ms)) this.#aheadMs = ms - Date.now();
   }

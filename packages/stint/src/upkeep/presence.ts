@@ -1,12 +1,12 @@
 import { jitter } from "../runtime/sleep.ts";
 import { unserved } from "../sql/kinds.ts";
-import { forgetSilentWorkers, registerWorker } from "../sql/workers.ts";
+import { forgetUnresponsiveWorkers, registerWorker } from "../sql/workers.ts";
 import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 /** Enqueuers treat a worker as gone after a minute without a heartbeat; this interval tolerates one lost heartbeat. */
 const everyMs = 25_000;
-const silentMs = 120_000;
+const forgetAfterMs = 120_000;
 const unservedAfterMs = 10_000;
 
 /** Sends the worker's heartbeat, deletes the rows of workers that stopped responding, and reports kinds that no worker serves. */
@@ -26,7 +26,7 @@ function create({
       await saveState();
     }
     ticks += 1;
-    if (ticks % 12 === 2) await forgetSilentWorkers(db, silentMs);
+    if (ticks % 12 === 2) await forgetUnresponsiveWorkers(db, forgetAfterMs);
     if (ticks % 3 === 2) {
       const kinds = await unserved(db, unservedAfterMs);
       if (kinds.length > 0) onUnserved(kinds);

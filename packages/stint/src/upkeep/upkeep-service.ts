@@ -25,7 +25,7 @@ export type UpkeepDeps = {
   readonly onRescued: (jobs: readonly Rescued[]) => void;
   readonly onUnserved: (kinds: readonly Unserved[]) => void;
   /** The normal run time of each kind of this worker, as of now. */
-  readonly onRunBaseline: (usualMs: ReadonlyMap<string, number>) => void;
+  readonly onRunBaseline: (p95Ms: ReadonlyMap<string, number>) => void;
 };
 
 /** A service of one worker. */

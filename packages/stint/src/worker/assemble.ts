@@ -204,7 +204,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     onIdleCheck: async (seen) => await router.idleChecked(seen),
     onIdleCheckFailed: () => loop.hint(),
     onUnserved: (kinds) => events.emit("unserved", kinds),
-    onRunBaseline: (usualMs) => slow.learn(usualMs),
+    onRunBaseline: (p95Ms) => slow.learn(p95Ms),
     onPromoted: notifyReady,
     onRescued: (jobs) => {
       metering.rescued(jobs);
@@ -280,10 +280,10 @@ function makeSlowWatch(
   return new SlowWatch({
     attempts,
     timeoutOf: (job) => timeoutOf(options, job),
-    onSlow: ({ job, ms, usualMs, because }) => {
+    onSlow: ({ job, ms, p95Ms, because }) => {
       metering.slow(job);
       const { fence, kind, queue } = job;
-      events.emit("slow", { id: fence.job, kind, queue, ms, usualMs, because });
+      events.emit("slow", { id: fence.job, kind, queue, ms, p95Ms, because });
     },
   });
 }

@@ -80,7 +80,7 @@ export type WorkerEvents = {
     /** How long it has run. */
     ms: number;
     /** The p95 of its kind; null while too few runs have ended to know it. */
-    usualMs: number | null;
+    p95Ms: number | null;
     because: Slowness;
   };
   /** A handler kept running after its signal aborted and its `abort` time was over. Its slot stays taken. */

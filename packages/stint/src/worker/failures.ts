@@ -28,7 +28,7 @@ export function reportFailed(
 
 /** An attempt ended when another worker owned its job. */
 export function reportLeaseLost(events: Events, attempt: Attempt): void {
-  if (!events.heard("failed")) return;
+  if (!events.hasListener("failed")) return;
   const { job, epoch } = attempt.job.fence;
   const cause = attempt.thrown?.value;
   const error = new LeaseLostError(job, epoch, isError(cause) ? { cause } : undefined);

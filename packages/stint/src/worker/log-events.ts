@@ -54,13 +54,13 @@ export function logEvents(
       `the event loop was blocked for ${formatMs(ms)} while running ${kinds.join(", ")}`,
     );
   });
-  events.on("slow", ({ id, kind, queue, ms, usualMs, because }) => {
+  events.on("slow", ({ id, kind, queue, ms, p95Ms, because }) => {
     const why =
-      because === "near-timeout" || usualMs === null
+      because === "near-timeout" || p95Ms === null
         ? "its timeout is near"
-        : `p95 of its kind is ${formatMs(usualMs)}`;
+        : `p95 of its kind is ${formatMs(p95Ms)}`;
     logger.warn(
-      { job: id, kind, queue, ms: Math.round(ms), usualMs, because },
+      { job: id, kind, queue, ms: Math.round(ms), p95Ms, because },
       `${kind} has been running for ${formatMs(ms)}; ${why}`,
     );
   });

@@ -37,7 +37,7 @@ test.each<[AttemptOutcome, string, Partial<KindMeter>]>([
 test("the wait ends at the claim, by the estimate of the database's clock", () => {
   const meter = new Meter();
   const metering = new Metering(meter);
-  metering.clock.heard("2026-01-01 00:00:04.000001+00");
+  metering.clock.sync("2026-01-01 00:00:04.000001+00");
   metering.claimed([
     job(),
     job({ runAt: "2026-01-01 01:00:03.5+01" }),

@@ -70,7 +70,7 @@ export class AttemptPipeline {
   #keepLeases(jobs: readonly ClaimedJob[], sentAt: number): LeasedJob[] {
     const { leases, events, options } = this.#deps;
     const leased = leases.hold(jobs, (job) => timeoutOf(options, job), sentAt);
-    if (events.heard("claimed"))
+    if (events.hasListener("claimed"))
       events.emit("claimed", { jobs: jobs.map((job) => ({ id: job.fence.job, kind: job.kind })) });
     return leased;
   }
@@ -113,7 +113,7 @@ export class AttemptPipeline {
     attempt.began = true;
     try {
       const trace = (attempt.trace = telemetry?.attempt(attempt.job, worker));
-      if (events.heard("began")) events.emit("began", attempt.described);
+      if (events.hasListener("began")) events.emit("began", attempt.described);
       const running = trace === undefined ? attempt.call.run() : trace.run(() => attempt.call.run());
       running.then(
         (verdict) => this.#ended(attempt, verdict),

@@ -26,9 +26,7 @@ test("an attempt that runs longer than usual is reported once, others are not", 
   watch.look(10_000);
   watch.look(11_000);
 
-  expect(slow).toMatchObject([
-    { job: { kind: "mail" }, ms: 10_000, usualMs: 1_000, because: "beyond-normal" },
-  ]);
+  expect(slow).toMatchObject([{ job: { kind: "mail" }, ms: 10_000, p95Ms: 1_000, because: "beyond-normal" }]);
 });
 
 test("an attempt close to its timeout is reported, whatever is usual", () => {
@@ -36,5 +34,5 @@ test("an attempt close to its timeout is reported, whatever is usual", () => {
   watch.look(69_000);
   expect(slow).toEqual([]);
   watch.look(70_000);
-  expect(slow).toMatchObject([{ usualMs: null, because: "near-timeout" }]);
+  expect(slow).toMatchObject([{ p95Ms: null, because: "near-timeout" }]);
 });

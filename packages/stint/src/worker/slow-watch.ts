@@ -7,7 +7,7 @@ export type Watchable = { readonly job: ClaimedJob; readonly startedAt: number; 
 export type SlowAttempt = {
   readonly job: ClaimedJob;
   readonly ms: number;
-  readonly usualMs: number | null;
+  readonly p95Ms: number | null;
   readonly because: Slowness;
 };
 
@@ -17,7 +17,7 @@ export class SlowWatch<Item extends Watchable> {
   readonly #timeoutOf: (job: ClaimedJob) => number;
   readonly #onSlow: (slow: SlowAttempt) => void;
   readonly #reported = new WeakSet<Item>();
-  #usualMs: ReadonlyMap<string, number> = new Map();
+  #p95Ms: ReadonlyMap<string, number> = new Map();
 
   constructor(options: {
     attempts: () => Iterable<Item>;
@@ -30,8 +30,8 @@ export class SlowWatch<Item extends Watchable> {
   }
 
   /** The usual duration of each kind, as far as it is known. */
-  learn(usualMs: ReadonlyMap<string, number>): void {
-    this.#usualMs = usualMs;
+  learn(p95Ms: ReadonlyMap<string, number>): void {
+    this.#p95Ms = p95Ms;
   }
 
   look(at = performance.now()): void {
@@ -39,11 +39,11 @@ export class SlowWatch<Item extends Watchable> {
       const { job, startedAt, over } = attempt;
       if (over || this.#reported.has(attempt)) continue;
       const ms = at - startedAt;
-      const usualMs = this.#usualMs.get(job.kind) ?? null;
-      const because = slowness({ runningMs: ms, usualMs, timeoutMs: this.#timeoutOf(job) });
+      const p95Ms = this.#p95Ms.get(job.kind) ?? null;
+      const because = slowness({ runningMs: ms, p95Ms, timeoutMs: this.#timeoutOf(job) });
       if (because === null) continue;
       this.#reported.add(attempt);
-      this.#onSlow({ job, ms, usualMs, because });
+      this.#onSlow({ job, ms, p95Ms, because });
     }
   }
 }

@@ -54,7 +54,7 @@ async function nothingRuns({ logger, pipeline, row }: WorkerParts, input: StopIn
   if (looping !== undefined)
     void logged(
       logger,
-      row.update(() => ({ hears: false, draining: true })),
+      row.update(() => ({ listening: false, draining: true })),
     );
   // A job that never began need not be waited for.
   pipeline.releaseWaiting();

@@ -59,7 +59,7 @@ export class WakeRouter {
   async idleChecked({ ready, named, suspect, nextDueMs, at }: WorkerIdleCheck): Promise<void> {
     const { pools, attempts, loop, upkeep, sleepMode, metering, sleeps } = this.#options;
     this.#lastIdleCheckAt = monotonicMs();
-    metering.clock.heard(at);
+    metering.clock.sync(at);
     const queues = named?.queues ?? [];
     for (const queue of queues) loop.hint(queue);
     if (ready || named?.more === true) loop.hint();

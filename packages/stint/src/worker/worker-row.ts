@@ -56,7 +56,7 @@ export class WorkerRow {
   /** Ask enqueuers for wakes. True if the row did not ask before, so a wake may have been missed. */
   async askForWakes(): Promise<boolean> {
     if (this.#wantsWakes || this.#options.listener()?.listening !== true) return false;
-    await this.update(() => ({ hears: true }));
+    await this.update(() => ({ listening: true }));
     this.#wantsWakes = true;
     return true;
   }
@@ -71,6 +71,6 @@ export class WorkerRow {
     const draining = isDraining();
     // A worker without room could not follow a wake. Until it has room again, enqueuers need not send any.
     this.#wantsWakes = listener()?.listening === true && !isSaturated() && !draining;
-    return { hears: this.#wantsWakes, draining, asleep: isAsleep(), vitals: vitals() };
+    return { listening: this.#wantsWakes, draining, asleep: isAsleep(), vitals: vitals() };
   }
 }

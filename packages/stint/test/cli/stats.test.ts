@@ -88,7 +88,7 @@ test("workers prints each status, and warns of lost workers and mixed versions",
       pools: { mail: 3 },
       kinds: ["send-receipt"],
     });
-  await beat(fresh.db, "drains", { hears: false, draining: true });
+  await beat(fresh.db, "drains", { listening: false, draining: true });
   await fresh.sql("update stint.worker set seen_at = now() - interval '90 seconds' where id = 'quiet'");
 
   const { stdout, stderr } = await run("workers");
@@ -96,9 +96,9 @@ test("workers prints each status, and warns of lost workers and mixed versions",
   expect(stdout).toMatch(/^WORKER +STATE +BUSY/);
   expect(stdout).toMatch(/^serves +serving .* 1\.1\.0 /m);
   expect(stdout).toMatch(/^drains +draining .* 1\.0\.0 \(old\) /m);
-  expect(stdout).toMatch(/^quiet +silent /m);
+  expect(stdout).toMatch(/^quiet +not responding /m);
   expect(stderr).toContain("Workers of several versions run side by side: 1.1.0, 1.0.0.");
-  expect(stderr).toContain("Worker quiet is silent.");
+  expect(stderr).toContain("Worker quiet is not responding.");
   expect(answer(await run("workers", "--json"))).toMatchObject({
     workers: expect.arrayContaining([
       expect.objectContaining({ id: "drains", state: "draining", behind: true }),
@@ -107,9 +107,9 @@ test("workers prints each status, and warns of lost workers and mixed versions",
 });
 
 test("a sleeping worker is not reported as lost", () => {
-  const worker = { version: "1", draining: false, asleep: true, silentMs: 600_000 } as WorkerView;
+  const worker = { version: "1", draining: false, asleep: true, heartbeatAgeMs: 600_000 } as WorkerView;
 
   expect(stateOf(worker)).toBe("asleep");
-  expect(stateOf({ ...worker, asleep: false })).toBe("silent");
+  expect(stateOf({ ...worker, asleep: false })).toBe("not responding");
   expect(versionsOf([worker, { ...worker, version: "2" }, { ...worker, version: "2" }])).toEqual(["2", "1"]);
 });

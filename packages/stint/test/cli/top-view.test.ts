@@ -152,7 +152,7 @@ const slowJob = {
   worker: "mail-7f9c6d-x2x9k-1",
   attempt: 1,
   runningMs: 60_000,
-  usualMs: 1_000,
+  p95Ms: 1_000,
   because: "beyond-normal",
   text: "It has been running for 1m, and p95 is 1s.",
 } as const;
@@ -165,7 +165,7 @@ const worker = {
   kinds: ["send-receipt-to-customer", "send-digest"],
   startedAt: at,
   seenAt: at,
-  hears: true,
+  listening: true,
   draining: false,
   asleep: false,
   busy: 9,
@@ -173,7 +173,7 @@ const worker = {
   waiting: 4,
   lagMs: 2,
   rssBytes: 184 * 1_048_576,
-  silentMs: 900,
+  heartbeatAgeMs: 900,
   unresponsive: false,
   behind: false,
 };

@@ -33,6 +33,6 @@ test("behind a pooler with the right options, every check runs and passes", asyn
   const report = await lookAt(fresh, { url, uses: { prepare: false, notify: false } });
 
   expect(all(report)).toEqual([
-    "pooler: note: Clients connect through a pooler in transaction mode: two statements of one client ran on two connections of the server",
+    "pooler: note: Clients connect through a pooler in transaction mode: two statements of one client ran on two server connections",
   ]);
 });

@@ -36,8 +36,8 @@ test.each([
   expect(clockRule({ ...facts, zone: "UTC" }).findings[0]?.what).toBe(what);
 });
 
-const plain = { moves: false, keepsPrepared: true, hears: true };
-const lossy = { moves: true, keepsPrepared: false, hears: false };
+const plain = { moves: false, keepsPrepared: true, deliversNotifications: true };
+const lossy = { moves: true, keepsPrepared: false, deliversNotifications: false };
 test.each([
   [plain, { prepare: true, notify: true }, []],
   [lossy, { prepare: true, notify: true }, ["error", "warning"]],

@@ -65,7 +65,7 @@ const besides = {
   "claim-quarantined": 2,
   "reserve-quarantined": 2,
   unserved: 1,
-  "forget-silent-workers": 1,
+  "forget-unresponsive-workers": 1,
   "make-partitions": 1,
   "drop-partitions": 1,
   "prune-dead": 1,

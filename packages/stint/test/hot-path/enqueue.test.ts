@@ -195,9 +195,9 @@ test("1,000 concurrent enqueues wake an idle worker a few times", async () => {
     async () => {
       // It records this twice: when it starts, and when it listens.
       const said = (await server.sentBy("idle"))["beat"]?.calls ?? 0;
-      return said >= 2 && (await fresh.sql("select from stint.worker where hears")).length === 1;
+      return said >= 2 && (await fresh.sql("select from stint.worker where listening")).length === 1;
     },
-    { message: "the worker hears wakes" },
+    { message: "the worker listens for wakes" },
   );
 
   const { sent } = await costOf(fresh, "to-the-idle", async (stint) => {

@@ -262,7 +262,7 @@ test.skipIf(!hasPgBouncer)(
       handlers: [handle(work, ({ payload }) => payload.n * 2)],
     });
     // Another client: what it enqueues is heard by NOTIFY only.
-    await until(async () => (await fresh.sql("select from stint.worker where hears")).length === 1);
+    await until(async () => (await fresh.sql("select from stint.worker where listening")).length === 1);
     const other = client(fresh, url);
     const jobs = await Promise.all([1, 2, 3].map(async (n) => await other.enqueue(work, { n })));
     expect(await Promise.all(jobs.map(async (job) => await other.waitFor(job, { timeout: "60s" })))).toEqual([

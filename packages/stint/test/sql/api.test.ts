@@ -181,7 +181,7 @@ test("a commit wakes listening workers, on this installation's channel only", as
   await stint.enqueue();
   for (const one of [stint, other]) {
     await one.sql(
-      `insert into stint.worker (id, host, pid, version, pools, kinds, hears) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
+      `insert into stint.worker (id, host, pid, version, pools, kinds, listening) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
     );
   }
 
@@ -201,7 +201,7 @@ test("a job's own wake option decides whether its enqueue notifies", async () =>
   listener.on("notification", (note) => heard.push(String(note.payload)));
   await listener.query(`listen "stint:${stint.schema}"`);
   await stint.sql(
-    `insert into stint.worker (id, host, pid, version, pools, kinds, hears) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
+    `insert into stint.worker (id, host, pid, version, pools, kinds, listening) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
   );
 
   await stint.enqueue({ wake: false });

@@ -260,25 +260,25 @@ test("the result reports whether any worker listens", async () => {
   const fresh = await freshSchema();
   const before = await add(fresh.db);
   await fresh.sql(
-    `insert into stint.worker (id, host, pid, version, pools, kinds, hears) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
+    `insert into stint.worker (id, host, pid, version, pools, kinds, listening) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
   );
 
   const after = await add(fresh.db, [{}, { dedupe_key: "x", dedupe_ms: 5 }]);
 
-  expect(before.map((row) => row.hears)).toEqual([false]);
-  expect(after.map((row) => row.hears)).toEqual([true, true]);
+  expect(before.map((row) => row.listening)).toEqual([false]);
+  expect(after.map((row) => row.listening)).toEqual([true, true]);
 });
 
 test("a worker asleep for any time counts as listening; a lost one does not", async () => {
   const fresh = await freshSchema();
   const heard = async (asleep: boolean): Promise<boolean[]> => {
     await fresh.sql(
-      `insert into stint.worker (id, host, pid, version, pools, kinds, hears, asleep, seen_at)
+      `insert into stint.worker (id, host, pid, version, pools, kinds, listening, asleep, seen_at)
        values ('w', 'h', 1, 'v', '{}', '{}', true, $1, now() - interval '1 hour')
        on conflict (id) do update set asleep = excluded.asleep`,
       [asleep],
     );
-    return (await add(fresh.db)).concat(await add(fresh.db, [{ again: true }])).map((row) => row.hears);
+    return (await add(fresh.db)).concat(await add(fresh.db, [{ again: true }])).map((row) => row.listening);
   };
 
   expect(await heard(false)).toEqual([false, false]);

@@ -17,7 +17,7 @@ afterAll(async () => {
 test("a full notification queue cannot fail the commit of a transaction that enqueues", async () => {
   const fresh = await freshSchema(server.url);
   await registerWorker(fresh.db, { id: "w", host: "h", pid: 1, version: "0", pools: {}, kinds: [] });
-  await beat(fresh.db, "w", { hears: true });
+  await beat(fresh.db, "w", { listening: true });
   const [sleeper, user] = [await adminClient(server.url), await adminClient(server.url)];
   // Somebody listens and never reads on: what is sent from now on stays in the queue.
   await sleeper.query("listen anything");
@@ -33,7 +33,7 @@ test("a full notification queue cannot fail the commit of a transaction that enq
 
   await user.query("begin");
   const { rows } = await user.query(
-    forSchema("select created, hears from stint.enqueue_rows($1, true)", fresh.schema),
+    forSchema("select created, listening from stint.enqueue_rows($1, true)", fresh.schema),
     [
       JSON.stringify([
         { id: "01a1df34-5517-7580-9683-6d871cfc9ee0", kind: "work", queue: "main", payload: 1 },
@@ -42,7 +42,7 @@ test("a full notification queue cannot fail the commit of a transaction that enq
   );
   const bare = await user.query(
     forSchema(
-      "select stint.enqueue_new(array[gen_random_uuid()], '{work}', '{main}', '[1]', null, true) as hears",
+      "select stint.enqueue_new(array[gen_random_uuid()], '{work}', '{main}', '[1]', null, true) as listening",
       fresh.schema,
     ),
   );
@@ -50,8 +50,8 @@ test("a full notification queue cannot fail the commit of a transaction that enq
   await sleeper.end();
   await user.end();
 
-  expect(rows).toEqual([{ created: true, hears: true }]);
-  expect(bare.rows).toEqual([{ hears: true }]);
+  expect(rows).toEqual([{ created: true, listening: true }]);
+  expect(bare.rows).toEqual([{ listening: true }]);
   expect(await fresh.sql("select from stint.job")).toHaveLength(2);
-  expect(await add(fresh.db, [{}])).toMatchObject([{ hears: true }]);
+  expect(await add(fresh.db, [{}])).toMatchObject([{ listening: true }]);
 });

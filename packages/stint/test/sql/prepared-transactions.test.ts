@@ -20,7 +20,7 @@ afterAll(async () => {
 async function withListeningWorker(): Promise<Fresh> {
   const fresh = await freshSchema(server.url);
   await registerWorker(fresh.db, { id: "w", host: "h", pid: 1, version: "0", pools: {}, kinds: [] });
-  await beat(fresh.db, "w", { hears: true });
+  await beat(fresh.db, "w", { listening: true });
   return fresh;
 }
 

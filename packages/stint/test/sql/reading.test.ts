@@ -5,7 +5,13 @@ import { registerKinds, unserved } from "#stint/sql/kinds.js";
 import { queues } from "#stint/sql/queues.js";
 import { finish } from "#stint/sql/finish.js";
 import { requeue } from "#stint/sql/requeue.js";
-import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
+import {
+  beat,
+  forgetUnresponsiveWorkers,
+  forgetWorker,
+  listWorkers,
+  registerWorker,
+} from "#stint/sql/workers.js";
 import { freshSchema } from "../support/fresh.ts";
 import { add, addOne, running, take } from "./jobs.ts";
 
@@ -142,7 +148,7 @@ test("kinds with waiting jobs that no worker serves in that queue are listed", a
   const worker = { host: "h", pid: 1, version: "v", kinds: ["served"] };
   await registerWorker(db, { ...worker, id: "w1", pools: { a: 1 } });
   await registerWorker(db, { ...worker, id: "w2", pools: { b: 1 } });
-  await beat(db, "w2", { hears: false, draining: true });
+  await beat(db, "w2", { listening: false, draining: true });
 
   const found = await unserved(db, 10_000);
 
@@ -162,14 +168,14 @@ test("workers are listed while they report", async () => {
   await registerWorker(db, { ...info, id: "three" });
   await fresh.sql(`update stint.worker set seen_at = now() - interval '5 minutes' where id = 'two'`);
 
-  const heard = await beat(db, "one", { hears: true });
-  const silent = await forgetSilentWorkers(db, 60_000);
+  const heard = await beat(db, "one", { listening: true });
+  const silent = await forgetUnresponsiveWorkers(db, 60_000);
   await forgetWorker(db, "three");
-  const unknown = await beat(db, "two", { hears: true });
+  const unknown = await beat(db, "two", { listening: true });
 
   expect([heard, unknown]).toEqual([true, false]);
   expect(silent).toEqual(["two"]);
-  expect(await listWorkers(db)).toMatchObject([{ ...info, id: "one", hears: true, draining: false }]);
+  expect(await listWorkers(db)).toMatchObject([{ ...info, id: "one", listening: true, draining: false }]);
 });
 
 test("a kind's definition is written again only when it changes", async () => {

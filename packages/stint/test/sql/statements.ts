@@ -50,7 +50,13 @@ import {
 } from "#stint/sql/series.js";
 import { runningJobs } from "#stint/sql/slow.js";
 import { fold, recount } from "#stint/sql/tallies.js";
-import { beat, forgetSilentWorkers, forgetWorker, listWorkers, registerWorker } from "#stint/sql/workers.js";
+import {
+  beat,
+  forgetUnresponsiveWorkers,
+  forgetWorker,
+  listWorkers,
+  registerWorker,
+} from "#stint/sql/workers.js";
 import { idleCheck } from "../support/idle-check.ts";
 import { inspectCalls } from "./inspect-statements.ts";
 import { auditInfo } from "./jobs.ts";
@@ -206,9 +212,9 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   settledByOwner: (db) => settledByOwner(db, fences),
   registerWorker: (db) =>
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),
-  beat: (db) => beat(db, "w", { hears: true }),
+  beat: (db) => beat(db, "w", { listening: true }),
   forgetWorker: (db) => forgetWorker(db, "nobody"),
-  forgetSilentWorkers: (db) => forgetSilentWorkers(db, day),
+  forgetUnresponsiveWorkers: (db) => forgetUnresponsiveWorkers(db, day),
   listWorkers: (db) => listWorkers(db),
   pruneSeries: (db) => pruneSeries(db, 5_000),
   fold: (db) => fold(db, 0),

@@ -240,7 +240,7 @@ test("workers: the state that each worker last reported", async () => {
     { id: worker.id, busy: 0, slots: 3, waiting: 0, lagMs: null, rssBytes: null, behind: true },
     { id: "newer", slots: 5, behind: false },
   ]);
-  expect(silent[0]!.silentMs).toBeGreaterThanOrEqual(0);
+  expect(silent[0]!.heartbeatAgeMs).toBeGreaterThanOrEqual(0);
 });
 
 test("a worker reports its state at each flush and its counts before it stops", async () => {
@@ -289,7 +289,7 @@ test("slow: a job beyond its kind's normal is reported once, counted and listed"
   await worker.stop();
 
   expect(told).toMatchObject({ id, kind: "mail", queue: "notes", because: "beyond-normal" });
-  expect(told.usualMs).toBeLessThanOrEqual(1);
+  expect(told.p95Ms).toBeLessThanOrEqual(1);
   expect(told.ms).toBeGreaterThanOrEqual(1_000);
   expect(all("slow")).toHaveLength(1);
   expect(worker.meter.of("notes", "mail").slow).toBe(1);

@@ -119,7 +119,7 @@ test("a listener that loses its connection reconnects once and stays connected",
     );
     await until(() => listening === round && listener.listening, { message: "it listens again" });
     await query("select pg_notify('stint:listener_test', $1)", [`round ${round}`]);
-    await until(() => hints.includes(`round ${round}`), { message: "it hears" });
+    await until(() => hints.includes(`round ${round}`), { message: "the hint arrives" });
   }
 
   expect(listening).toBe(4);

@@ -82,8 +82,8 @@ test("a wake for the last of 5,000 queues leads to one claim", async () => {
     { queues, slots: 10 },
     { roundTripMs: 10, wake: "notify", poll: "10m", rescueEvery: "10m" },
   );
-  await until(async () => (await fresh.sql("select from stint.worker where hears")).length === 1, {
-    message: "the worker hears wakes",
+  await until(async () => (await fresh.sql("select from stint.worker where listening")).length === 1, {
+    message: "the worker listens for wakes",
   });
   await fresh.client().enqueue(inQueue(queues.at(-1)!), {});
   await until(() => large.ran.length > 0, { message: "the job runs" });

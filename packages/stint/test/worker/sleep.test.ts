@@ -30,10 +30,10 @@ async function startSleeper(fresh: Fresh, options: Partial<WorkerOptions> = {}):
   const asleep = async (): Promise<void> => {
     await until(
       async () => {
-        const [row] = await fresh.sql("select asleep, hears from stint.worker where id = $1", [
+        const [row] = await fresh.sql("select asleep, listening from stint.worker where id = $1", [
           watched.worker.id,
         ]);
-        return row?.["asleep"] === true && row["hears"] === true;
+        return row?.["asleep"] === true && row["listening"] === true;
       },
       { message: "the worker sleeps" },
     );
@@ -97,7 +97,7 @@ test("it wakes for a job of its own process without a NOTIFY", async () => {
   const fresh = await freshSchema();
   const { stint, ran, asleep } = await startSleeper(fresh);
   await asleep();
-  await fresh.sql("update stint.worker set hears = false");
+  await fresh.sql("update stint.worker set listening = false");
   const { heard } = await hearWakes(fresh);
   const { id } = await stint.enqueue(work, {});
   await until(() => ran.includes(id), { message: "the job runs" });
@@ -109,7 +109,7 @@ test("worker.wake() wakes it, and it claims a job that sent no wake", async () =
   const fresh = await freshSchema();
   const { worker, ran, asleep } = await startSleeper(fresh);
   await asleep();
-  await fresh.sql("update stint.worker set hears = false");
+  await fresh.sql("update stint.worker set listening = false");
   const { id } = await fresh.client().enqueue(work, {});
   await passTime(fresh, 300);
   expect(ran).toEqual([]);

@@ -53,27 +53,27 @@ export function Alerts({ health: { workers, unserved, total } }: { readonly heal
 
 /** A killed or frozen worker counts among the workers for two minutes; this alert appears after one. */
 function UnresponsiveWorkers() {
-  const silent = (useWorkers().data ?? []).filter(({ unresponsive }) => unresponsive);
-  if (silent.length === 0) return null;
+  const unresponsive = (useWorkers().data ?? []).filter(({ unresponsive }) => unresponsive);
+  if (unresponsive.length === 0) return null;
   return (
     <Banner
       tone="late"
       title={
-        silent.length === 1
+        unresponsive.length === 1
           ? "A worker stopped responding: killed, frozen or disconnected."
-          : `${silent.length} workers stopped responding: killed, frozen or disconnected.`
+          : `${unresponsive.length} workers stopped responding: killed, frozen or disconnected.`
       }
     >
       <ul className="unserved">
-        {silent.slice(0, most).map(({ id, host, pid, silentMs, slots }) => (
+        {unresponsive.slice(0, most).map(({ id, host, pid, heartbeatAgeMs, slots }) => (
           <li key={id}>
-            <GoTo path="/workers">{id}</GoTo> on {host}, pid {pid}, for {duration(silentMs)}:{" "}
+            <GoTo path="/workers">{id}</GoTo> on {host}, pid {pid}, for {duration(heartbeatAgeMs)}:{" "}
             {plural(slots, "slot")} missing
           </li>
         ))}
-        {silent.length > most && (
+        {unresponsive.length > most && (
           <li>
-            <GoTo path="/workers">and {silent.length - most} more</GoTo>
+            <GoTo path="/workers">and {unresponsive.length - most} more</GoTo>
           </li>
         )}
       </ul>

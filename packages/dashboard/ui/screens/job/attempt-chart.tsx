@@ -60,7 +60,7 @@ export function AttemptChart({ answer }: { answer: JobAnswer }) {
             .map(({ at, action }) => (
               <line
                 key={`${at} ${action}`}
-                className="chart-deed"
+                className="chart-action"
                 x1={place(at)}
                 x2={place(at)}
                 y1={0}

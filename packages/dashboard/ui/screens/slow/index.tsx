@@ -50,13 +50,11 @@ const columns: readonly Column<Job>[] = [
   {
     title: "Usual p95",
     number: true,
-    sort: ({ usualMs }) => usualMs,
-    cell: ({ usualMs, runningMs }) => (
+    sort: ({ p95Ms }) => p95Ms,
+    cell: ({ p95Ms, runningMs }) => (
       <>
-        {usualMs === null ? <span className="muted">not known yet</span> : duration(usualMs)}
-        {usualMs !== null && usualMs > 0 && (
-          <div className="second">{times(runningMs / usualMs)} as long</div>
-        )}
+        {p95Ms === null ? <span className="muted">not known yet</span> : duration(p95Ms)}
+        {p95Ms !== null && p95Ms > 0 && <div className="second">{times(runningMs / p95Ms)} as long</div>}
       </>
     ),
   },

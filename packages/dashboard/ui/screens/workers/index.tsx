@@ -22,10 +22,10 @@ function Workers() {
   const unserved = health?.unserved ?? [];
   const versions = [...new Set(workers?.map(({ version }) => version))];
   const behind = workers?.filter((worker) => worker.behind).length ?? 0;
-  const heard = workers?.filter((worker) => !worker.unresponsive) ?? [];
-  const silent = (workers?.length ?? 0) - heard.length;
-  const busy = heard.reduce((sum, worker) => sum + worker.busy, 0);
-  const slots = heard.reduce((sum, worker) => sum + worker.slots, 0);
+  const responsive = workers?.filter((worker) => !worker.unresponsive) ?? [];
+  const unresponsive = (workers?.length ?? 0) - responsive.length;
+  const busy = responsive.reduce((sum, worker) => sum + worker.busy, 0);
+  const slots = responsive.reduce((sum, worker) => sum + worker.slots, 0);
 
   return (
     <Page
@@ -33,8 +33,8 @@ function Workers() {
       note={
         workers === undefined
           ? " "
-          : `${plural(heard.length, "worker")}, ${number(busy)} of ${plural(slots, "slot")} busy` +
-            (silent === 0 ? "" : `; ${number(silent)} not responding`)
+          : `${plural(responsive.length, "worker")}, ${number(busy)} of ${plural(slots, "slot")} busy` +
+            (unresponsive === 0 ? "" : `; ${number(unresponsive)} not responding`)
       }
     >
       {error !== null && workers === undefined && <Failed error={error} again={() => void refetch()} />}

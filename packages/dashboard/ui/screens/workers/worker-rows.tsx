@@ -137,9 +137,9 @@ function Condition({ worker }: { readonly worker: Worker }) {
 }
 
 function conditionOf(worker: Worker) {
-  const { draining, asleep, hears, silentMs, busy } = worker;
+  const { draining, asleep, listening, heartbeatAgeMs, busy } = worker;
   if (worker.unresponsive) {
-    return { word: "not responding", tone: "bad", says: `for ${duration(silentMs)}` };
+    return { word: "not responding", tone: "bad", says: `for ${duration(heartbeatAgeMs)}` };
   }
   if (draining)
     return {
@@ -148,5 +148,9 @@ function conditionOf(worker: Worker) {
       says: busy === 0 ? "nothing left to run" : `${busy} still running`,
     };
   if (asleep) return { word: "asleep", tone: "muted", says: "until the next wake" };
-  return { word: busy > 0 ? "working" : "idle", tone: "", says: hears ? "" : "polling (no notifications)" };
+  return {
+    word: busy > 0 ? "working" : "idle",
+    tone: "",
+    says: listening ? "" : "polling (no notifications)",
+  };
 }

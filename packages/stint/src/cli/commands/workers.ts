@@ -8,10 +8,10 @@ import { table } from "../table.ts";
 import { stateOf, versionsOf, workerColumns } from "../worker-text.ts";
 
 export function addWorkers(program: Command): void {
-  const command = program.command("workers").summary("the workers that live, and how they are");
+  const command = program.command("workers").summary("live workers and their status");
   command.description(
-    "The workers that live: how busy they are, how late their event loop is, and what they serve.\n" +
-      "A silent worker has stopped sending heartbeats.",
+    "Live workers: busy slots, event loop lag, and the queues and kinds they serve.\n" +
+      "A worker that is not responding has stopped sending heartbeats.",
   );
   examples(command, "stint workers", "stint workers --json");
   runs(command, async (context) => {
@@ -27,9 +27,9 @@ export function addWorkers(program: Command): void {
       context.out.note(
         say`Workers of several versions run side by side: ${versions.join(", ")}. Normal while a release rolls out.`,
       );
-    for (const worker of workers.filter((one) => stateOf(one) === "silent"))
+    for (const worker of workers.filter((one) => stateOf(one) === "not responding"))
       context.out.note(
-        say`Worker ${worker.id} is silent. If its process is gone, its jobs are rescued when their leases run out.`,
+        say`Worker ${worker.id} is not responding. If its process is gone, its jobs are rescued when their leases run out.`,
       );
   });
 }

@@ -62,7 +62,7 @@ async function serve(context: Context): Promise<void> {
     schema,
     onStep: ({ version, name }) => out.note(say`Applied migration ${version} ${name} to schema ${schema}`),
   });
-  const telling = tell(worker, client, out);
+  const printed = printOutcomes(worker, client, out);
   await worker.start();
   if (out.json) out.event({ event: "serving", worker: worker.id, schema, pools: served(options) });
   else out.line(say`Serving ${servedText(served(options))} in schema ${schema}`);
@@ -72,21 +72,21 @@ async function serve(context: Context): Promise<void> {
   const { now } = await stopRequested.promise;
   hurry = () => void worker.stop();
   const report = await worker.stop(now ? { drain: 0, abort: reloadAbortMs } : {});
-  await telling();
+  await printed();
   send({ type: "stopped", report });
 }
 
 /** Print how each attempt ended. Returns a function that waits for what is still to be printed. */
-function tell(worker: Worker, client: Stint, out: Output): () => Promise<void> {
+function printOutcomes(worker: Worker, client: Stint, out: Output): () => Promise<void> {
   let printing = Promise.resolve();
   worker.on("settled", (settled) => {
     if (out.json) out.event({ event: "settled", ...settled });
-    else printing = printing.then(async () => tellOne(settled, client, out));
+    else printing = printing.then(async () => printOutcome(settled, client, out));
   });
   return () => printing;
 }
 
-async function tellOne(settled: WorkerEvents["settled"], client: Stint, out: Output): Promise<void> {
+async function printOutcome(settled: WorkerEvents["settled"], client: Stint, out: Output): Promise<void> {
   const { id, kind, attempt, outcome, state, ms } = settled;
   const good = outcome === "succeeded";
   const how = paint(

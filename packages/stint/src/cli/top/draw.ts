@@ -276,7 +276,7 @@ const slowColumns: readonly Column<SlowJob>[] = [
   { title: "ID", cell: (row) => row.id, leaves: 1 },
   { title: "KIND", cell: (row) => row.kind, most: 30 },
   { title: "RUNS FOR", cell: (row) => duration(row.runningMs), align: "right", most: 9 },
-  { title: "USUALLY", cell: (row) => duration(row.usualMs), align: "right", most: 9 },
+  { title: "USUALLY", cell: (row) => duration(row.p95Ms), align: "right", most: 9 },
   { title: "WORKER", cell: (row) => row.worker ?? "", most: 30, leaves: 2 },
   { title: "WHY", cell: (row) => row.text, most: 80 },
 ];

@@ -13,8 +13,9 @@ export const connections: Check = {
   look: async ({ session }) => {
     // Before the schema is installed there is none to ask, and no worker either.
     const workers = await workerFacts(session).catch(() => []);
-    const processes = new Set(workers.filter((one) => !one.silent).map((one) => `${one.host} ${one.pid}`))
-      .size;
+    const processes = new Set(
+      workers.filter((one) => !one.unresponsive).map((one) => `${one.host} ${one.pid}`),
+    ).size;
     return connectionsRule(await connectionFacts(session, processes));
   },
 };

@@ -5,7 +5,7 @@ import { notify, whoAndWhen } from "../../sql/doctor/server.ts";
 import type { Check, Uses } from "../check.ts";
 import { error, note, warning, type Finding, type Seen } from "../finding.ts";
 
-const hearWithinMs = 2_000;
+const notifiedWithinMs = 2_000;
 
 /** How long a statement may wait for a connection of the pooler while another client holds one. */
 const waitWithinMs = 3_000;
@@ -25,24 +25,27 @@ export const pooler: Check = {
 };
 
 export type PoolerFacts = {
-  /** Found out at the login, as Stint's clients do. */
+  /** Whether a pooler was detected at login, the way Stint's clients detect one. */
   detected?: boolean;
   /** Two statements of one client ran on two connections of the server. */
   moves: boolean;
   /** A prepared statement is still there the next time; undefined: not tried. */
   keepsPrepared: boolean | undefined;
   /** LISTEN works; undefined: not tried. */
-  hears: boolean | undefined;
+  deliversNotifications: boolean | undefined;
 };
 
-/** What is tried stays in sessions that others share, so behind a pooler only what its clients use anyway is tried. */
+/**
+ * The probes leave traces in server sessions that other clients share. Behind a pooler, only features that clients use
+ * anyway are probed.
+ */
 async function poolerFacts(first: Session, second: Session, uses: Uses): Promise<PoolerFacts> {
   const detected = first.pooled;
   const { names, listens } = used(uses, detected);
   return {
     detected,
     ...(await movingFacts(first, second, names || !detected)),
-    hears: listens || !detected ? await hears(first, second) : undefined,
+    deliversNotifications: listens || !detected ? await receivesNotification(first, second) : undefined,
   };
 }
 
@@ -69,44 +72,44 @@ async function movingFacts(
   const before = await pid(first);
   if (prepares) await prepared();
   let looking: ReturnType<typeof look> | undefined;
-  // Another client now has the connection that the pooler would give us again out of habit.
+  // A second client now occupies the server connection that the pooler would otherwise assign to the first again.
   const inTime = await second.holding(async () => {
     await pid(second);
     looking = look();
-    // A pooler with one connection has none for us until the other client is done.
+    // A pooler with a single server connection cannot serve the first client until the second is done.
     return await Promise.race([looking, sleep(waitWithinMs).then(() => undefined)]);
   });
   await looking;
   return inTime ?? { moves: false, keepsPrepared: undefined };
 }
 
-async function hears(first: Session, second: Session): Promise<boolean> {
+async function receivesNotification(first: Session, second: Session): Promise<boolean> {
   const channel = `stint-doctor-${randomBytes(6).toString("hex")}`;
   const waited = new AbortController();
-  let heard = false;
+  let arrived = false;
   try {
     await first.listen(channel, () => {
-      heard = true;
+      arrived = true;
       waited.abort();
     });
     await second.plain(notify, [channel]);
   } catch {
-    // There are poolers that refuse it.
+    // Some poolers refuse LISTEN.
     return false;
   }
-  await sleep(hearWithinMs, waited.signal);
-  return heard;
+  await sleep(notifiedWithinMs, waited.signal);
+  return arrived;
 }
 
 export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
-  const { detected = false, moves, keepsPrepared, hears: heard } = facts;
+  const { detected = false, moves, keepsPrepared, deliversNotifications } = facts;
   const { names, listens } = used(uses, detected);
   const findings: Finding[] = [];
   if (keepsPrepared === false && names)
     findings.push(
       error(
         "Prepared statements get lost between transactions",
-        "a pooler in transaction mode gives each transaction another connection of the server",
+        "a pooler in transaction mode may run each transaction on a different server connection",
         detected
           ? "Leave out prepare, or pass prepare: false to createStint: Stint then sends no named statements."
           : "Pass prepare: false to createStint.",
@@ -116,32 +119,32 @@ export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
     findings.push(
       warning(
         "Session settings of Stint reach other clients that share the connections",
-        "a pooler in transaction mode carries prepared statements, but no settings of a session (such as its isolation level)",
-        "Pass prepare: false to createStint: nothing is set then.",
+        "a pooler in transaction mode preserves prepared statements, but not session settings (such as the isolation level)",
+        "Pass prepare: false to createStint: Stint then changes no session settings.",
       ),
     );
-  if (heard === false && listens)
+  if (deliversNotifications === false && listens)
     findings.push(
       warning(
         "Workers poll without notifications: LISTEN does not work over this connection",
-        `a NOTIFY sent by a second connection did not arrive within ${hearWithinMs / 1_000} s`,
-        'Connect the workers past the pooler, or pass wake: "none" to createStint: they then look for jobs at intervals.',
+        `a NOTIFY sent by a second connection did not arrive within ${notifiedWithinMs / 1_000} s`,
+        'Connect the workers past the pooler, or pass wake: "none" to createStint: they then poll for jobs.',
       ),
     );
   if (moves && findings.length === 0)
     findings.push(
       note(
         "Clients connect through a pooler in transaction mode",
-        "two statements of one client ran on two connections of the server",
-        "Nothing need be done: the options of this config fit it.",
+        "two statements of one client ran on two server connections",
+        "No action needed: the options of this config work with the pooler.",
       ),
     );
   if (detected && findings.length === 0)
     findings.push(
       note(
         "Clients connect through a pooler",
-        "the session that answers is not the one that logged in, so Stint polls, names no statements and sets nothing for a session",
-        "Nothing need be done. Workers that connect directly start jobs sooner.",
+        "the server session changed after login, so Stint polls, sends no named statements and sets no session settings",
+        "No action needed. Workers that connect directly start jobs sooner.",
       ),
     );
   const seen = moves
@@ -149,6 +152,7 @@ export function poolerRule(facts: PoolerFacts, uses: Uses): Seen {
     : detected
       ? "a pooler"
       : "no pooler, or one in session mode";
-  const listen = heard === undefined ? "is not used" : heard ? "works" : "does not work";
+  const listen =
+    deliversNotifications === undefined ? "is not used" : deliversNotifications ? "works" : "does not work";
   return { seen: `${seen}; LISTEN ${listen}`, findings };
 }

@@ -12,16 +12,18 @@ export const workers: Check = {
 
 export function workersRule(found: readonly WorkerFacts[], late: readonly LateLease[]): Seen {
   const findings: Finding[] = [];
-  for (const { id, host, pid, silentMs, holds } of found.filter((worker) => worker.silent))
+  for (const { id, host, pid, heartbeatAgeMs, holds } of found.filter((worker) => worker.unresponsive))
     findings.push(
       warning(
         "A worker stopped responding",
-        `${id} on ${host}, pid ${pid}, no heartbeat for ${formatMs(silentMs)}${holds ? "; it still holds jobs" : ""}`,
+        `${id} on ${host}, pid ${pid}, no heartbeat for ${formatMs(heartbeatAgeMs)}${holds ? "; it still holds jobs" : ""}`,
         "If its process is gone, nothing need be done: its jobs are rescued when their leases expire, and other workers delete its row. " +
           "If it runs, it hangs or cannot reach the database: read its log.",
       ),
     );
-  const versions = [...new Set(found.filter((worker) => !worker.silent).map((worker) => worker.version))];
+  const versions = [
+    ...new Set(found.filter((worker) => !worker.unresponsive).map((worker) => worker.version)),
+  ];
   if (versions.length > 1)
     findings.push(
       warning(
@@ -43,7 +45,7 @@ export function workersRule(found: readonly WorkerFacts[], late: readonly LateLe
 
 function idsOf(found: readonly WorkerFacts[], version: string): string {
   const ids = found
-    .filter((worker) => !worker.silent && worker.version === version)
+    .filter((worker) => !worker.unresponsive && worker.version === version)
     .map((worker) => worker.id);
   return ids.length > 3 ? `${ids.slice(0, 3).join(", ")} and ${ids.length - 3} more` : ids.join(", ");
 }

@@ -1,7 +1,7 @@
 import type { Run } from "../../db/db.ts";
 import { columns, flag, number, readMany, text, texts } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
-import { isHeard } from "../workers.ts";
+import { isResponsive } from "../workers.ts";
 
 export type WorkerFacts = {
   id: string;
@@ -9,10 +9,10 @@ export type WorkerFacts = {
   pid: number;
   version: string;
   queues: string[];
-  /** Not asleep on purpose, and not heard of for longer than it should be. */
-  silent: boolean;
-  silentMs: number;
-  /** Jobs that stand under its name. */
+  /** Not in sleep mode, and without a heartbeat for too long. */
+  unresponsive: boolean;
+  heartbeatAgeMs: number;
+  /** Whether running jobs belong to this worker. */
   holds: boolean;
 };
 
@@ -21,8 +21,8 @@ const selectWorkers = statement(
   `
   select
     w.id, w.host, w.pid, w.version, array(select jsonb_object_keys(w.pools)) as queues,
-    not ${isHeard} as silent,
-    (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "silentMs",
+    not ${isResponsive} as unresponsive,
+    (extract(epoch from clock_timestamp() - w.seen_at) * 1000)::float8 as "heartbeatAgeMs",
     exists (select from stint.job j where j.state = 'running' and j.worker = w.id) as holds
   from stint.worker w
   order by w.started_at, w.id
@@ -35,8 +35,8 @@ const toWorkerFacts = columns<WorkerFacts>({
   pid: number,
   version: text,
   queues: texts,
-  silent: flag,
-  silentMs: number,
+  unresponsive: flag,
+  heartbeatAgeMs: number,
   holds: flag,
 });
 
@@ -63,7 +63,7 @@ const selectLate = statement(
 
 const toLateLease = columns<LateLease>({ worker: text, jobs: number, oldestMs: number });
 
-/** Running jobs whose lease ran out a while ago and that nobody took back. */
+/** Running jobs whose lease ran out over a minute ago and that were not rescued. */
 export async function lateLeases(db: Run): Promise<LateLease[]> {
   return await readMany(db, selectLate, [], toLateLease);
 }

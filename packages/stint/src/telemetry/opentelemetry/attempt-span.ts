@@ -23,7 +23,7 @@ import { names } from "./semconv.ts";
 import { contextWith, isSampled, read, written, type Creation } from "./trace-context.ts";
 
 /** After the sampler drops a job with an unsampled enqueue, similar jobs are dropped for this long without asking it. */
-const silentMs = 1_000;
+const unsampledMs = 1_000;
 
 export type AttemptSpanDeps = { readonly tracer: Tracer | undefined; readonly instruments: Instruments };
 
@@ -70,7 +70,7 @@ export class AttemptSpan implements AttemptTrace {
       span.setAttributes(attributesOf(job, worker));
       this.#span = span;
       this.recorded = spanContext;
-    } else if (parent?.sampled === false) shared.silentUntil = this.#startedAt + silentMs;
+    } else if (parent?.sampled === false) shared.unsampledUntil = this.#startedAt + unsampledMs;
   }
 
   run<T>(work: () => T): T {
@@ -105,8 +105,8 @@ function isForLater({ meta }: ClaimedJob): boolean {
 }
 
 /** Most samplers drop a job with an unsampled enqueue. The sampler is asked once a second in case it does not. */
-function isLeftOut(parent: Creation | undefined, { silentUntil }: SpanAttributes, now: number): boolean {
-  return parent?.sampled === false && now < silentUntil;
+function isLeftOut(parent: Creation | undefined, { unsampledUntil }: SpanAttributes, now: number): boolean {
+  return parent?.sampled === false && now < unsampledUntil;
 }
 
 function linksOf({ meta }: ClaimedJob, creation: Creation | undefined): Link[] | undefined {

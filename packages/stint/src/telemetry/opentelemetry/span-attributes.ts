@@ -19,7 +19,7 @@ export class SpanAttributes {
   readonly others: Readonly<Attributes>;
   readonly #failed = new Map<string, Readonly<Attributes>>();
   /** Until this time, jobs with an unsampled enqueue are dropped without asking the sampler. */
-  silentUntil = 0;
+  unsampledUntil = 0;
 
   constructor(operation: Operation, queue: string | undefined, kind: string | undefined) {
     this.queue = queue;
