@@ -44,7 +44,8 @@ function testFiles(folder: string): string[] {
     .map((entry) => relative(root, join(entry.parentPath, entry.name)))
     .filter((file) => /\.test\.tsx?$/.test(file) || /^packages\/\w+\/test\//.test(file))
     .filter(
-      (file) => !/\/(?:support|generated|node_modules|dist)\//.test(file) && !file.endsWith("/fixed-waits.test.ts"),
+      (file) =>
+        !/\/(?:support|generated|node_modules|dist)\//.test(file) && !file.endsWith("/fixed-waits.test.ts"),
     );
 }
 
