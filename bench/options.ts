@@ -6,8 +6,10 @@ import { scenarios } from "./scenarios/index.ts";
 export const help = `npm run bench -- [options]
 
   --quick              everything once, with fewer jobs, in under four minutes
-  --only a,b           these systems, by the beginning of their name: ${systems.map((one) => one.name).join(", ")}
+  --only a,b/fast      these systems, by the beginning of their name, in all configs or in one:
+                       ${systems.map((one) => one.name).join(", ")}
   --scenario a,b       these scenarios: ${scenarios.map((one) => one.name).join(", ")}
+  --variant "1 process"  these variants of the scenarios, by their whole name, separated by commas
   --rounds N           how often each cell is measured (default 3; with --quick 1)
   --json FILE          where the results go (default bench/results/latest.json)
   --plots-only         run nothing; draw the plots of that file again
@@ -20,6 +22,8 @@ export type BenchOptions = {
   readonly rounds: number;
   readonly systems: readonly SystemInfo[];
   readonly scenarios: readonly Scenario[];
+  /** Names of variants. Left out: all of them. */
+  readonly variants: readonly string[] | undefined;
   readonly jsonFile: string | undefined;
 };
 
@@ -31,6 +35,7 @@ export function parseOptions(args: string[]): BenchOptions {
       quick: { type: "boolean", default: false },
       only: { type: "string" },
       scenario: { type: "string" },
+      variant: { type: "string" },
       rounds: { type: "string" },
       json: { type: "string" },
       "plots-only": { type: "boolean", default: false },
@@ -45,10 +50,26 @@ export function parseOptions(args: string[]): BenchOptions {
     plotsOnly: values["plots-only"],
     quick: values.quick,
     rounds,
-    systems: choose("--only", values.only, systems, (name, wanted) => name.startsWith(wanted)),
+    systems: chooseSystems(values.only),
     scenarios: choose("--scenario", values.scenario, scenarios, (name, wanted) => name === wanted),
+    variants: values.variant?.split(",").map((name) => name.trim()),
     jsonFile: values.json,
   };
+}
+
+/** Systems by the beginning of their name, each in all of its configs, or in the one after a slash. */
+function chooseSystems(value: string | undefined): readonly SystemInfo[] {
+  const wanted = value?.split(",").map((one) => one.trim().split("/"));
+  const chosen = choose("--only", wanted?.map(([name]) => name).join(","), systems, (name, begin) =>
+    name.startsWith(begin),
+  );
+  if (wanted === undefined) return chosen;
+  return chosen.map((system) => {
+    const only = wanted.filter(([name]) => name !== undefined && system.name.startsWith(name));
+    const isWanted = (config: string): boolean => only.some(([, one]) => one === undefined || one === config);
+    const configs = system.configs.filter(isWanted);
+    return { name: system.name, role: system.role, configs };
+  });
 }
 
 function choose<Named extends { readonly name: string }>(

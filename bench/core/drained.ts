@@ -5,23 +5,43 @@ import { nowMs } from "./clock.ts";
 const lookEveryMs = 10;
 const askAnywayEveryMs = 500;
 
+export type Drained = {
+  readonly atMs: number;
+  readonly runs: number;
+  /** When the handlers of the first tenth had started. */
+  readonly tenthMs: number;
+};
+
 /**
- * Wait until the store says that nothing is pending, and answer when that was and how many handlers ran. The store is asked often only
- * from when enough handlers have started: asking costs it something too.
+ * Wait until the store reports that nothing is pending. Returns when that was and how many handlers ran. The store is asked often only
+ * once enough handlers have started, because asking costs it something, too.
  */
 export async function untilDrained(
   keeper: Actor,
   workers: readonly Actor[],
   expected: number,
-): Promise<{ atMs: number; runs: number }> {
+): Promise<Drained> {
   let askedMs = nowMs();
+  let before = { runs: 0, atMs: askedMs };
+  let tenthMs: number | undefined;
   for (;;) {
     const counts = await Promise.all(workers.map(async (worker) => (await worker.call("progress")).count));
     const runs = counts.reduce((sum, count) => sum + count, 0);
+    const now = { runs, atMs: nowMs() };
+    if (runs >= expected / 10) tenthMs ??= between(before, now, expected / 10);
+    before = now;
     if (runs >= expected || nowMs() - askedMs > askAnywayEveryMs) {
       askedMs = nowMs();
-      if (!(await keeper.call("pending"))) return { atMs: nowMs(), runs };
+      if (!(await keeper.call("pending"))) return { atMs: nowMs(), runs, tenthMs: tenthMs ?? nowMs() };
     }
     await sleep(runs >= expected ? 2 : lookEveryMs);
   }
+}
+
+type Look = { readonly runs: number; readonly atMs: number };
+
+/** When there were `mark` runs, if handlers started evenly between two looks. */
+function between(before: Look, after: Look, mark: number): number {
+  const share = after.runs === before.runs ? 1 : (mark - before.runs) / (after.runs - before.runs);
+  return before.atMs + share * (after.atMs - before.atMs);
 }

@@ -34,3 +34,10 @@ test("a cell that the scenario does not include is not run", () => {
   expect(order(0, "a")).toContain("ceiling default");
   expect(order(0, "b")).not.toContain("ceiling default");
 });
+
+test("only the variants that were asked for are run", () => {
+  const names = planScenario({ scenario, systems, rounds: 1, quick: true, variants: ["b"] }).map(
+    (step) => step.cell.variant.name,
+  );
+  expect(new Set(names)).toEqual(new Set(["b"]));
+});

@@ -8,18 +8,21 @@ export type PlanInput = {
   readonly systems: readonly SystemInfo[];
   readonly rounds: number;
   readonly quick: boolean;
+  /** Names of variants. Left out: all of them. */
+  readonly variants?: readonly string[] | undefined;
 };
 
 /**
- * The cells of a scenario in the order they run: in each round each variant, in each variant every system in turn. Whoever
- * comes first in one round comes last in another, so that none always follows the same neighbour.
+ * The cells of a scenario in the order they run: in each round each variant, in each variant every system in turn. The
+ * order rotates from round to round, so that no system always follows the same neighbour.
  */
-export function planScenario({ scenario, systems, rounds, quick }: PlanInput): Step[] {
+export function planScenario({ scenario, systems, rounds, quick, variants }: PlanInput): Step[] {
+  const chosen = scenario.variants(quick).filter(({ name }) => variants?.includes(name) ?? true);
   const entries = systems.flatMap(({ name, configs }) => configs.map((config) => ({ system: name, config })));
   return Array.from({ length: rounds }, (_, round) => round).flatMap((round) => {
     const turn = entries.length === 0 ? 0 : (round * 3) % entries.length;
     const rotated = [...entries.slice(turn), ...entries.slice(0, turn)];
-    return scenario.variants(quick).flatMap((variant) =>
+    return chosen.flatMap((variant) =>
       rotated
         .map(({ system, config }) => ({ system, config, variant, quick }))
         .filter((cell) => scenario.includes(cell))

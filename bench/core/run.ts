@@ -13,6 +13,7 @@ export type RunInput = {
   readonly ground: Ground;
   readonly scenarios: readonly Scenario[];
   readonly systems: readonly SystemInfo[];
+  readonly variants: readonly string[] | undefined;
   readonly rounds: number;
   readonly quick: boolean;
   readonly jsonFile: string;
