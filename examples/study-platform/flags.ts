@@ -10,7 +10,7 @@ A small study platform with six queues, on a real Postgres, with everything that
 
 DATABASE_URL    use this Postgres instead of an embedded one; only schemas stint_demo and study_demo are touched
 
-Ctrl-C drains: running jobs are finished, nothing new is taken. Ctrl-C again hurries: they are handed back.
+Ctrl-C drains: running jobs are finished, nothing new is taken. A second Ctrl-C releases them at once.
 Exit code: 0 if every enqueued job is accounted for, 1 if not, 2 for flags that cannot work.
 `;
 

@@ -92,7 +92,7 @@ const [report] = await Promise.all([worker.stop(), story.stop()]);
 screen.close();
 print(
   `Drained in ${(report.ms / 1_000).toFixed(1)} s: ${report.drained} running jobs ended, ` +
-    `${report.released} handed back with no attempt spent.`,
+    `${report.released} released with no attempt spent.`,
 );
 
 // ---- Does it add up? -----------------------------------------------------------------------------

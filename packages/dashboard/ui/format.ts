@@ -1,15 +1,12 @@
-/** One way to write each figure: short enough for a column, always with its unit. */
+/** One way to write each figure: short enough for a column, always with its unit. Counts and durations are written as in the CLI. */
+import { formatCount, formatMs } from "stint/inspect";
 
-const count = new Intl.NumberFormat("en-US");
-
-export function number(value: number): string {
-  return count.format(value);
-}
+export { formatCount as number, plural } from "stint/inspect";
 
 /** `950`, `12.3k`, `4.1M`: where the exact figure does not matter. */
 export function short(value: number): string {
   const magnitude = Math.abs(value);
-  if (magnitude < 10_000) return number(Math.round(value));
+  if (magnitude < 10_000) return formatCount(Math.round(value));
   if (magnitude < 999_500) return `${digits(value / 1_000)}k`;
   if (magnitude < 999_500_000) return `${digits(value / 1_000_000)}M`;
   return `${digits(value / 1_000_000_000)}G`;
@@ -19,9 +16,9 @@ const digits = (value: number) =>
   Math.abs(value) < 99.95 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value).toString();
 
 const steps = [
-  { unit: "d", ms: 86_400_000, next: "h", nextMs: 3_600_000 },
-  { unit: "h", ms: 3_600_000, next: "min", nextMs: 60_000 },
-  { unit: "min", ms: 60_000, next: "s", nextMs: 1_000 },
+  { unit: "d", ms: 86_400_000 },
+  { unit: "h", ms: 3_600_000 },
+  { unit: "min", ms: 60_000 },
 ] as const;
 
 /** A configured duration, which is round: `0`, `500 ms`, `5 s`, `15 min`, `1.5 h`. */
@@ -33,14 +30,7 @@ export function roundDuration(ms: number): string {
 
 /** `340 ms`, `4.2 s`, `2 min 5 s`, `3 h 12 min`, `5 d`. A dash when there is none. */
 export function duration(ms: number | null | undefined): string {
-  if (ms === null || ms === undefined) return "–";
-  const whole = Math.max(0, ms);
-  if (whole < 999.5) return `${Math.round(whole)} ms`;
-  if (whole < 59_500) return `${trimmed(whole / 1_000)} s`;
-  const rounded = Math.round(whole / 1_000) * 1_000;
-  const step = steps.find((candidate) => rounded >= candidate.ms) ?? steps[2];
-  const rest = Math.floor((rounded % step.ms) / step.nextMs);
-  return `${Math.floor(rounded / step.ms)} ${step.unit}${rest === 0 ? "" : ` ${rest} ${step.next}`}`;
+  return ms === null || ms === undefined ? "–" : formatMs(Math.max(0, ms));
 }
 
 /** For axes of time: steps that read well, from a millisecond to a month. */
@@ -89,9 +79,4 @@ const timeOfDay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2
 /** `12:03:04`, in the time zone of the viewer. */
 export function clock(ms: number): string {
   return timeOfDay.format(ms);
-}
-
-/** `1 job`, `2 jobs`. */
-export function plural(amount: number, one: string, many = `${one}s`): string {
-  return `${number(amount)} ${amount === 1 ? one : many}`;
 }

@@ -1,4 +1,4 @@
-/** The types of `stint.inspector()` and its constants. At run time it imports only constants, so it loads in a browser. */
+/** The types of `stint.inspector()`, its constants, and how figures are written. Loads in a browser: no import needs Node. */
 export type { InspectorOptions } from "./stint.ts";
 export {
   jobFilterKeys,
@@ -31,6 +31,7 @@ export {
   type WaitingTenants,
   type WorkerView,
 } from "./inspect/types.ts";
+export { formatCount, formatMs, plural } from "./model/figures.ts";
 export { isUnresponsive, unresponsiveAfterMs } from "./model/liveness.ts";
 export type { DeadGroup } from "./sql/dead-groups.ts";
 export type { WaitingTenant } from "./sql/waiting-tenants.ts";

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { CopyButton } from "./copy-button.tsx";
 import { PlainText } from "./plain-text.tsx";
 import "./json-view.css";
+import { number } from "../format.ts";
 
 /** How much of a value is shown before somebody asks for more: a payload of megabytes must not stop the page. */
 const limits = { children: 100, characters: 400, openDepth: 2, openChildren: 20 };
@@ -64,7 +65,7 @@ function Branch({
         <span className="json-mark">{open ? first : `${first} … ${last}`}</span>
         {open ? null : (
           <span className="json-size">
-            {names.length} {list ? "items" : "fields"}
+            {number(names.length)} {list ? "items" : "fields"}
           </span>
         )}
       </button>
@@ -85,7 +86,7 @@ function Branch({
                 className="json-more"
                 onClick={() => setShown(shown + limits.children * 5)}
               >
-                show more ({(names.length - shown).toLocaleString()} left)
+                show more ({number(names.length - shown)} left)
               </button>
             ) : null}
           </div>
@@ -120,7 +121,7 @@ function Leaf({ value }: { value: unknown }) {
       </span>
       {cut ? (
         <button type="button" className="json-more" onClick={() => setWhole(true)}>
-          show all {value.length.toLocaleString()} characters
+          show all {number(value.length)} characters
         </button>
       ) : null}
     </>

@@ -1,4 +1,5 @@
 import type { BulkAction, Count, Inspector, JobFilter, Operation } from "../inspect/types.ts";
+import { formatCount, plural } from "../model/figures.ts";
 import { InvalidOptionError } from "../errors.ts";
 import { toActionSearch } from "../inspect/filter.ts";
 import { sleep } from "../runtime/sleep.ts";
@@ -73,7 +74,7 @@ async function countOn(
   try {
     let { count, capped, next } = begun;
     while (capped && next !== undefined && !stop.signal.aborted) {
-      out.note(say`Counted ${count} jobs so far …`);
+      out.note(say`Counted ${plural(count, "job")} so far …`);
       const further = await inspector.count({ ...filter, state: states, after: next });
       count += further.count;
       ({ capped, next } = further);
@@ -100,7 +101,7 @@ async function follow({ out }: Context, inspector: Inspector, begun: Operation):
       now = (await inspector.operation(begun.id)) ?? now;
       if (now.state !== "running" || now.done + now.skipped < reported + 1_000) continue;
       reported = now.done + now.skipped;
-      out.note(say`${reported} of ${countText(now.matched)} …`);
+      out.note(say`${formatCount(reported)} of ${countText(now.matched)} …`);
     }
     return now;
   } finally {
@@ -125,6 +126,5 @@ function report({ out }: Context, operation: Operation): number {
 }
 
 function countText({ count, capped }: Count): string {
-  if (capped) return `at least ${count} jobs`;
-  return count === 1 ? "1 job" : `${count} jobs`;
+  return capped ? `at least ${plural(count, "job")}` : plural(count, "job");
 }

@@ -1,4 +1,5 @@
-import type { Count, DeadGroups } from "../inspect/types.ts";
+import type { DeadGroups } from "../inspect/types.ts";
+import { formatCount } from "../model/figures.ts";
 import type { DeadGroup } from "../sql/dead-groups.ts";
 import { count } from "./figures.ts";
 import { age } from "./job-text.ts";
@@ -17,13 +18,8 @@ export const deadGroupColumns: readonly Column<DeadGroup>[] = [
 /** What the groups leave out; nothing where they are all there is. */
 export function leftOut({ others, of }: DeadGroups): string | undefined {
   const parts = [
-    ...(others > 0 ? [`${others} more died of other errors.`] : []),
-    ...(of.capped ? [`Of the newest ${grouped(of)} dead jobs.`] : []),
+    ...(others > 0 ? [`${formatCount(others)} more died of other errors.`] : []),
+    ...(of.capped ? [`Of the newest ${formatCount(of.count)} dead jobs.`] : []),
   ];
   return parts.length === 0 ? undefined : parts.join(" ");
-}
-
-/** A count with its thousands apart. */
-export function grouped({ count: number }: Count): string {
-  return number.toLocaleString("en-US");
 }

@@ -9,7 +9,7 @@ export const jobRowColumns: readonly Column<JobRow>[] = [
   { title: "QUEUE", cell: (job) => job.queue, most: 32 },
   { title: "STATE", cell: (job) => stateText(job.state) },
   { title: "ATTEMPTS", cell: attemptsText, align: "right" },
-  { title: "CREATED", cell: (job) => age(job.createdAt) },
+  { title: "ENQUEUED", cell: (job) => age(job.createdAt) },
   { title: "KEY", cell: (job) => job.key ?? "", most: 32 },
   { title: "TENANT", cell: (job) => job.tenant ?? "", most: 32 },
   { title: "DETAIL", cell: rowDetail, most: 100 },

@@ -1,4 +1,4 @@
-import { formatMs } from "../model/duration.ts";
+import { formatMs } from "../model/figures.ts";
 import type { Attempt, Job } from "../model/job.ts";
 import type { JobState } from "../model/state.ts";
 import { paint, type Painted, type Style } from "./output.ts";

@@ -1,4 +1,4 @@
-import { formatMs } from "../model/duration.ts";
+import { formatMs } from "../model/figures.ts";
 import { attemptNumbers } from "../model/attempt-number.ts";
 import type { Attempt, Job } from "../model/job.ts";
 import { replaysIn, type AuditEntry } from "../sql/audit.ts";

@@ -1,4 +1,5 @@
 import type { Inspector, JobFilter, JobPage } from "../inspect/types.ts";
+import { formatCount } from "../model/figures.ts";
 import { say, type Output } from "./output.ts";
 import { onStopSignals } from "./stop-signals.ts";
 
@@ -25,7 +26,9 @@ export async function wholePage(
       const { jobs, next: after, progress } = page;
       searched += progress?.searched ?? 0;
       if (progress !== undefined)
-        out.note(say`Searched ${inWords(searched)} of about ${inWords(progress.of)} jobs …`);
+        out.note(
+          say`Searched ${formatCount(searched)} of about ${formatCount(Math.round(progress.of))} jobs …`,
+        );
       const further = await inspector.jobs({ ...wanted, after, limit: limit - jobs.length });
       page = { ...further, jobs: [...jobs, ...further.jobs] };
     }
@@ -33,8 +36,4 @@ export async function wholePage(
   } finally {
     stopListening();
   }
-}
-
-function inWords(jobs: number): string {
-  return Math.round(jobs).toLocaleString("en-US");
 }

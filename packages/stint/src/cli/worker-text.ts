@@ -29,17 +29,17 @@ export function versionsOf(workers: readonly WorkerView[]): string[] {
 
 export const workerColumns: readonly Column<WorkerView>[] = [
   { title: "WORKER", cell: (worker) => worker.id },
-  { title: "STATE", cell: stateText },
-  { title: "BUSY", cell: (worker) => `${worker.busy}/${worker.slots}`, align: "right" },
+  { title: "STATUS", cell: stateText },
+  { title: "SLOTS", cell: (worker) => `${worker.busy}/${worker.slots}`, align: "right" },
   { title: "WAITING", cell: (worker) => count(worker.waiting, "blue"), align: "right" },
-  { title: "LAG", cell: (worker) => duration(worker.lagMs), align: "right", leaves: 6 },
+  { title: "LOOP LAG", cell: (worker) => duration(worker.lagMs), align: "right", leaves: 6 },
   { title: "MEMORY", cell: (worker) => bytes(worker.rssBytes), align: "right", leaves: 4 },
   { title: "HOST", cell: (worker) => worker.host, most: 30 },
-  { title: "PID", cell: (worker) => worker.pid, align: "right", leaves: 1 },
+  { title: "PID", cell: (worker) => String(worker.pid), align: "right", leaves: 1 },
   { title: "VERSION", cell: versionText, leaves: 5 },
   { title: "STARTED", cell: (worker) => age(worker.startedAt), leaves: 2 },
-  { title: "SEEN", cell: (worker) => age(worker.seenAt), leaves: 3 },
-  { title: "SLOTS", cell: (worker) => slotsText(worker.pools), most: 60 },
+  { title: "HEARTBEAT", cell: (worker) => age(worker.seenAt), leaves: 3 },
+  { title: "POOLS", cell: (worker) => poolsText(worker.pools), most: 60 },
   { title: "KINDS", cell: (worker) => worker.kinds.join(", "), most: Number.POSITIVE_INFINITY },
 ];
 
@@ -55,7 +55,7 @@ function versionText({ version, behind }: WorkerView): Painted | string {
 /** A pool may have thousands of queues. */
 const mostPools = 12;
 
-function slotsText(pools: WorkerView["pools"]): string {
+function poolsText(pools: WorkerView["pools"]): string {
   const all = Object.entries(pools);
   const shown = all.slice(0, mostPools).map(([queue, slots]) => `${queue} ${slots}`);
   return [...shown, ...(all.length > mostPools ? [`${all.length - mostPools} more`] : [])].join(", ");

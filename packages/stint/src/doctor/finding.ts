@@ -32,8 +32,3 @@ export function warning(title: string, what: string, fix: string): Finding {
 export function note(title: string, what: string, fix: string): Finding {
   return { level: "note", title, what, fix };
 }
-
-/** How many, in words: `one("worker", 2)` is "2 workers". */
-export function counted(word: string, count: number): string {
-  return `${count} ${word}${count === 1 ? "" : "s"}`;
-}

@@ -1,4 +1,5 @@
 import type { AuditEntry } from "../sql/audit.ts";
+import { plural } from "../model/figures.ts";
 import type { CloseJob, Surroundings } from "../sql/explain-job.ts";
 import type { Explanation } from "./types.ts";
 
@@ -26,5 +27,5 @@ export function notes(text: string, advice: string | null = null): Finding {
 /** A count of jobs as text. The count stops at one more than `most`. */
 export function some(count: number, most: number): string {
   if (count > most) return `More than ${most} jobs are`;
-  return count === 1 ? "1 job is" : `${count} jobs are`;
+  return plural(count, "job is", "jobs are");
 }

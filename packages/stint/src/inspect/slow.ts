@@ -1,4 +1,4 @@
-import { formatMs } from "../model/duration.ts";
+import { formatMs } from "../model/figures.ts";
 import { slowness, type Slowness } from "../model/slow.ts";
 import { runBaselines } from "../telemetry/run-baseline.ts";
 import type { Runs } from "../sql/series.ts";

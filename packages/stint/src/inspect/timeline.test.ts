@@ -65,5 +65,5 @@ test("attempts are listed with worker, lease, duration and error, operations in 
 });
 
 test("a job that became due later shows the delay", () => {
-  expect(steps({ runAt: at(90) }).at(-1)?.detail).toBe("1m 30s after it was enqueued");
+  expect(steps({ runAt: at(90) }).at(-1)?.detail).toBe("1 min 30 s after it was enqueued");
 });

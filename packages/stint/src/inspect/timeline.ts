@@ -1,4 +1,4 @@
-import { formatMs } from "../model/duration.ts";
+import { formatMs } from "../model/figures.ts";
 import type { Attempt, Job } from "../model/job.ts";
 import type { AuditEntry } from "../sql/audit.ts";
 import type { CloseJob } from "../sql/explain-job.ts";

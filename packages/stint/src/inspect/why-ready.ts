@@ -1,5 +1,5 @@
 import { command } from "../model/command.ts";
-import { formatMs } from "../model/duration.ts";
+import { formatCount, formatMs, plural } from "../model/figures.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import type { NearWorker } from "../sql/explain-job.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
@@ -43,7 +43,7 @@ function nobody(
           ? "unresponsive"
           : "draining or unresponsive";
     return blocks(
-      `${serving.length === 1 ? "The only worker that serves" : `All ${serving.length} workers that serve`} queue ${queue} and kind ${kind} ${serving.length === 1 ? "is" : "are"} ${how}.`,
+      `${serving.length === 1 ? "The only worker that serves" : `All ${formatCount(serving.length)} workers that serve`} queue ${queue} and kind ${kind} ${serving.length === 1 ? "is" : "are"} ${how}.`,
       "Start a worker, or wait for the one that replaces them.",
     );
   }
@@ -79,7 +79,7 @@ function busyFindings(facts: Facts, able: readonly NearWorker[]): Finding[] {
   if (held >= slots) {
     findings.push(
       blocks(
-        `All ${slots} slots for queue ${queue} are busy.`,
+        `All ${formatCount(slots)} slots for queue ${queue} are busy.`,
         `It waits its turn. If the queue keeps growing, add slots or workers, or see what runs for long (\`${command(facts.schema, "jobs", "list", "--state", "running")}\`).`,
       ),
     );
@@ -112,7 +112,7 @@ function freeFinding(able: readonly NearWorker[], waitedMs: number): Finding {
 }
 
 function workersText(count: number): string {
-  return count === 1 ? "1 worker serves" : `${count} workers serve`;
+  return plural(count, "worker serves", "workers serve");
 }
 
 function haveFree(count: number): string {

@@ -73,8 +73,8 @@ test("a scheduled job waits for its time, and can be run now", () => {
   const given = facts({ state: "scheduled", runAt: from(90 * minute) });
 
   expect(words(given)).toEqual([
-    "It is scheduled until 2026-03-01T13:30:00.000Z (in 1h 30m).",
-    "! Its time is 1h 30m away.",
+    "It is scheduled until 2026-03-01T13:30:00.000Z (in 1 h 30 min).",
+    "! Its time is 1 h 30 min away.",
   ]);
   expect(advice(given)).toContain(`\`npx stint jobs run-now ${id}\``);
 });
@@ -88,7 +88,7 @@ test("a snoozed job is explained as snoozed", () => {
 
 test("a due job that was not promoted needs a worker", () => {
   const late = facts({ state: "scheduled", runAt: from(-minute) });
-  expect(words(late)[1]).toMatch(/^! It was due 1m ago and no worker has made it ready/);
+  expect(words(late)[1]).toMatch(/^! It was due 1 min ago and no worker has made it ready/);
   expect(advice(late)).toContain("Start a worker");
   expect(words(facts({ state: "retrying", runAt: from(-1_000) }))[1]).toBe(
     "! It is due and becomes ready at any moment.",
@@ -104,8 +104,8 @@ test("a retrying job shows the failed attempt, its error and the next one", () =
     log: [failed],
   });
   expect(words(given)).toEqual([
-    "Attempt 3 of 10 failed with TypeError: boom; the next is due at 2026-03-01T12:00:30.000Z (in 30s).",
-    "! Its time is 30s away.",
+    "Attempt 3 of 10 failed with TypeError: boom; the next is due at 2026-03-01T12:00:30.000Z (in 30 s).",
+    "! Its time is 30 s away.",
   ]);
   expect(words(facts({ state: "retrying", attempts: 3, runAt: from(30_000) }))[0]).toMatch(
     /^Attempt 3 failed; the next/,
@@ -154,13 +154,13 @@ const unserved: [string, NearWorker[], string, string][] = [
 
 test.each(unserved)("a ready job is served by %s", (_, workers, text, what) => {
   const given = facts({}, { workers });
-  expect(words(given)).toEqual([`It has been ready for 5s. ${text.slice(2)}`, text]);
+  expect(words(given)).toEqual([`It has been ready for 5 s. ${text.slice(2)}`, text]);
   expect(advice(given)).toContain(what);
 });
 
 test("a ready job waits while all slots are busy and others come first", () => {
   expect(words(facts({}, { workers: [worker({ held: 4 }), worker({ held: 9 })], ahead: 12 }))).toEqual([
-    "It has been ready for 5s. All 8 slots for queue mail are busy.",
+    "It has been ready for 5 s. All 8 slots for queue mail are busy.",
     "! All 8 slots for queue mail are busy.",
     "! 12 jobs are before it in queue mail: more urgent, or older.",
   ]);
@@ -188,31 +188,31 @@ test("a job waits for sleeping workers only if no wake reached them", () => {
   expect(words(facts({}, { workers }))[1]).toMatch(/^The workers that could take it are asleep; a wake/);
   const long = facts({ runAt: from(-minute) }, { workers });
   expect(words(long)).toEqual([
-    "It has been ready for 1m. Every worker that could take it is asleep, and no wake has reached one.",
+    "It has been ready for 1 min. Every worker that could take it is asleep, and no wake has reached one.",
     "! Every worker that could take it is asleep, and no wake has reached one.",
   ]);
 });
 
 test("a running job with a live worker is fine", () => {
   expect(words(facts(running))).toEqual([
-    "Running on w1 for 1m, attempt 2.",
-    "Its worker is alive and holds the lease for another 20s, renewed while it runs.",
+    "Running on w1 for 1 min, attempt 2.",
+    "Its worker is alive and holds the lease for another 20 s, renewed while it runs.",
   ]);
 });
 
 test("a running job with an expired lease will be rescued", () => {
   const soon = facts({ ...running, leaseUntil: from(-2_000) });
-  expect(words(soon)[1]).toMatch(/^! Its lease ran out 2s ago: .* rescues it with its next check\.$/);
+  expect(words(soon)[1]).toMatch(/^! Its lease ran out 2 s ago: .* rescues it with its next check\.$/);
   expect(advice(soon)).toBe("");
   expect(advice(facts({ ...running, leaseUntil: from(-minute) }))).toContain("No worker has rescued it yet");
 });
 
 test("a running job with a gone, unresponsive or draining worker is explained", () => {
   expect(words(facts(running, { workers: [] }))[1]).toBe(
-    "Its worker is no longer registered; when the lease runs out, in 20s, it is rescued.",
+    "Its worker is no longer registered; when the lease runs out, in 20 s, it is rescued.",
   );
   expect(words(facts(running, { workers: [worker({ heartbeatAgeMs: 120_000 })] }))[1]).toBe(
-    "Its worker has not reported for 2m; when the lease runs out, in 20s, it is rescued unless it is renewed.",
+    "Its worker has not reported for 2 min; when the lease runs out, in 20 s, it is rescued unless it is renewed.",
   );
   expect(words(facts(running, { workers: [worker({ draining: true })] }))[1]).toMatch(
     /^Its worker is draining/,
@@ -222,18 +222,18 @@ test("a running job with a gone, unresponsive or draining worker is explained", 
 test("a running job with a requested cancel shows by whom", () => {
   const audit = [{ at: from(-3_000), actor: "ann", action: "cancel", reason: "wrong order" }];
   const job = { ...running, cancelRequested: true };
-  expect(words(facts(job, { audit }))[1]).toBe("ann requested a cancel 3s ago: wrong order.");
+  expect(words(facts(job, { audit }))[1]).toBe("ann requested a cancel 3 s ago: wrong order.");
   expect(words(facts(job))[1]).toBe("A cancel was requested.");
 });
 
 test("a job slower than its kind is slow, and one near its timeout is reported", () => {
-  expect(words(facts(running, { p95Ms: 5_000 }))[1]).toBe("It is slow: p95 for send is 5s.");
+  expect(words(facts(running, { p95Ms: 5_000 }))[1]).toBe("It is slow: p95 for send is 5 s.");
   expect(words(facts(running, { p95Ms: 50_000 }))[1]).toMatch(/^Its worker is alive/);
   expect(words(facts({ ...running, claimedAt: from(-900) }, { p95Ms: 10 }))[1]).toMatch(
     /^Its worker is alive/,
   );
   expect(words(facts(running, { timeoutMs: 80_000 }))[1]).toBe(
-    "It is close to its timeout of 1m 20s, at which the attempt fails.",
+    "It is close to its timeout of 1 min 20 s, at which the attempt fails.",
   );
 });
 
@@ -284,7 +284,7 @@ test("a dead job shows its reason, last error and how to replay it", () => {
     log: [failed],
   });
   expect(words(given)).toEqual([
-    "It died 1m ago: attempts exhausted",
+    "It died 1 min ago: attempts exhausted",
     "Its last error was TypeError: boom.",
     "! It spent 5 attempts and its worker died once. It won't be retried automatically.",
   ]);
@@ -300,7 +300,7 @@ test("a dead job shows its error once, and long errors are cut", () => {
     log: [failed],
   };
   expect(words(facts(job))).toEqual([
-    "It died 0ms ago: TypeError: boom",
+    "It died 0 ms ago: TypeError: boom",
     "! It spent 1 attempt. It won't be retried automatically.",
   ]);
   const long: Attempt = { ...failed, error: { class: "Error", message: "x".repeat(5_000) } };
@@ -310,8 +310,8 @@ test("a dead job shows its error once, and long errors are cut", () => {
 test("a cancelled job shows by whom and why", () => {
   const audit = [{ at: from(-minute), actor: "ann", action: "cancel", reason: "withdrawn" }];
   const job: Partial<Job> = { state: "cancelled", finishedAt: from(-minute), reason: "withdrawn" };
-  expect(words(facts(job, { audit }))[0]).toBe("It was cancelled by ann 1m ago: withdrawn.");
-  expect(words(facts(job))[0]).toBe("It was cancelled by its handler 1m ago: withdrawn.");
+  expect(words(facts(job, { audit }))[0]).toBe("It was cancelled by ann 1 min ago: withdrawn.");
+  expect(words(facts(job))[0]).toBe("It was cancelled by its handler 1 min ago: withdrawn.");
   expect(advice(facts(job))).toContain("replay");
 });
 
@@ -323,7 +323,7 @@ test("a succeeded job shows when and where it ran, and for how long", () => {
     claimedAt: from(-minute - 1_500),
     finishedAt: from(-minute),
   });
-  expect(words(given)).toEqual(["It succeeded 1m ago on w1 in 1.5s, at attempt 1."]);
+  expect(words(given)).toEqual(["It succeeded 1 min ago on w1 in 1.5 s, at attempt 1."]);
 });
 
 test("every advised command works on the schema of the job", () => {

@@ -1,5 +1,5 @@
 import { command } from "../model/command.ts";
-import { formatMs } from "../model/duration.ts";
+import { formatMs } from "../model/figures.ts";
 import type { Job } from "../model/job.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import { parkRules, type ParkRule } from "../model/park-reasons.ts";

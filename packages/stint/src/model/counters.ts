@@ -72,7 +72,7 @@ export const counters = {
     metric: {
       name: "stint_jobs_released_total",
       unit: "jobs",
-      help: "Jobs handed back without spending an attempt.",
+      help: "Jobs released without spending an attempt.",
     },
     log: "released",
   },

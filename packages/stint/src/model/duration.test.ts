@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { InvalidOptionError } from "../errors.ts";
-import { formatMs, toMs } from "./duration.ts";
+import { toMs } from "./duration.ts";
 
 test.each([
   ["500ms", 500],
@@ -12,6 +12,10 @@ test.each([
   ["1h30m", 5_400_000],
   ["1h 30m", 5_400_000],
   ["1.5s", 1_500],
+  ["2 min 4 s", 124_000],
+  ["1 h 30 min", 5_400_000],
+  ["5min", 300_000],
+  ["250 ms", 250],
   ["0s", 0],
   [0, 0],
   [250, 250],
@@ -51,36 +55,12 @@ test.each([null, undefined, {}, [], 5n, true])(
 test("limits are inclusive and named in the message", () => {
   expect(toMs("1s", "lease", { min: 1_000, max: 2_000 })).toBe(1_000);
   expect(toMs("2s", "lease", { min: 1_000, max: 2_000 })).toBe(2_000);
-  expect(() => toMs("999ms", "lease", { min: 1_000 })).toThrow(`lease: must be at least 1s, got "999ms"`);
-  expect(() => toMs(2_001, "lease", { max: 2_000 })).toThrow("lease: must be at most 2s, got 2001");
+  expect(() => toMs("999ms", "lease", { min: 1_000 })).toThrow(`lease: must be at least 1 s, got "999ms"`);
+  expect(() => toMs(2_001, "lease", { max: 2_000 })).toThrow("lease: must be at most 2 s, got 2001");
 });
 
 test("a duration so long that no date could hold it is refused", () => {
-  expect(() => toMs("999999999d", "delay")).toThrow("at most 36500d");
-});
-
-test.each([
-  [0, "0ms"],
-  [250, "250ms"],
-  [999.6, "1s"],
-  [1_500, "1.5s"],
-  [59_990, "1m"],
-  [123_000, "2m 3s"],
-  [3_600_000, "1h"],
-  [3_661_000, "1h 1m"],
-  [100_800_000, "1d 4h"],
-  [-1_500, "-1.5s"],
-  [Number.POSITIVE_INFINITY, "forever"],
-])("%d ms is written as %s", (ms, text) => {
-  expect(formatMs(ms)).toBe(text);
-});
-
-test("every whole number of seconds below an hour reads back as what was written", () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 0, max: 3_599 }), (seconds) => {
-      expect(toMs(formatMs(seconds * 1_000), "delay")).toBe(seconds * 1_000);
-    }),
-  );
+  expect(() => toMs("999999999d", "delay")).toThrow("at most 36,500 d");
 });
 
 function msOrRefusal(text: string): unknown {

@@ -1,5 +1,6 @@
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "./describe.ts";
+import { formatMs } from "./figures.ts";
 
 /** A duration such as `"500ms"`, `"30s"` or `"1h30m"`, or a number of milliseconds. */
 export type Duration = string | number;
@@ -7,7 +8,7 @@ export type Duration = string | number;
 const units = [
   ["d", 86_400_000],
   ["h", 3_600_000],
-  ["m", 60_000],
+  ["(?:min|m)", 60_000],
   ["s", 1_000],
   ["ms", 1],
 ] as const;
@@ -15,9 +16,12 @@ const units = [
 /** A hundred years. A longer duration may give an invalid date. */
 export const longestMs = 36_500 * 86_400_000;
 
-/** Each unit at most once, larger units first, so that "30m1h" and "5m5m" are refused as mistakes. */
+/**
+ * Each unit at most once, larger units first, so that "30m1h" and "5m5m" are refused as mistakes. Printed durations ("2 min 4 s")
+ * can be copied back.
+ */
 const pattern = new RegExp(
-  `^${units.map(([unit]) => `(?:(\\d{1,15}(?:\\.\\d{1,9})?)${unit})?`).join(" ?")}$`,
+  `^${units.map(([unit]) => `(?:(\\d{1,15}(?:\\.\\d{1,9})?) ?${unit})?`).join(" ?")}$`,
 );
 
 /**
@@ -44,25 +48,6 @@ export function toMs(value: Duration, option: string, limits: { min?: number; ma
     throw new InvalidOptionError(option, `must be at most ${formatMs(max)}, got ${describe(value)}`);
   }
   return rounded;
-}
-
-/** Write milliseconds for people: `"250ms"`, `"1.5s"`, `"2m 3s"`, `"1d 4h"`. */
-export function formatMs(ms: number): string {
-  if (!Number.isFinite(ms)) return "forever";
-  if (ms < 0) return `-${formatMs(-ms)}`;
-  if (ms < 999.5) return `${Math.round(ms)}ms`;
-  if (ms < 59_950) return `${Math.round(ms / 100) / 10}s`;
-
-  // Two units are enough: after four days the seconds do not matter.
-  let rest = Math.round(ms / 1_000) * 1_000;
-  const first = units.findIndex(([, size]) => rest >= size);
-  const parts: string[] = [];
-  for (const [unit, size] of units.slice(first, Math.min(first + 2, 4))) {
-    const count = Math.floor(rest / size);
-    rest -= count * size;
-    if (count > 0) parts.push(`${count}${unit}`);
-  }
-  return parts.join(" ");
 }
 
 /** A string of digits, as on a command line, has no unit. */

@@ -13,13 +13,13 @@ test.each<[string, number | null, number | null]>([
 
 test("advises a longer lease where runs outlive it", () => {
   expect(leaseAdvice(30_000, 80_000)).toBe(
-    "1 of 100 runs takes longer than 1m 20s and lives on renewals of a lease of 30s: " +
-      "a worker cut off for that long loses them. A lease of 2m would outlast most.",
+    "1 of 100 runs takes longer than 1 min 20 s and lives on renewals of a lease of 30 s: " +
+      "a worker cut off for that long loses them. A lease of 2 min would outlast most.",
   );
 });
 
 test("advises a shorter lease where a long one only delays rescues", () => {
   expect(leaseAdvice(600_000, 1_000)).toBe(
-    "99 of 100 runs are over in 1s, but the jobs of a worker that died wait for 10m. A lease of 30s would do.",
+    "99 of 100 runs are over in 1 s, but the jobs of a worker that died wait for 10 min. A lease of 30 s would do.",
   );
 });

@@ -1,4 +1,4 @@
-import { formatMs } from "./duration.ts";
+import { formatMs } from "./figures.ts";
 
 /** A lease of this length is noticeable: jobs of a dead worker wait this long. */
 const longMs = 60_000;

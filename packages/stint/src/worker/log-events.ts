@@ -1,6 +1,6 @@
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { formatMs } from "../model/duration.ts";
+import { formatMs } from "../model/figures.ts";
 import type { AttemptEvent, WorkerEvents } from "./events.ts";
 
 /** The log lines of a worker, in one place. With `attempts`, the start and the end of each attempt at level `info`. */

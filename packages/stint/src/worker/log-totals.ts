@@ -6,6 +6,7 @@ import {
   type CounterDefinition,
   type Counts,
 } from "../model/counters.ts";
+import { formatCount } from "../model/figures.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Meter } from "../telemetry/meter.ts";
@@ -25,7 +26,7 @@ export function logTotals(events: Emitter<WorkerEvents>, meter: Meter, logger: L
     before = now;
     const some = since.filter(([, count]) => count > 0);
     if (some.length === 0) return;
-    const text = some.map(([name, count]) => `${count} ${wordsOf(name)}`).join(", ");
+    const text = some.map(([name, count]) => `${formatCount(count)} ${wordsOf(name)}`).join(", ");
     logger.info({ totals: Object.fromEntries(since) }, `attempts since the last totals: ${text}`);
   };
   events.on("started", () => {

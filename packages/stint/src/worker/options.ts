@@ -3,6 +3,7 @@ import { InvalidOptionError } from "../errors.ts";
 import { defaultBackoff, resolveBackoff, type ResolvedBackoff } from "../model/backoff.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
+import { formatCount } from "../model/figures.ts";
 import { checkText } from "../model/names.ts";
 import { checkNameOrPattern, isPattern } from "../model/name-pattern.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
@@ -187,7 +188,7 @@ function refuseTooMany(queues: readonly string[]): void {
   if (queues.length - patterns > mostQueues) {
     throw new InvalidOptionError(
       "worker.pools",
-      `must list at most ${mostQueues.toLocaleString("en")} queues, got ${queues.length - patterns}; use a pattern such as "tenant-*"`,
+      `must list at most ${formatCount(mostQueues)} queues, got ${queues.length - patterns}; use a pattern such as "tenant-*"`,
     );
   }
 }

@@ -54,7 +54,7 @@ test("dev starts Postgres, runs jobs, reloads after an edit, and drains on SIGIN
   const { code } = await dev.ended;
 
   expect(code).toBe(0);
-  expect(dev.text()).toMatch(/Drained in \S+: 1 ended, 0 handed back\./);
+  expect(dev.text()).toMatch(/Drained in \S+ m?s: 1 ended, 0 released\./);
   expect(dev.text()).not.toContain(password);
   expect(existsSync(join(folder, ".stint/url"))).toBe(false);
   expect(existsSync(join(folder, ".stint/postgres/cluster/postmaster.pid"))).toBe(false);
@@ -77,7 +77,7 @@ test("dev reloads at once: a job of the old code is released and runs the new co
 
   expect(await fresh.client().waitFor(id)).toBe(2);
   expect(await fresh.client().get(id)).toMatchObject({ attempts: 1, crashes: 0 });
-  expect(dev.text()).toContain("0 ended, 1 handed back");
+  expect(dev.text()).toContain("0 ended, 1 released");
   dev.process.kill("SIGTERM");
   expect((await dev.ended).code).toBe(0);
 });

@@ -137,7 +137,7 @@ test("Ctrl-C aborts between two batches, prints the progress, and ends the opera
     env: { DATABASE_URL: fresh.url },
   });
 
-  await running.wrote(" of 8000 jobs …");
+  await running.wrote(" of 8,000 jobs …");
   running.process.kill("SIGINT");
   const ended = await running.ended;
 
@@ -147,6 +147,6 @@ test("Ctrl-C aborts between two batches, prints the progress, and ends the opera
     `select state, done from stint.operation`,
   );
   expect(operation?.state).toBe("aborted");
-  expect(ended.stdout).toBe(`Cancelled ${operation?.done} jobs.\n`);
+  expect(ended.stdout).toBe(`Cancelled ${operation?.done.toLocaleString("en-US")} jobs.\n`);
   expect(await inState(fresh, "cancelled")).toBe(operation?.done);
 });

@@ -126,7 +126,7 @@ test("jobs list prints aligned rows, and its pages connect", async () => {
   expect(rows).toHaveLength(2);
   expect(rows[0]).toContain(second.id);
   for (const row of rows) expect(row.slice(head!.indexOf("KIND"))).toMatch(/^add /);
-  expect(rows[0]).toMatch(/scheduled .* due in (59m|1h)/);
+  expect(rows[0]).toMatch(/scheduled .* due in (59 min|1 h)/);
   expect(rows[1]).toMatch(/ready .* ago .*one/);
   expect(page.jobs.map((job) => job.id)).toEqual([second.id]);
   expect(rest).toMatchObject({ jobs: [{ id: first.id, key: "one" }], next: null });
@@ -226,7 +226,7 @@ test("jobs show prints the audit of a job and the time of a requested cancel", a
   looked.open();
   await worker.stop();
 
-  expect(text.stdout).toMatch(/^Cancel +asked for \S+ \(\S+ ago\)$/m);
+  expect(text.stdout).toMatch(/^Cancel +asked for \S+ \(\S+ m?s ago\)$/m);
   expect(text.stdout).toMatch(/^ACTION +WHEN +WHO +REASON$/m);
   expect(text.stdout).toMatch(/^run-now +.+ ago +ada +asked by phone$/m);
   expect(text.stdout).toMatch(/^cancel +.+ ago +bob +withdrawn$/m);
@@ -312,7 +312,7 @@ test("queues prints counts by state and slots; workers lists the workers", async
   await worker.stop();
 
   expect(queues.stdout).toMatch(/^QUEUE +OLDEST READY +READY +RUNNING/);
-  expect(queues.stdout).toMatch(/^lost +\S+ +1 .* 0$/m);
+  expect(queues.stdout).toMatch(/^lost +\S+ m?s +1 .* 0 +0\/0$/m);
   expect(queues.stderr).toContain("No worker serves queue lost");
   expect(json.queues).toMatchObject([
     { queue: "lost", ready: 1, slots: 0 },

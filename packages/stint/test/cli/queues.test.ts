@@ -14,15 +14,15 @@ test("queues set changes a target live, and list and show print its source", asy
   const list = await run("queues", "list");
   const show = await run("queues", "show", "payments");
 
-  expect(before.stdout).toMatch(/TARGET.*\n.* 5m /);
+  expect(before.stdout).toMatch(/TARGET.*\n.* 5 min /);
   expect(set).toMatchObject({
     code: 0,
-    stdout: "The target age of payments is now 30s (live change).\n",
+    stdout: "The target age of payments is now 30 s (live change).\n",
     stderr: "",
   });
-  expect(list.stdout).toMatch(/30s \(live\)/);
-  expect(show.stdout).toMatch(/Target age +30s \(live change\)/);
-  expect(show.stdout).toMatch(/set-queue .* cli:\S+ +default → 30s +promised/);
+  expect(list.stdout).toMatch(/30 s \(live\)/);
+  expect(show.stdout).toMatch(/Target age +30 s \(live change\)/);
+  expect(show.stdout).toMatch(/set-queue .* cli:\S+ +default → 30 s +promised/);
 });
 
 test("queues set with `declared` returns to the value in code", async () => {
@@ -32,7 +32,7 @@ test("queues set with `declared` returns to the value in code", async () => {
   );
   const set = await stintOn(fresh)("queues", "set", "*", "--target-age", "declared", "--reason", "over");
 
-  expect(set.stdout).toBe("The target age of * is now 1m (declared in code).\n");
+  expect(set.stdout).toBe("The target age of * is now 1 min (declared in code).\n");
 });
 
 test("queues show of a queue that a pattern decides names the pattern", async () => {
@@ -41,7 +41,9 @@ test("queues show of a queue that a pattern decides names the pattern", async ()
   await fresh.client().enqueue(pay, {});
   await run("queues", "set", "pay*", "--target-age", "2m", "--reason", "all of them");
 
-  expect((await run("queues", "show", "payments")).stdout).toMatch(/Target age +2m \(live change of pay\*\)/);
+  expect((await run("queues", "show", "payments")).stdout).toMatch(
+    /Target age +2 min \(live change of pay\*\)/,
+  );
   expect(answer(await run("queues", "show", "payments", "--json"))).toMatchObject({
     queue: "payments",
     setting: null,
@@ -74,7 +76,7 @@ test("queues forget deletes settings, once", async () => {
 
 test.each([
   [["set", "mail", "--target-age", "-5s", "--reason", "r"], "--target-age"],
-  [["set", "mail", "--target-age", "0s", "--reason", "r"], "--target-age: must be at least 1ms"],
+  [["set", "mail", "--target-age", "0s", "--reason", "r"], "--target-age: must be at least 1 ms"],
   [["set", "mail", "--target-age", "30", "--reason", "r"], 'did you mean "30s"?'],
   [["set", "mail", "--target-age", "30s"], "--reason"],
   [["set", "mail", "--target-age", "30s", "--reason", ""], "--reason: must not be empty"],

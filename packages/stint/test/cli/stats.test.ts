@@ -45,7 +45,7 @@ test("stats prints waiting tenants, and how many jobs it searched", async () => 
   const run = stintOn(fresh);
 
   expect((await run("stats")).stdout).toMatch(
-    /^TENANTS, AMONG THE 3 READY\nTENANT +READY\nacme +2\nbolt +1$/m,
+    /^WAITING TENANTS, AMONG THE 3 READY\nTENANT +READY\nacme +2\nbolt +1$/m,
   );
   expect(answer(await run("stats", "--json"))).toMatchObject({
     topTenants: [],
@@ -93,7 +93,7 @@ test("workers prints each status, and warns of lost workers and mixed versions",
 
   const { stdout, stderr } = await run("workers");
 
-  expect(stdout).toMatch(/^WORKER +STATE +BUSY/);
+  expect(stdout).toMatch(/^WORKER +STATUS +SLOTS/);
   expect(stdout).toMatch(/^serves +serving .* 1\.1\.0 /m);
   expect(stdout).toMatch(/^drains +draining .* 1\.0\.0 \(old\) /m);
   expect(stdout).toMatch(/^quiet +not responding /m);

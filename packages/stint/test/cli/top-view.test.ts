@@ -56,13 +56,15 @@ function shown(data: Snapshot, view: Partial<View> = {}, columns = 200, rows = 2
   return draw({ ...plain, width: columns }, data, { ...firstView, ...view }, size, about);
 }
 
-test("a queue is one row: its breach, age, depth, slots and rates", () => {
+test("a queue is one row: lateness, age, depth, slots and rates", () => {
   const { lines } = shown(snapshot([mail, queue("ocr")]));
 
   expect(lines[2]).toMatch(
-    /^ {3}QUEUE +BREACH IN +OLDEST +READY +RUNNING +DEAD +SLOTS +IN\/S +OUT\/S +OUT, 30 MIN/,
+    /^ {3}QUEUE +LATE IN +OLDEST READY +READY +RUNNING +DEAD +SLOTS +ARRIVED +ENDED +ENDED, 30 MIN/,
   );
-  expect(lines[3]).toMatch(/^> {2}mail +over +1m 15s of 1m +112 +8 +3 +8\/8 +12 +0\.4 +▁▂▅█ +4m 40s +25%/);
+  expect(lines[3]).toMatch(
+    /^> {2}mail +late +1 min 15 s of 1 min +112 +8 +3 +8\/8 +12\/s +0\.4\/s +▁▂▅█ +4 min 40 s +25 %/,
+  );
   expect(lines[4]).toMatch(/^ {3}ocr +- +- +0 +0 +0 +0\/4 +0 +0 */);
 });
 
@@ -154,7 +156,7 @@ const slowJob = {
   runningMs: 60_000,
   p95Ms: 1_000,
   because: "beyond-normal",
-  text: "It has been running for 1m, and p95 is 1s.",
+  text: "It has been running for 1 min, and p95 is 1 s.",
 } as const;
 const worker = {
   id: "mail-7f9c6d-x2x9k-1",
@@ -299,7 +301,7 @@ test("dead jobs are grouped by error, with the number searched if there are more
   const size = { columns: 200, rows: 24 };
 
   expect(lines({}, "stint")).toMatch(
-    /^> +1200 +mail +.* ago +019a8a2c-\S+ +0123456789ab +Error: no payment …$/m,
+    /^> +1,200 +mail +.* ago +019a8a2c-\S+ +0123456789ab +Error: no payment …$/m,
   );
   expect(lines({}, "stint")).toContain("7 more died of other errors. Of the newest 10,000 dead jobs.");
   expect(lines({ others: 0, of: { count: 1_200, capped: false } }, "stint")).not.toMatch(/newest|more died/);
@@ -326,5 +328,12 @@ test("bars and rates are short and never round activity to nothing", () => {
   expect(sparkline([0, 0.001, 100], 10)).toBe("▁▂█");
   expect(sparkline([0, 0], 10)).toBe("▁▁");
   expect(sparkline([1, 2, 3, 4], 2)).toBe("▆█");
-  expect([0, 0.01, 0.44, 12.3, 999.9, 3_400].map(rate)).toEqual(["0", "<0.1", "0.4", "12", "1.0k", "3.4k"]);
+  expect([0, 0.01, 0.44, 12.3, 999.9, 3_400].map(rate)).toEqual([
+    "0",
+    "<0.1/s",
+    "0.4/s",
+    "12/s",
+    "1.0k/s",
+    "3.4k/s",
+  ]);
 });

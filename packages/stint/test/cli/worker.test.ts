@@ -41,7 +41,7 @@ test("a worker prints its pools, runs jobs, and drains on SIGTERM with exit code
   const { code, stdout } = await worker.ended;
 
   expect(code).toBe(0);
-  expect(stdout).toMatch(/Drained in \S+: 1 ended, 0 handed back\./);
+  expect(stdout).toMatch(/Drained in \S+ m?s: 1 ended, 0 released\./);
   expect(await fresh.client().get(job.stdout.trim().split(" ")[2]!)).toMatchObject({
     state: "succeeded",
     attempts: 1,

@@ -169,10 +169,10 @@ const wrongOptions: [string, unknown, string][] = [
     '.dedupe.kay: is not an option; did you mean "key"?',
   ],
   ["a misspelt until", { dedupe: { key: "k", until: "finish" } }, 'got "finish"; did you mean "finished"?'],
-  ["an until of zero", { dedupe: { key: "k", until: 0 } }, ".dedupe.until: must be at least 1ms, got 0"],
+  ["an until of zero", { dedupe: { key: "k", until: 0 } }, ".dedupe.until: must be at least 1 ms, got 0"],
   ["a meta that is a list", { meta: [] }, ".meta: must be a plain object, got []"],
-  ["a timeout of zero", { timeout: 0 }, ".timeout: must be at least 1ms, got 0"],
-  ["a lease too short", { lease: "10ms" }, '.lease: must be at least 1s, got "10ms"'],
+  ["a timeout of zero", { timeout: 0 }, ".timeout: must be at least 1 ms, got 0"],
+  ["a lease too short", { lease: "10ms" }, '.lease: must be at least 1 s, got "10ms"'],
 ];
 
 async function refusal(enqueued: Promise<unknown>): Promise<{ name: string; message: string }> {
@@ -372,7 +372,7 @@ describe("defineJob", () => {
     [{ payload: typed(), atomic: 1 }, 'defineJob("kind").atomic: must be true or false, got 1'],
     [{ payload: typed(), priority: 1e9 }, 'defineJob("kind").priority'],
     [{ payload: typed(), timeout: "x" }, 'defineJob("kind").timeout'],
-    [{ payload: typed(), lease: 1 }, 'defineJob("kind").lease: must be at least 1s'],
+    [{ payload: typed(), lease: 1 }, 'defineJob("kind").lease: must be at least 1 s'],
     [{ payload: typed(), backoff: "5s" }, 'defineJob("kind").backoff: must be made by exponential'],
     [undefined, 'defineJob("kind"): must be an object of options, got undefined'],
   ])("refuses the options %j", (options, message) => {

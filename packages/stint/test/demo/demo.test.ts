@@ -41,7 +41,7 @@ describe("npm start", () => {
     const code = await demo.ended;
 
     expect(demo.output()).toMatch(/^Using the Postgres of DATABASE_URL/);
-    expect(demo.output()).toMatch(/Drained in [\d.]+ s: \d+ running jobs ended, 0 handed back/);
+    expect(demo.output()).toMatch(/Drained in [\d.]+ s: \d+ running jobs ended, 0 released/);
     expectConservation(demo.output());
     expect({ code, errors: demo.errors() }).toEqual({ code: 0, errors: "" });
     await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);

@@ -27,8 +27,8 @@ test.each([
 });
 
 test.each([
-  [{ aheadMs: 3_000, roundTripMs: 10 }, "it is 3s ahead of the database"],
-  [{ aheadMs: -90_000, roundTripMs: 10 }, "it is 1m 30s behind the database"],
+  [{ aheadMs: 3_000, roundTripMs: 10 }, "it is 3 s ahead of the database"],
+  [{ aheadMs: -90_000, roundTripMs: 10 }, "it is 1 min 30 s behind the database"],
   [{ aheadMs: 900, roundTripMs: 10 }, undefined],
   // Half of the round trip may be the whole difference.
   [{ aheadMs: 2_000, roundTripMs: 3_000 }, undefined],

@@ -26,7 +26,7 @@ test("a worker that stopped responding is reported; a sleeping one is not", asyn
     {
       level: "warning",
       title: "A worker stopped responding",
-      what: expect.stringContaining("silent on web-1, pid 42, no heartbeat for 5m"),
+      what: expect.stringContaining("silent on web-1, pid 42, no heartbeat for 5 min"),
     },
   ]);
 });
@@ -49,7 +49,10 @@ test("waiting jobs of an unserved kind are an error until a worker serves it", a
   await stint.close();
 
   expect(of(await lookAt(fresh), "kinds")).toMatchObject([
-    { level: "error", what: expect.stringContaining("kind send-receipt in queue mail, the oldest for 3m") },
+    {
+      level: "error",
+      what: expect.stringContaining("kind send-receipt in queue mail, the oldest for 3 min"),
+    },
   ]);
 
   await worker(fresh, "helps", "1.0.0", ["send-receipt"]);
@@ -64,7 +67,7 @@ test("expired leases that were not rescued are an error", async () => {
   );
 
   expect(of(await lookAt(fresh), "workers")).toMatchObject([
-    { level: "error", what: expect.stringContaining("1 job of worker gone, overdue for 10m") },
+    { level: "error", what: expect.stringContaining("1 job of worker gone, overdue for 10 min") },
   ]);
 });
 

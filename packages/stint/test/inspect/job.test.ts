@@ -85,7 +85,7 @@ test("an expired lease, a quarantine and a snooze are explained", async () => {
     [id],
   );
   await expire(fresh, id);
-  expect((await jobs.why(id))?.findings[0]?.text).toMatch(/^Its lease ran out (59m|1h)/);
+  expect((await jobs.why(id))?.findings[0]?.text).toMatch(/^Its lease ran out (59 min|1 h)/);
 
   await fresh.sql(
     `update stint.job set state = 'parked', park_reason = 'quarantine', crashes = 2, lease_id = null, lease_until = null where id = $1`,

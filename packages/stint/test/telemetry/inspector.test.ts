@@ -331,8 +331,8 @@ test("slow: a job with an expired lease or near its timeout is listed", async ()
     [lost.id, "near-lease"],
   ]);
   expect(listed.map(({ text }) => text)).toEqual([
-    expect.stringMatching(/^It has been running for 50m.* of the 1h it may take\.$/),
-    expect.stringMatching(/its lease ran out 1h.* ago: its worker stopped responding\.$/),
+    expect.stringMatching(/^It has been running for 50 min.* of the 1 h it may take\.$/),
+    expect.stringMatching(/its lease ran out 1 h.* ago: its worker stopped responding\.$/),
   ]);
 });
 

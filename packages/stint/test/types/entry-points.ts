@@ -113,7 +113,15 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
     types: ["Connection", "ConnectionParts", "Embedded", "EmbeddedOptions", "MigrateOptions", "Migration"],
   },
   "stint/inspect": {
-    values: ["isUnresponsive", "jobFilterKeys", "seriesRanges", "unresponsiveAfterMs"],
+    values: [
+      "formatCount",
+      "formatMs",
+      "isUnresponsive",
+      "jobFilterKeys",
+      "plural",
+      "seriesRanges",
+      "unresponsiveAfterMs",
+    ],
     types: [
       "BulkAction",
       "Count",

@@ -338,7 +338,7 @@ export const slow = (): SlowJob[] => [
     runningMs: 6 * minute + 12_000,
     p95Ms: 18_200,
     because: "beyond-normal",
-    text: "It has been running for 6m 12s; 95 of 100 attempts of explain-answer end within 18 s.",
+    text: "It has been running for 6 min 12 s; p95 for this kind is 18.2 s.",
   },
   {
     id: "019a8f3e-6d1c-7c3b-9b1e-2f6f6d1f0a12",
@@ -360,7 +360,7 @@ export const slow = (): SlowJob[] => [
     runningMs: 8 * minute + 40_000,
     p95Ms: null,
     because: "near-timeout",
-    text: "It has used 87 % of its timeout of 10m 00s.",
+    text: "It has used 87 % of its timeout of 10 min.",
   },
 ];
 

@@ -87,7 +87,7 @@ export function Groups({
         <p className="muted">
           {groups.length > shown.length ? (
             <Button small look="quiet" onClick={() => setAll(true)}>
-              Show {groups.length - shown.length} more
+              Show {number(groups.length - shown.length)} more
             </Button>
           ) : null}
           {others > 0 ? ` ${plural(others, "job")} in further groups.` : null}

@@ -2,7 +2,7 @@ import type { Health } from "stint/inspect";
 import type { Wire } from "../../api.ts";
 import { GoTo } from "../../components/link.tsx";
 import { Banner } from "../../components/page.tsx";
-import { duration, plural } from "../../format.ts";
+import { duration, number, plural } from "../../format.ts";
 import { useWorkers } from "../../queries.ts";
 
 const most = 5;
@@ -39,7 +39,7 @@ export function Alerts({ health: { workers, unserved, total } }: { readonly heal
             ))}
             {unserved.length > most && (
               <li>
-                <GoTo path="/workers">and {unserved.length - most} more</GoTo>
+                <GoTo path="/workers">and {number(unserved.length - most)} more</GoTo>
               </li>
             )}
           </ul>
@@ -61,7 +61,7 @@ function UnresponsiveWorkers() {
       title={
         unresponsive.length === 1
           ? "A worker stopped responding: killed, frozen or disconnected."
-          : `${unresponsive.length} workers stopped responding: killed, frozen or disconnected.`
+          : `${number(unresponsive.length)} workers stopped responding: killed, frozen or disconnected.`
       }
     >
       <ul className="unserved">
@@ -73,7 +73,7 @@ function UnresponsiveWorkers() {
         ))}
         {unresponsive.length > most && (
           <li>
-            <GoTo path="/workers">and {unresponsive.length - most} more</GoTo>
+            <GoTo path="/workers">and {number(unresponsive.length - most)} more</GoTo>
           </li>
         )}
       </ul>

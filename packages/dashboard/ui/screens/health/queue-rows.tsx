@@ -13,7 +13,7 @@ import { standingOf, standingWords } from "../../standing.ts";
 
 type Queue = Wire<QueueHealth>;
 
-/** A share of retries from which a person should look. */
+/** From this share of retries on, the figure is a warning. */
 const manyRetries = 0.2;
 
 const columnsAt = (at: string): readonly Column<Queue>[] => [
@@ -28,7 +28,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
     ),
   },
   {
-    title: "Oldest ready, and its target",
+    title: "Oldest ready",
     wide: true,
     sort: ({ oldestReadyMs }) => oldestReadyMs,
     cell: (queue) => <Age queue={queue} />,
@@ -69,7 +69,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
     ),
   },
   {
-    title: "In and out",
+    title: "Arrived and ended",
     wide: true,
     sort: ({ rates }) => rates.ended,
     cell: (queue) => <Flow queue={queue} at={at} />,
@@ -184,14 +184,14 @@ function Flow({ queue: { rates, recent }, at }: { readonly queue: Queue; readonl
           { look: "in", values: minutes.map(({ arrived }) => arrived) },
           { look: "out", values: minutes.map(({ ended }) => ended) },
         ]}
-        label="Jobs in and out by minute, over the last 30 minutes"
+        label="Jobs arrived and ended by minute, over the last 30 minutes"
       />
       <div className="health-flow-rates tabular">
         <span>
-          <span className="health-flow-word in">in</span> {rate(rates.arrived)}
+          <span className="health-flow-word in">arrived</span> {rate(rates.arrived)}
         </span>
         <span>
-          <span className="health-flow-word out">out</span> {rate(rates.ended)}
+          <span className="health-flow-word out">ended</span> {rate(rates.ended)}
         </span>
       </div>
     </div>

@@ -51,9 +51,9 @@ function figures({ queues, total, workers, slow }: Wire<Health>): readonly Figur
       value: duration(oldest?.oldestReadyMs),
       says:
         late > 0
-          ? `${late} of ${queues.length} queues late`
+          ? `${number(late)} of ${number(queues.length)} queues late`
           : soon > 0
-            ? `${soon} of ${queues.length} queues soon late`
+            ? `${number(soon)} of ${number(queues.length)} queues soon late`
             : oldest === undefined
               ? "nothing waits"
               : `in ${oldest.queue}`,
@@ -64,7 +64,7 @@ function figures({ queues, total, workers, slow }: Wire<Health>): readonly Figur
       title: "Ready",
       value: short(total.ready),
       exact: number(total.ready),
-      says: `in ${rate(sum(({ rates }) => rates.arrived))}, out ${rate(sum(({ rates }) => rates.ended))}`,
+      says: `${rate(sum(({ rates }) => rates.arrived))} arrived, ${rate(sum(({ rates }) => rates.ended))} ended`,
       to: { path: "/jobs", search: { state: "ready" } },
     },
     {

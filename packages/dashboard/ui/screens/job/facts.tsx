@@ -103,12 +103,12 @@ export function Facts({ answer }: { answer: JobAnswer }) {
           {leaseId === null ? null : <CopyButton text={leaseId} label="Copy the lease's id" />}
         </Fact>
       )}
-      <Fact label="Usual run">
+      <Fact label="Run time for this kind">
         {run.p50 === null ? (
           <span className="muted">not known yet</span>
         ) : (
           <>
-            {duration(run.p50)} <span className="muted">p95 {duration(run.p95)}</span>
+            p50 {duration(run.p50)}, p95 {duration(run.p95)}
           </>
         )}
       </Fact>

@@ -54,7 +54,7 @@ function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHeal
         .join(", "),
       to: jobs("running"),
     },
-    { title: "Out", value: rate(rates.ended), says: `in ${rate(rates.arrived)}` },
+    { title: "Ended", value: rate(rates.ended), says: `${rate(rates.arrived)} arrived` },
     {
       title: "Retries",
       value: share(now.retryShare),
@@ -75,6 +75,6 @@ function draining(ready: number, drainMs: number | null): string {
   return drainMs === null ? "not draining" : `drains in ${duration(drainMs)}`;
 }
 
-const waiting: readonly Figure[] = ["Oldest ready", "Ready", "Running", "Out", "Retries", "Dead"].map(
+const waiting: readonly Figure[] = ["Oldest ready", "Ready", "Running", "Ended", "Retries", "Dead"].map(
   (title) => ({ title, value: "–", says: " " }),
 );

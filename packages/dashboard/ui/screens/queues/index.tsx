@@ -44,7 +44,7 @@ const inState = (
 const columns: readonly Column<Queue>[] = [
   queueColumn,
   {
-    title: "Standing",
+    title: "Status",
     sort: (queue) => ["late", "soon", "ok"].indexOf(standingOf(queue)),
     cell: (queue) => <StandingMark standing={standingOf(queue)} />,
   },
@@ -72,22 +72,22 @@ const columns: readonly Column<Queue>[] = [
         </GoTo>
       ),
   },
-  { title: "Out", number: true, sort: ({ rates }) => rates.ended, cell: ({ rates }) => rate(rates.ended) },
+  { title: "Ended", number: true, sort: ({ rates }) => rates.ended, cell: ({ rates }) => rate(rates.ended) },
   {
-    title: "Wait p95",
+    title: "Queue time p95",
     number: true,
     sort: ({ wait }) => wait.p95,
     leaves: "next",
     cell: ({ wait }) => duration(wait.p95),
   },
   {
-    title: "Run p95",
+    title: "Run time p95",
     number: true,
     sort: ({ run }) => run.p95,
     leaves: "first",
     cell: ({ run }) => duration(run.p95),
   },
-  { title: "Workers", number: true, sort: ({ workers }) => workers, cell: ({ workers }) => number(workers) },
+  { title: "Serving", number: true, sort: ({ workers }) => workers, cell: ({ workers }) => number(workers) },
 ];
 
 const byName = { label: "Filter queues", text: ({ queue }: Queue) => queue };

@@ -48,7 +48,7 @@ const columns: readonly Column<Job>[] = [
     cell: ({ runningMs }) => <span className="slow-age">{duration(runningMs)}</span>,
   },
   {
-    title: "Usual p95",
+    title: "p95 for kind",
     number: true,
     sort: ({ p95Ms }) => p95Ms,
     cell: ({ p95Ms, runningMs }) => (

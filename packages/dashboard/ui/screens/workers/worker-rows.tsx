@@ -86,7 +86,9 @@ const columns: readonly Column<Worker>[] = [
             </span>{" "}
           </Fragment>
         ))}
-        {kinds.length > mostKinds && <span className="muted"> and {kinds.length - mostKinds} more</span>}
+        {kinds.length > mostKinds && (
+          <span className="muted"> and {number(kinds.length - mostKinds)} more</span>
+        )}
       </span>
     ),
   },
@@ -145,7 +147,7 @@ function conditionOf(worker: Worker) {
     return {
       word: "draining",
       tone: "warn",
-      says: busy === 0 ? "nothing left to run" : `${busy} still running`,
+      says: busy === 0 ? "nothing left to run" : `${number(busy)} still running`,
     };
   if (asleep) return { word: "asleep", tone: "muted", says: "until the next wake" };
   return {

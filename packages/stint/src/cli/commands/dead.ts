@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { plural } from "../../model/figures.ts";
 import { requireId } from "../../client/ids.ts";
 import { InvalidOptionError, StintError } from "../../errors.ts";
 import type { DeadGroups, Inspector, JobRow } from "../../inspect/types.ts";
@@ -74,7 +75,7 @@ const columns: readonly Column<JobRow>[] = [
   { title: "DIED", cell: (job) => age(job.finishedAt) },
   { title: "ATTEMPTS", cell: attemptsText, align: "right" },
   { title: "KEY", cell: (job) => job.key ?? "", most: 32 },
-  { title: "WHY", cell: rowDetail, most: 100 },
+  { title: "REASON", cell: rowDetail, most: 100 },
 ];
 
 type ReplayFlags = Filter & {
@@ -181,5 +182,5 @@ async function replayAll(context: Context, ids: readonly string[], reason: strin
 }
 
 function jobs(count: number): string {
-  return count === 1 ? "1 dead job" : `${count} dead jobs`;
+  return plural(count, "dead job");
 }

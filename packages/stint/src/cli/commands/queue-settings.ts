@@ -3,10 +3,11 @@ import type { QueueHealth } from "../../inspect/types.ts";
 import { isPattern } from "../../model/name-pattern.ts";
 import { closest } from "../../model/names.ts";
 import { targetAges, type QueueSetting, type TargetAge } from "../../model/queue-settings.ts";
+import { plural } from "../../model/figures.ts";
 import type { QueueAuditEntry } from "../../sql/queue-settings.ts";
 import { examples, runs } from "../command.ts";
 import type { Context } from "../context.ts";
-import { breach, duration } from "../figures.ts";
+import { duration, lateIn } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { age } from "../job-text.ts";
 import { paint, say, type Output } from "../output.ts";
@@ -118,11 +119,14 @@ function show(out: Output, queue: string, { target, setting, health, audit }: Sh
     ["Declared", duration(setting?.declaredTargetAgeMs ?? null)],
     ["Changed", setting === null ? "" : `${age(setting.updatedAt)} by ${setting.updatedBy}`],
     ["Oldest ready", duration(health?.oldestReadyMs ?? null)],
-    ["Breach in", health === null ? "" : breach(health.breachInMs)],
+    ["Breach in", health === null ? "" : lateIn(health.breachInMs)],
     ["Ready", health?.depth.ready ?? ""],
     ["Running", health?.depth.running ?? ""],
     ["Dead", health?.depth.dead ?? ""],
-    ["Serving", health === null ? "" : `${health.workers} workers, ${health.slots.total} slots`],
+    [
+      "Serving",
+      health === null ? "" : `${plural(health.workers, "worker")}, ${plural(health.slots.total, "slot")}`,
+    ],
   ]);
   if (audit.length === 0) return;
   out.line(say``);

@@ -3,7 +3,7 @@ import type { QueueHealth } from "../../inspect/types.ts";
 import { closest } from "../../model/names.ts";
 import { examples, runs } from "../command.ts";
 import { depthColumns } from "../depth-columns.ts";
-import { breach, duration, rate } from "../figures.ts";
+import { count, duration, lateIn, rate, slotsText } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { paint, say, type Piece } from "../output.ts";
 import { UsageError } from "../report-error.ts";
@@ -57,11 +57,12 @@ const columns: readonly Column<QueueHealth>[] = [
   { title: "QUEUE", cell: (row) => row.queue },
   { title: "OLDEST READY", cell: (row) => duration(row.oldestReadyMs), align: "right" },
   ...depthColumns,
-  { title: "IN/S", cell: ({ rates }) => rate(rates.arrived), align: "right" },
-  { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right" },
+  { title: "ARRIVED", cell: ({ rates }) => rate(rates.arrived), align: "right" },
+  { title: "ENDED", cell: ({ rates }) => rate(rates.ended), align: "right" },
   { title: "TARGET", cell: target, align: "right" },
-  { title: "BREACH IN", cell: (row) => breach(row.breachInMs), align: "right" },
-  { title: "SLOTS", cell: ({ slots }) => slots.total, align: "right" },
+  { title: "LATE IN", cell: (row) => lateIn(row.breachInMs), align: "right" },
+  { title: "SERVING", cell: ({ workers }) => count(workers, "green"), align: "right" },
+  { title: "SLOTS", cell: slotsText, align: "right" },
 ];
 
 /** A target that no person or code has set is dim; one that was changed live says so. */

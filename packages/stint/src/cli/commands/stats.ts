@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Depth, Stats, WaitingTenants } from "../../inspect/types.ts";
+import { formatCount } from "../../model/figures.ts";
 import { examples, runs } from "../command.ts";
-import { grouped } from "../dead-groups.ts";
 import { depthColumns } from "../depth-columns.ts";
 import { count, duration, rate } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
@@ -30,14 +30,17 @@ export function showStats(out: Output, stats: Stats): void {
   const { total, rates, lastHour } = stats;
   pairs(out, [
     ["Now", depthText(total)],
-    ["Per second", `${rate(rates.arrived)} in, ${rate(rates.claimed)} claimed, ${rate(rates.ended)} out`],
+    ["Rates", `${rate(rates.arrived)} arrived, ${rate(rates.claimed)} claimed, ${rate(rates.ended)} ended`],
     [
       "Last hour",
-      `${lastHour.arrived} in, ${lastHour.succeeded} succeeded, ${lastHour.failed} failed, ${lastHour.retried} retried`,
+      `${formatCount(lastHour.arrived)} arrived, ${formatCount(lastHour.succeeded)} succeeded, ${formatCount(lastHour.failed)} failed, ${formatCount(lastHour.retried)} retried`,
     ],
-    ["", `${lastHour.dead} dead, ${lastHour.cancelled} cancelled, ${lastHour.rescued} rescued`],
-    ["Waited", percentilesText(lastHour.wait)],
-    ["Ran", percentilesText(lastHour.run)],
+    [
+      "",
+      `${formatCount(lastHour.dead)} dead, ${formatCount(lastHour.cancelled)} cancelled, ${formatCount(lastHour.rescued)} rescued`,
+    ],
+    ["Queue time", percentilesText(lastHour.wait)],
+    ["Run time", percentilesText(lastHour.run)],
   ]);
   section(out, "BY QUEUE", [{ title: "QUEUE", cell: (row) => row.queue }, ...depthColumns], stats.byQueue);
   section(
@@ -50,7 +53,7 @@ export function showStats(out: Output, stats: Stats): void {
     ],
     stats.byKind,
   );
-  // One priority says nothing that the queue does not.
+  // A queue with a single priority is already shown by queue.
   const several = stats.byPriority.filter(
     ({ queue }) => stats.byPriority.filter((other) => other.queue === queue).length > 1,
   );
@@ -66,11 +69,11 @@ export function showStats(out: Output, stats: Stats): void {
   );
   section(
     out,
-    "TENANTS, LAST HOUR",
+    "BUSIEST TENANTS, LAST HOUR",
     [
       { title: "TENANT", cell: (row) => row.tenant, most: 60 },
-      { title: "ATTEMPTS ENDED", cell: (row) => row.ended, align: "right" },
-      { title: "RAN", cell: (row) => duration(row.runMs), align: "right" },
+      { title: "ATTEMPTS ENDED", cell: (row) => formatCount(row.ended), align: "right" },
+      { title: "RUN TIME", cell: (row) => duration(row.runMs), align: "right" },
     ],
     stats.topTenants,
   );
@@ -79,7 +82,7 @@ export function showStats(out: Output, stats: Stats): void {
 function showWaiting(out: Output, { tenants, of }: WaitingTenants): void {
   section(
     out,
-    `TENANTS, AMONG THE ${of.capped ? "NEXT " : ""}${grouped(of)} READY`,
+    `WAITING TENANTS, AMONG THE ${of.capped ? "NEXT " : ""}${formatCount(of.count)} READY`,
     [
       { title: "TENANT", cell: (row) => row.tenant, most: 60 },
       { title: "READY", cell: (row) => count(row.ready, "blue"), align: "right" },
@@ -102,11 +105,11 @@ function section<Row>(
 
 function depthText(depth: Depth): string {
   return (["ready", "running", "retrying", "scheduled", "parked", "dead"] as const)
-    .map((state) => `${depth[state]} ${state}`)
+    .map((state) => `${formatCount(depth[state])} ${state}`)
     .join(", ");
 }
 
 function percentilesText({ p50, p95, p99 }: Stats["lastHour"]["run"]): string {
-  if (p50 === null) return "nothing ended";
-  return `half within ${duration(p50)}, 95 % within ${duration(p95)}, 99 % within ${duration(p99)}`;
+  if (p50 === null) return "no attempt ended";
+  return `p50 ${duration(p50)}, p95 ${duration(p95)}, p99 ${duration(p99)}`;
 }

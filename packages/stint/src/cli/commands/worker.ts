@@ -2,7 +2,8 @@ import { Option, type Command } from "commander";
 import { InvalidOptionError } from "../../errors.ts";
 import { askHealth } from "../../health/ask.ts";
 import { serveHealth, type HealthServer } from "../../health/server.ts";
-import { formatMs, toMs } from "../../model/duration.ts";
+import { toMs } from "../../model/duration.ts";
+import { formatMs } from "../../model/figures.ts";
 import { requireOneOf } from "../../model/options.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
 import type { StopReport } from "../../worker/events.ts";
@@ -141,5 +142,5 @@ async function untilStopped(worker: Worker, started: () => Promise<void>): Promi
 export function sayStopped(out: Output, report: StopReport): void {
   const { drained, released, ms } = report;
   if (out.json) out.event({ event: "stopped", ...report });
-  else out.line(say`Drained in ${formatMs(ms)}: ${drained} ended, ${released} handed back.`);
+  else out.line(say`Drained in ${formatMs(ms)}: ${drained} ended, ${released} released.`);
 }

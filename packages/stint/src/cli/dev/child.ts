@@ -1,5 +1,5 @@
 /** The process in which `stint dev` runs the worker. Started anew at every change. */
-import { formatMs } from "../../model/duration.ts";
+import { formatMs } from "../../model/figures.ts";
 import { migrate } from "../../db/migrate.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
 import type { Stint } from "../../stint.ts";

@@ -1,4 +1,4 @@
-import { formatMs } from "../../model/duration.ts";
+import { formatMs } from "../../model/figures.ts";
 import { RetryDelay } from "../../runtime/retry-delay.ts";
 import { settledWithin } from "../../runtime/sleep.ts";
 import { deferred } from "../deferred.ts";
@@ -87,9 +87,7 @@ export class Supervisor {
     if (report === undefined) return;
     if (out.json) out.event({ event: "stopped", ...report });
     else
-      out.line(
-        say`Drained in ${formatMs(report.ms)}: ${report.drained} ended, ${report.released} handed back.`,
-      );
+      out.line(say`Drained in ${formatMs(report.ms)}: ${report.drained} ended, ${report.released} released.`);
   }
 
   #sayKilled(signal: NodeJS.Signals): void {

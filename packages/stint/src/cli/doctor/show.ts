@@ -1,4 +1,5 @@
 import type { Checked, Finding, Level } from "../../doctor/finding.ts";
+import { plural } from "../../model/figures.ts";
 import type { Report } from "../../doctor/doctor.ts";
 import { paint, say, type Output, type Painted, type Style } from "../output.ts";
 import { table, type Column } from "../table.ts";
@@ -46,9 +47,7 @@ function painted(level: Level | "ok"): Painted {
 }
 
 function summary({ checks, counts }: Report): Painted {
-  const found = levels
-    .filter((level) => counts[level] > 0)
-    .map((level) => `${counts[level]} ${level}${counts[level] === 1 ? "" : "s"}`);
+  const found = levels.filter((level) => counts[level] > 0).map((level) => plural(counts[level], level));
   if (found.length === 0) return paint("green", `${checks.length} checks, nothing found.`);
   return paint(
     styles[levels.find((level) => counts[level] > 0) ?? "ok"],

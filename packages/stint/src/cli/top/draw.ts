@@ -1,7 +1,8 @@
 import type { DeadGroups, KindView, QueueHealth, SlowJob } from "../../inspect/types.ts";
 import { command } from "../../model/command.ts";
+import { formatCount, plural } from "../../model/figures.ts";
 import { deadGroupColumns, leftOut } from "../dead-groups.ts";
-import { breach, count, duration, finishedMinutes, percent, rate, sparkline } from "../figures.ts";
+import { count, duration, finishedMinutes, lateIn, percent, rate, slotsText, sparkline } from "../figures.ts";
 import { paint, safe, type Painted, type Piece } from "../output.ts";
 import { cut, tableLines, type Column, type Paper } from "../table.ts";
 import { workerColumns } from "../worker-text.ts";
@@ -156,9 +157,9 @@ function totals({ total, queues, workers, slow, unserved }: Snapshot["health"]):
   const busy = queues.reduce((sum, one) => sum + one.slots.busy, 0);
   const slots = queues.reduce((sum, one) => sum + one.slots.total, 0);
   const parts: Piece[] = [
-    `${workers} ${workers === 1 ? "worker" : "workers"}, ${busy}/${slots} slots busy, ${total.ready} ready, ${total.running} running`,
+    `${plural(workers, "worker")}, ${formatCount(busy)}/${formatCount(slots)} slots busy, ${formatCount(total.ready)} ready, ${formatCount(total.running)} running`,
   ];
-  if (total.dead > 0) parts.push(", ", paint("red", `${total.dead} dead`));
+  if (total.dead > 0) parts.push(", ", paint("red", `${formatCount(total.dead)} dead`));
   if (slow > 0) parts.push(", ", paint("yellow", `${slow} slow`));
   if (unserved.length > 0)
     parts.push(", ", paint(["red", "bold"], `unserved: ${unserved.map((one) => one.kind).join(", ")}`));
@@ -199,7 +200,7 @@ const help: readonly (readonly [string, string])[] = [
   ["w", "workers"],
   ["s", "running jobs that are slow for their kind"],
   ["/", "show only rows that contain a text"],
-  ["p", "pause and go on"],
+  ["p", "pause and resume"],
   ["q Ctrl-C", "quit"],
 ];
 
@@ -208,16 +209,16 @@ function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Colu
   const minutes = width < 160 ? 15 : 30;
   return [
     { title: "QUEUE", cell: (row) => row.queue, most: 30 },
-    { title: "BREACH IN", cell: (row) => breach(row.breachInMs), align: "right", most: 9 },
-    { title: "OLDEST", cell: oldest, align: "right", most: 20 },
+    { title: "LATE IN", cell: (row) => lateIn(row.breachInMs), align: "right", most: 12 },
+    { title: "OLDEST READY", cell: oldest, align: "right", most: 24 },
     { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right", most: 9 },
     { title: "RUNNING", cell: runningText, align: "right", most: 9 },
     { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right", most: 9 },
     { title: "SLOTS", cell: slotsText, align: "right", most: 12 },
-    { title: "IN/S", cell: ({ rates }) => rate(rates.arrived), align: "right", most: 9 },
-    { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right", most: 9 },
+    { title: "ARRIVED", cell: ({ rates }) => rate(rates.arrived), align: "right", most: 9 },
+    { title: "ENDED", cell: ({ rates }) => rate(rates.ended), align: "right", most: 9 },
     {
-      title: `OUT, ${minutes} MIN`,
+      title: `ENDED, ${minutes} MIN`,
       cell: ({ recent }) =>
         sparkline(
           finishedMinutes(recent, at).map((one) => one.ended),
@@ -226,25 +227,20 @@ function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Colu
       most: minutes,
     },
     {
-      title: "EMPTY IN",
+      title: "DRAINS IN",
       cell: (row) => (row.depth.ready === 0 ? "" : duration(row.drainMs)),
       align: "right",
-      most: 9,
+      most: 12,
     },
-    { title: "RETRIED", cell: (row) => percent(row.retryShare), align: "right", most: 9 },
+    { title: "RETRIES", cell: (row) => percent(row.retryShare), align: "right", most: 9 },
     { title: "RETRYING", cell: ({ depth }) => count(depth.retrying, "magenta"), align: "right", most: 9 },
     { title: "SCHEDULED", cell: ({ depth }) => count(depth.scheduled, "cyan"), align: "right", most: 9 },
   ];
 }
 
-/** Jobs in a slot. Those claimed ahead of one, or on a worker that drains, stand beside the slots. */
+/** Jobs in a slot. Jobs claimed ahead, or on a draining worker, are shown beside the slots. */
 function runningText({ depth, slots }: QueueHealth): Piece {
   return count(slots.total > 0 ? slots.busy : depth.running, "yellow");
-}
-
-function slotsText({ depth, slots: { busy, total } }: QueueHealth): string {
-  const beside = total > 0 ? depth.running - busy : 0;
-  return `${busy}/${total}${beside > 0 ? ` +${beside}` : ""}`;
 }
 
 function oldest({ oldestReadyMs, targetMs }: QueueHealth): Painted {
@@ -257,11 +253,11 @@ const kindColumns: readonly Column<KindView>[] = [
   { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right" },
   { title: "RUNNING", cell: ({ depth }) => count(depth.running, "yellow"), align: "right" },
   { title: "DEAD", cell: ({ depth }) => count(depth.dead, "red"), align: "right", most: 9 },
-  { title: "OUT/S", cell: ({ rates }) => rate(rates.ended), align: "right", most: 9 },
-  { title: "RUN P50", cell: ({ run }) => duration(run.p50), align: "right", most: 9 },
-  { title: "P99", cell: ({ run }) => duration(run.p99), align: "right", most: 9 },
-  { title: "WAIT P99", cell: ({ wait }) => duration(wait.p99), align: "right", most: 9 },
-  { title: "WORKERS", cell: (row) => count(row.workers, "green"), align: "right", most: 9 },
+  { title: "ENDED", cell: ({ rates }) => rate(rates.ended), align: "right", most: 9 },
+  { title: "RUN TIME P50", cell: ({ run }) => duration(run.p50), align: "right", most: 12 },
+  { title: "RUN TIME P99", cell: ({ run }) => duration(run.p99), align: "right", most: 12 },
+  { title: "QUEUE TIME P99", cell: ({ wait }) => duration(wait.p99), align: "right", most: 12 },
+  { title: "SERVING", cell: (row) => count(row.workers, "green"), align: "right", most: 9 },
   { title: "ADVICE", cell: (row) => row.leaseAdvice ?? "", most: 80 },
 ];
 
@@ -275,10 +271,10 @@ const deadColumns = deadGroupColumns.map((column) =>
 const slowColumns: readonly Column<SlowJob>[] = [
   { title: "ID", cell: (row) => row.id, leaves: 1 },
   { title: "KIND", cell: (row) => row.kind, most: 30 },
-  { title: "RUNS FOR", cell: (row) => duration(row.runningMs), align: "right", most: 9 },
-  { title: "USUALLY", cell: (row) => duration(row.p95Ms), align: "right", most: 9 },
+  { title: "RUNNING FOR", cell: (row) => duration(row.runningMs), align: "right", most: 12 },
+  { title: "P95 FOR KIND", cell: (row) => duration(row.p95Ms), align: "right", most: 12 },
   { title: "WORKER", cell: (row) => row.worker ?? "", most: 30, leaves: 2 },
-  { title: "WHY", cell: (row) => row.text, most: 80 },
+  { title: "REASON", cell: (row) => row.text, most: 80 },
 ];
 
 /** Pieces side by side, cut where the terminal ends. */

@@ -1,6 +1,6 @@
 import { columns, number, readRows, text } from "../../db/row.ts";
 import type { Session } from "../../db/session.ts";
-import { formatMs } from "../../model/duration.ts";
+import { formatMs } from "../../model/figures.ts";
 import { whoAndWhen } from "../../sql/doctor/server.ts";
 import type { Check } from "../check.ts";
 import { warning, type Seen } from "../finding.ts";

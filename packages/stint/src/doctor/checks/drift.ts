@@ -1,3 +1,4 @@
+import { plural } from "../../model/figures.ts";
 import { randomBytes } from "node:crypto";
 import { migrationSql, readMigrations } from "../../db/migrate.ts";
 import { readMany, readRows } from "../../db/row.ts";
@@ -7,7 +8,7 @@ import { command } from "../../model/command.ts";
 import { appliedSteps, selectThings, toThing, type Thing } from "../../sql/doctor/schema.ts";
 import { migrateHint } from "../../sql/schema-version.ts";
 import type { Check } from "../check.ts";
-import { counted, error, note, warning, type Finding, type Seen } from "../finding.ts";
+import { error, note, warning, type Finding, type Seen } from "../finding.ts";
 import { quoteName } from "../../db/quote.ts";
 
 /**
@@ -63,7 +64,7 @@ export function driftRule(installed: readonly Thing[], expected: readonly Thing[
     else if (found !== definition) findings.push(changed(what, found, definition, schema));
   }
   for (const what of there.keys()) if (!wanted.has(what)) findings.push(added(what));
-  return { seen: `${counted("definition", expected.length)} compared`, findings };
+  return { seen: `${plural(expected.length, "definition")} compared`, findings };
 }
 
 function missing(what: string, definition: string, schema: string): Finding {

@@ -1,6 +1,7 @@
+import { plural } from "../../model/figures.ts";
 import { historyFacts, restLimit, type HistoryFacts } from "../../sql/doctor/tables.ts";
 import type { Check } from "../check.ts";
-import { counted, note, warning, type Finding, type Seen } from "../finding.ts";
+import { note, warning, type Finding, type Seen } from "../finding.ts";
 
 /** Whether each coming day has its partition. */
 export const history: Check = {
@@ -23,10 +24,10 @@ export function historyRule({ daysAhead, rest }: HistoryFacts, schema: string): 
     findings.push(
       note(
         "Finished jobs are in the default partition, because their day has none",
-        `${rest >= restLimit ? `${restLimit} or more rows` : counted("row", rest)} in table history_done_rest`,
+        `${rest >= restLimit ? `${restLimit} or more rows` : plural(rest, "row")} in table history_done_rest`,
         "They are pruned row by row after their retention, which costs more than dropping a day. Keep a worker running, " +
           "so that each day has its partition in time.",
       ),
     );
-  return { seen: `partitions for ${counted("day", daysAhead)} from today on`, findings };
+  return { seen: `partitions for ${plural(daysAhead, "day")} from today on`, findings };
 }

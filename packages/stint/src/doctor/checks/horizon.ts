@@ -1,4 +1,4 @@
-import { formatMs } from "../../model/duration.ts";
+import { formatMs } from "../../model/figures.ts";
 import { pins, slots, type Pin, type Slot } from "../../sql/doctor/sessions.ts";
 import type { Check } from "../check.ts";
 import { error, warning, type Finding, type Seen } from "../finding.ts";

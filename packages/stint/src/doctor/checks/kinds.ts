@@ -1,8 +1,8 @@
 import { command } from "../../model/command.ts";
-import { formatMs } from "../../model/duration.ts";
+import { formatMs, plural } from "../../model/figures.ts";
 import { unserved, type Unserved } from "../../sql/kinds.ts";
 import type { Check } from "../check.ts";
-import { counted, error, type Seen } from "../finding.ts";
+import { error, type Seen } from "../finding.ts";
 
 /** Jobs younger than this may only be waiting for a worker that starts. */
 const waitedMs = 10_000;
@@ -24,7 +24,7 @@ export function kindsRule(found: readonly Unserved[], now: number, schema: strin
     ),
   );
   return {
-    seen: found.length === 0 ? "none waits unserved" : `${counted("kind", found.length)} unserved`,
+    seen: found.length === 0 ? "none waits unserved" : `${plural(found.length, "kind")} unserved`,
     findings,
   };
 }

@@ -1,6 +1,7 @@
+import { plural } from "../../model/figures.ts";
 import type { KindView } from "../../inspect/types.ts";
 import type { Check } from "../check.ts";
-import { counted, warning, type Seen } from "../finding.ts";
+import { warning, type Seen } from "../finding.ts";
 
 /** Whether leases fit the run times of their kinds. */
 export const lease: Check = {
@@ -15,5 +16,5 @@ export function leaseRule(found: readonly Pick<KindView, "kind" | "run" | "lease
       ? []
       : [warning("A lease does not fit the run time of its kind", `kind ${kind}`, leaseAdvice)],
   );
-  return { seen: `${counted("kind", found.length)} measured`, findings };
+  return { seen: `${plural(found.length, "kind")} measured`, findings };
 }

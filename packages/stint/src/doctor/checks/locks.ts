@@ -1,4 +1,4 @@
-import { formatMs } from "../../model/duration.ts";
+import { formatMs } from "../../model/figures.ts";
 import { heldLocks, type HeldLock } from "../../sql/doctor/sessions.ts";
 import type { Check } from "../check.ts";
 import { error, warning, type Seen } from "../finding.ts";

@@ -1,7 +1,7 @@
-import { formatMs } from "../../model/duration.ts";
+import { formatMs, plural } from "../../model/figures.ts";
 import { tableFacts, type TableFacts } from "../../sql/doctor/tables.ts";
 import type { Check } from "../check.ts";
-import { counted, error, note, warning, type Finding, type Seen } from "../finding.ts";
+import { error, note, warning, type Finding, type Seen } from "../finding.ts";
 import { quoteName } from "../../db/quote.ts";
 
 /** Fewer dead rows than this do not slow a query noticeably. */
@@ -21,7 +21,7 @@ export function vacuumRule(tables: readonly TableFacts[], schema: string): Seen 
     ...bloat(facts, schema),
   ]);
   const dead = tables.reduce((sum, { dead: rows }) => sum + rows, 0);
-  return { seen: `${counted("table", tables.length)}, ${counted("dead row", dead)}`, findings };
+  return { seen: `${plural(tables.length, "table")}, ${plural(dead, "dead row")}`, findings };
 }
 
 function turnedOff({ table, vacuumOff }: TableFacts, schema: string): Finding[] {
@@ -37,7 +37,7 @@ function lag(facts: TableFacts, schema: string): Finding[] {
   return [
     warning(
       vacuuming ? "Vacuum is running and far behind" : "Vacuum is far behind",
-      `table ${table} has ${counted("dead row", dead)}, ${last}`,
+      `table ${table} has ${plural(dead, "dead row")}, ${last}`,
       'If the check "horizon" names a session, end it first. ' +
         `Then: vacuum (analyze) ${quoteName(schema, table)}; and if it happens again, ` +
         "as a superuser: alter system set autovacuum_naptime = '15s'; and select pg_reload_conf();",

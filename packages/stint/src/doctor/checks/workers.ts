@@ -1,7 +1,7 @@
-import { formatMs } from "../../model/duration.ts";
+import { formatMs, plural } from "../../model/figures.ts";
 import { lateLeases, workerFacts, type LateLease, type WorkerFacts } from "../../sql/doctor/workers.ts";
 import type { Check } from "../check.ts";
-import { counted, error, warning, type Finding, type Seen } from "../finding.ts";
+import { error, warning, type Finding, type Seen } from "../finding.ts";
 
 /** Whether the workers respond, and are of one version. */
 export const workers: Check = {
@@ -36,11 +36,11 @@ export function workersRule(found: readonly WorkerFacts[], late: readonly LateLe
     findings.push(
       error(
         "Leases expired and their jobs were not rescued",
-        `${counted("job", jobs)} of worker ${worker}, overdue for ${formatMs(oldestMs)}`,
+        `${plural(jobs, "job")} of worker ${worker}, overdue for ${formatMs(oldestMs)}`,
         "Any running worker of this schema rescues them. Start one, or read the logs of those that run.",
       ),
     );
-  return { seen: `${counted("worker", found.length)}, ${counted("version", versions.length)}`, findings };
+  return { seen: `${plural(found.length, "worker")}, ${plural(versions.length, "version")}`, findings };
 }
 
 function idsOf(found: readonly WorkerFacts[], version: string): string {
