@@ -296,7 +296,7 @@ test("slow: a job beyond its kind's normal is reported once, counted and listed"
   expect(listed).toMatchObject([
     { id, kind: "mail", worker: worker.id, attempt: 1, because: "beyond-normal" },
   ]);
-  expect(listed[0]!.text).toMatch(/^It has been running for .*; p95 for this kind is 1ms\.$/);
+  expect(listed[0]!.text).toMatch(/^It has been running for .*; p95 for this kind is 1 ms\.$/);
 });
 
 test("slow: a job with an expired lease or near its timeout is listed", async () => {
