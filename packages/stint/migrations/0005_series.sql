@@ -20,6 +20,7 @@ create table stint.series (
   dead        bigint not null default 0,
   cancelled   bigint not null default 0,
   snoozed     bigint not null default 0,
+  parked      bigint not null default 0,
   released    bigint not null default 0,
   rescued     bigint not null default 0,
   lease_lost  bigint not null default 0,

@@ -66,9 +66,13 @@ export class WrongStateError extends StintError {
     readonly state: string,
     readonly action: string,
     readonly allowed: readonly string[],
+    /** A park reason that the action cannot lift, and what does. */
+    held?: { readonly reason: string; readonly why: string },
   ) {
     super(
-      `Job ${jobId} is ${state}; ${action} needs a job that is ${allowed.join(" or ")}. Nothing was changed.`,
+      held === undefined
+        ? `Job ${jobId} is ${state}; ${action} needs a job that is ${allowed.join(" or ")}. Nothing was changed.`
+        : `Job ${jobId} is ${state} (${held.reason}), and ${action} cannot lift that: ${held.why} Nothing was changed.`,
     );
   }
 }

@@ -3,6 +3,7 @@ import { InvalidOptionError, JobNotFoundError, WrongStateError } from "../errors
 import type { Job } from "../model/job.ts";
 import { checkName, checkText } from "../model/names.ts";
 import { refuseUnknownKeys, requireInteger, requireOneOf } from "../model/options.ts";
+import { parkRules } from "../model/park-reasons.ts";
 import { liveStates, states, type JobState } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
@@ -109,9 +110,17 @@ export class Jobs {
       this.#wake(`ready:${queue}`);
       return;
     }
-    const state = await this.#stateOf(id);
-    if (state !== "ready")
-      throw new WrongStateError(id, state, "runNow", ["scheduled", "retrying", "parked"]);
+    const job = await this.get(id);
+    if (job === undefined) throw new JobNotFoundError(id);
+    const { state, parkReason } = job;
+    if (state === "ready") return;
+    const rule = parkReason === null ? undefined : parkRules[parkReason];
+    if (state === "parked" && rule?.runNow === false)
+      throw new WrongStateError(id, state, "runNow", ["scheduled", "retrying"], {
+        reason: parkReason ?? "",
+        why: rule.why,
+      });
+    throw new WrongStateError(id, state, "runNow", ["scheduled", "retrying", "parked"]);
   }
 
   async replay(jobId: string, options: ActOptions = {}): Promise<void> {

@@ -53,14 +53,14 @@ export function highest(values: readonly (number | null)[]): number | null {
   return values.reduce((most, value) => (value === null ? most : Math.max(value, most ?? value)), null);
 }
 
-/** Jobs that ended. A retried or snoozed attempt does not end its job. */
+/** Jobs that ended. A retried, snoozed or parked attempt does not end its job. */
 export function endedOf({ succeeded, dead, cancelled }: SeriesCounts): number {
   return succeeded + dead + cancelled;
 }
 
 /** Attempts that ended, with any outcome. */
 export function attemptsOf(sums: SeriesCounts): number {
-  return sums.succeeded + failedOf(sums) + sums.cancelled + sums.snoozed;
+  return sums.succeeded + failedOf(sums) + sums.cancelled + sums.snoozed + sums.parked;
 }
 
 /** A timed-out attempt counts as failed. */

@@ -68,6 +68,14 @@ export const counters = {
     },
     log: "snoozed",
   },
+  parked: {
+    metric: {
+      name: "stint_jobs_parked_total",
+      unit: "jobs",
+      help: "Attempts that ended by parking the job.",
+    },
+    log: "parked",
+  },
   released: {
     metric: {
       name: "stint_jobs_released_total",

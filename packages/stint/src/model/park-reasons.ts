@@ -6,7 +6,7 @@ export type ParkRule = {
   readonly runNow: boolean;
   /** Whether a job may be parked so until a time, at which a worker lifts it. */
   readonly until: boolean;
-  /** What `stint jobs why` says. */
+  /** The text of `stint jobs why`, and of a `runNow` that cannot lift the reason: what the job waits for, or who lifts it. */
   readonly why: string;
 };
 

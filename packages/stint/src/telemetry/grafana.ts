@@ -121,9 +121,9 @@ const rows: readonly Row[] = [
       },
       { title: "Retry ratio", unit: "percentunit", targets: [perQueue(database.retries)] },
       {
-        title: "Cancelled, snoozed, released",
+        title: "Cancelled, snoozed, parked, released",
         unit: "ops",
-        targets: [perSecond(own.cancelled), perSecond(own.snoozed), perSecond(own.released)],
+        targets: [own.cancelled, own.snoozed, own.parked, own.released].map(perSecond),
       },
     ],
   },

@@ -22,6 +22,7 @@ test.each<[AttemptOutcome, string, Partial<KindMeter>]>([
   ["timed-out", "retrying", { timedOut: 1, retried: 1 }],
   ["timed-out", "dead", { timedOut: 1, dead: 1 }],
   ["snoozed", "scheduled", { snoozed: 1 }],
+  ["parked", "parked", { parked: 1 }],
   ["cancelled", "cancelled", { cancelled: 1 }],
   ["released", "ready", { released: 1 }],
 ])("an attempt that %s, of a job that is then %s", (outcome, state, expected) => {

@@ -42,6 +42,7 @@ export class Metering {
     if (outcome === "failed") kind.failed += 1;
     else if (outcome === "timed-out") kind.timedOut += 1;
     else if (outcome === "snoozed") kind.snoozed += 1;
+    else if (outcome === "parked") kind.parked += 1;
     else if (outcome === "released") kind.released += 1;
     if (state === "dead") kind.dead += 1;
     else if (state === "cancelled") kind.cancelled += 1;

@@ -13,6 +13,7 @@ import {
   type ListOptions,
   type Stint,
 } from "#stint/index.js";
+import { parkRules } from "#stint/model/park-reasons.js";
 import { freshSchemaName } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
@@ -236,6 +237,21 @@ test("replay needs a reason", async () => {
   expect((await stint.get(id))!.state).toBe("cancelled");
   await stint.replay(id, { reason: "second thoughts" });
   expect((await stint.get(id))!.state).toBe("ready");
+});
+
+test("runNow of a park reason it cannot lift says what the job waits for", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const { id } = await stint.enqueue(other, 1);
+  await fresh.sql("update stint.job set state = 'parked', park_reason = 'breaker' where id = $1", [id]);
+
+  const refused = await stint.runNow(id).catch((error: unknown) => error);
+
+  expect(refused).toBeInstanceOf(WrongStateError);
+  expect(refused).toMatchObject({ state: "parked", action: "runNow", allowed: ["scheduled", "retrying"] });
+  expect(String(refused)).toContain(
+    `Job ${id} is parked (breaker), and runNow cannot lift that: ${parkRules.breaker.why} Nothing was changed.`,
+  );
 });
 
 test("an operation on a wrong state or a missing job is refused and writes nothing", async () => {
