@@ -239,7 +239,7 @@ test("replay needs a reason", async () => {
   expect((await stint.get(id))!.state).toBe("ready");
 });
 
-test("runNow of a park reason it cannot lift says what the job waits for", async () => {
+test("runNow refuses a park reason it cannot lift, with what lifts it", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { id } = await stint.enqueue(other, 1);
