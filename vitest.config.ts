@@ -17,7 +17,7 @@ const together = [
   "packages/*/src/**/*.test.ts",
   "packages/*/test/*.test.ts",
   "packages/dashboard/test/browser/*.test.ts",
-  "packages/stint/test/{bundles,cli,client,crash,demo,doctor,inspect,metrics,migrations,model,pooler,sql,telemetry,types,worker}/**/*.test.ts",
+  "packages/stint/test/{bundles,cli,client,crash,demo,doctor,inspect,metrics,migrations,model,pooler,sql,steps,telemetry,types,worker}/**/*.test.ts",
   "bench/core/*.test.ts",
 ];
 

@@ -181,6 +181,8 @@ create table stint.kind (
   max_crashes  integer,
   lease_ms     bigint,                             -- of its attempts, unless the job has its own
   timeout_ms   bigint,
+  stall_after_ms bigint,                           -- a running job that reports nothing for longer is stalled; null: that is not watched
+  signals      text[],                             -- the signals that its jobs receive; null: any
   seen_at      timestamptz not null default clock_timestamp()
 );
 

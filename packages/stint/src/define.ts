@@ -18,6 +18,12 @@ export type KindOptions = {
   timeout?: Duration;
   /** How long a claim lasts without renewal. Default 30 s. */
   lease?: Duration;
+  /** How long a handler may raise its own timeout by `ctx.extend`, in all. Default: not at all. */
+  maxTimeout?: Duration;
+  /**
+   * Report an attempt as stalled when it has finished no step and reported no checkpoint, progress or log line for so long. Default: never.
+   */
+  stallAfter?: Duration;
   /** The number of crashes (its worker died while running it) after which a job is dead. Default 3. */
   maxCrashes?: number;
 };
@@ -37,6 +43,8 @@ export type DefineOptions<In extends StandardSchema, Result extends StandardSche
   requiresTransaction?: boolean;
   /** Run the whole handler and its settling in one transaction. */
   atomic?: boolean;
+  /** The signals that its jobs receive. Any other name is refused where it is sent. Default: any. */
+  signals?: readonly string[];
 };
 
 /** The contract of a kind. Enqueueing code and handlers both import it; it contains no handler code. */
@@ -49,6 +57,7 @@ export type JobDefinition<Types extends JobTypes = JobTypes> = {
   readonly key: ((payload: never) => string) | undefined;
   readonly requiresTransaction: boolean;
   readonly atomic: boolean;
+  readonly signals: readonly string[] | undefined;
   readonly policy: KindPolicy;
   /** For the compiler only. */
   readonly types?: Types;
@@ -66,10 +75,20 @@ export type KindPolicy = {
   readonly backoff: ResolvedBackoff | undefined;
   readonly timeoutMs: number | undefined;
   readonly leaseMs: number | undefined;
+  readonly maxTimeoutMs: number | undefined;
+  readonly stallAfterMs: number | undefined;
   readonly maxCrashes: number | undefined;
 };
 
-const policyKeys = ["attempts", "backoff", "timeout", "lease", "maxCrashes"] as const;
+const policyKeys = [
+  "attempts",
+  "backoff",
+  "timeout",
+  "maxTimeout",
+  "stallAfter",
+  "lease",
+  "maxCrashes",
+] as const;
 const defineKeys = [
   ...policyKeys,
   "payload",
@@ -79,6 +98,7 @@ const defineKeys = [
   "key",
   "requiresTransaction",
   "atomic",
+  "signals",
 ] as const;
 
 /**
@@ -107,8 +127,18 @@ export function defineJob<In extends StandardSchema, Result extends StandardSche
       options.requiresTransaction !== undefined &&
       requireBoolean(`${what}.requiresTransaction`, options.requiresTransaction),
     atomic: options.atomic !== undefined && requireBoolean(`${what}.atomic`, options.atomic),
+    signals: options.signals === undefined ? undefined : resolveSignals(`${what}.signals`, options.signals),
     policy: resolveKindPolicy(what, options),
   });
+}
+
+function resolveSignals(option: string, signals: readonly string[]): readonly string[] {
+  const given: unknown = signals;
+  if (!Array.isArray(given))
+    throw new InvalidOptionError(option, `must be an array of names, got ${describe(given)}`);
+  if (given.length > 100)
+    throw new InvalidOptionError(option, `must have at most 100 names, got ${given.length}`);
+  return Object.freeze([...new Set(given.map((name, index) => checkName(name, `${option}[${index}]`)))]);
 }
 
 export function requirePriority(option: string, value: unknown): number {
@@ -116,7 +146,7 @@ export function requirePriority(option: string, value: unknown): number {
 }
 
 export function resolveKindPolicy(what: string, options: KindOptions): KindPolicy {
-  const { attempts, backoff, timeout, lease, maxCrashes } = options;
+  const { attempts, backoff, timeout, maxTimeout, stallAfter, lease, maxCrashes } = options;
   return Object.freeze({
     attempts:
       attempts === undefined
@@ -124,6 +154,8 @@ export function resolveKindPolicy(what: string, options: KindOptions): KindPolic
         : requireInteger(`${what}.attempts`, attempts, { min: 1, max: 1000 }),
     backoff: backoff === undefined ? undefined : resolveBackoff(backoff, `${what}.backoff`),
     timeoutMs: timeout === undefined ? undefined : toMs(timeout, `${what}.timeout`, { min: 1 }),
+    maxTimeoutMs: maxTimeout === undefined ? undefined : toMs(maxTimeout, `${what}.maxTimeout`, { min: 1 }),
+    stallAfterMs: stallAfter === undefined ? undefined : toMs(stallAfter, `${what}.stallAfter`, { min: 100 }),
     leaseMs: lease === undefined ? undefined : toMs(lease, `${what}.lease`, leaseLimits),
     maxCrashes:
       maxCrashes === undefined

@@ -118,8 +118,8 @@ export class UnknownOutcomeError extends StintError {
       mayHappenUntil === undefined ? "" : ` after ${mayHappenUntil.toISOString()} by the database's clock`;
     super(
       `${action}: the connection was lost before the result arrived, so the write may or may not have taken effect. ` +
-        (action.startsWith("enqueue")
-          ? `Repeat it with the same id (${ids})${after}: it is then the same job.`
+        (/^(enqueue|signal)/.test(action)
+          ? `Repeat it with the same id (${ids})${after}: it is then the same ${action.startsWith("signal") ? "signal" : "job"}.`
           : `Look at the job (${ids})${after} before you repeat it.`),
       options,
     );
@@ -256,6 +256,33 @@ export class StoppingError extends StintError {
   readonly code = "STOPPING";
   constructor() {
     super("The worker is stopping; the job is released and no attempt is spent.");
+  }
+}
+
+/** The handler did not call the steps that the job remembers, in the same order. */
+export class StepOrderError extends StintError {
+  readonly code = "STEP_ORDER";
+  constructor(
+    readonly jobId: string,
+    /** The number of the call in its handler, from 1. */
+    readonly seq: number,
+    /** The step that the handler called. */
+    readonly step: string,
+    /** The step that the job remembers in this place. */
+    readonly remembered: string,
+    /** Where the job remembers the called step, if in another place. */
+    rememberedSeq?: number,
+  ) {
+    super(
+      `Job ${jobId}: call ${seq} of its handler is "${step}", but the job remembers ` +
+        (rememberedSeq === undefined
+          ? remembered === step
+            ? "another attempt's result for this step. "
+            : `"${remembered}" there. `
+          : `this step as call ${rememberedSeq}. `) +
+        `Nothing was run. Call the same steps in the same order in every attempt: no random names, no times, no condition that changes. ` +
+        `After a change of the handler, deploy the old order until its jobs have ended, or cancel the job and enqueue another one.`,
+    );
   }
 }
 

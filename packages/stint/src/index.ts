@@ -16,6 +16,8 @@ export {
   type HandlerContext,
   type HandlerFunction,
   type Middleware,
+  type SignalOptions,
+  type WaitForSignal,
 } from "./worker/handler.ts";
 export type { Worker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/options.ts";
@@ -45,6 +47,7 @@ export { defineConfig, type StintConfig } from "./config.ts";
 export type { StintOptions } from "./client/options.ts";
 export type { DedupeUntil, EnqueueOptions } from "./client/prepare.ts";
 export type { QueueSettingsClient } from "./client/queue-settings.ts";
+export type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
 export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
 export type { Connection, ConnectionParts, PoolLike } from "./db/connection.ts";
 export type { Tx } from "./db/db.ts";
@@ -67,6 +70,7 @@ export {
   PermanentError,
   RateLimitedError,
   SchemaVersionError,
+  StepOrderError,
   StintError,
   StoppingError,
   TimedOutError,

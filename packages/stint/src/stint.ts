@@ -8,6 +8,7 @@ import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } fro
 import type { EnqueueOptions } from "./client/prepare.ts";
 import { QueueSettingsClient } from "./client/queue-settings.ts";
 import { withRetry } from "./client/retry.ts";
+import type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
 import { Waiting } from "./client/wait.ts";
 import { Waker } from "./client/waker.ts";
 import type { Connection } from "./db/connection.ts";
@@ -108,6 +109,20 @@ export class Stint implements Enqueues {
     return await this.#lifetime.run<(Enqueued | Error)[]>(() =>
       onError === "report" ? this.#enqueues.each(entries) : this.#enqueues.many(entries),
     );
+  }
+
+  async signal(
+    target: SignalTarget,
+    name: string,
+    payload?: unknown,
+    options: SignalSendOptions = {},
+  ): Promise<string> {
+    return await this.#lifetime.run(async () => {
+      const id = await this.#enqueues.signal(target, name, payload, options);
+      // Workers of this process; the statement has sent the wake to the others.
+      this.#waker.wake(["signal"], false);
+      return id;
+    });
   }
 
   /** A job, live or finished; undefined if there is none. */

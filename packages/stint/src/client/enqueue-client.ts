@@ -5,6 +5,7 @@ import { UserTransaction, type TransactionLike } from "../db/transactions/user-t
 import { refuseUnknownKeys, requireBoolean } from "../model/options.ts";
 import { isThenable } from "../model/standard-schema.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
+import type { SignalRow } from "../sql/signals.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
 import {
   atEntry,
@@ -21,6 +22,15 @@ import { enqueueIn, refusedQuietly, type Traced } from "./enqueue-in.ts";
 import { Kinds } from "./kinds.ts";
 import type { ResolvedStintOptions } from "./options.ts";
 import { prepareRow, type EnqueueOptions } from "./prepare.ts";
+import { withRetry } from "./retry.ts";
+import {
+  jobOfSignal,
+  sendSignal,
+  sendSignalIn,
+  toSignalRow,
+  type SignalSendOptions,
+  type SignalTarget,
+} from "./signals.ts";
 import { traced } from "./traced.ts";
 import type { Waker } from "./waker.ts";
 
@@ -75,7 +85,31 @@ export class EnqueueClient {
         const all = async (): Promise<Enqueued[]> => await send(this.#prepareAll(entries, false));
         return refusedQuietly(all(), onRefused);
       },
+      signal: (target, name, payload, options = {}) => {
+        const one = async (): Promise<string> => {
+          const row = this.#signalRow(target, name, payload, options);
+          return jobOfSignal(row, await sendSignalIn(inside, row, notify, schema));
+        };
+        return refusedQuietly(one(), onRefused);
+      },
     };
+  }
+
+  /** Send a signal, committed when this resolves. */
+  async signal(
+    target: SignalTarget,
+    name: string,
+    payload: unknown,
+    options: SignalSendOptions,
+  ): Promise<string> {
+    const row = this.#signalRow(target, name, payload, options);
+    await withRetry(this.#db, async () => await this.checkSchema());
+    return jobOfSignal(row, await sendSignal(this.#db, row, this.#options.wake !== "none"));
+  }
+
+  #signalRow(target: SignalTarget, name: string, payload: unknown, options: SignalSendOptions): SignalRow {
+    const { actor: sender, maxPayloadBytes: maxBytes } = this.#options;
+    return toSignalRow(target, name, payload, options, { sender, maxBytes });
   }
 
   /** Add one job, committed when this resolves. */

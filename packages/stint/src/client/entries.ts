@@ -3,6 +3,7 @@ import { InvalidOptionError, StintError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
 import type { EnqueueOptions } from "./prepare.ts";
+import type { SignalSendOptions, SignalTarget } from "./signals.ts";
 
 /** A job that is in the database, or will be once its transaction commits. */
 export type Enqueued<Types extends JobTypes = JobTypes> = {
@@ -40,6 +41,15 @@ export interface Enqueues {
   enqueue(kind: string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued>;
   /** All of them, or none. Returns them in the order of the entries. */
   enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
+  /**
+   * Send a signal to one live job, by its id or its key. Its handler receives it in `waitForSignal`, also if it comes to wait only later.
+   * Returns the id of the job.
+   *
+   * @throws {JobNotFoundError} There is no such job.
+   * @throws {WrongStateError} The job has ended.
+   * @throws {InvalidOptionError} The kind declares no such signal, or several live jobs have the key.
+   */
+  signal(target: SignalTarget, name: string, payload?: unknown, options?: SignalSendOptions): Promise<string>;
 }
 
 export type InOptions = {

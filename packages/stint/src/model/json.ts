@@ -6,8 +6,8 @@ import { isA } from "./safe-read.ts";
 
 export type EncodeOptions = {
   kind: string;
-  /** The name of the value, with which its paths begin. */
-  root: "payload" | "result" | "meta";
+  /** The name of the value, with which its paths begin, such as `payload`. */
+  root: string;
   maxBytes: number;
   /** The maximum nesting of objects and arrays. Default 64. */
   maxDepth?: number;

@@ -29,12 +29,22 @@ export const parkRules = {
     until: true,
     why: "Its handler parked it for review. It runs again after `runNow`, or at its `until` if it has one.",
   },
+  sleep: {
+    by: "stint",
+    runNow: true,
+    until: true,
+    why: "Its handler sleeps. It goes on at its `until`, or after `runNow`.",
+  },
+  signal: {
+    by: "stint",
+    runNow: false,
+    until: true,
+    why: "Its handler waits for a signal. It goes on when the signal is sent, or at its `until` if it has one.",
+  },
   blocked: { ...reserved, why: "It waits for other jobs." },
   breaker: { ...reserved, why: "The breaker of a dependency is open." },
   budget: { ...reserved, why: "The retry budget is spent for now." },
   limit: { ...reserved, why: "It waits for a place within a limit." },
-  signal: { ...reserved, why: "It waits for a signal." },
-  sleep: { ...reserved, why: "It sleeps until a time." },
   version: { ...reserved, why: "No running worker can read its payload." },
 } as const satisfies Record<string, ParkRule>;
 

@@ -33,7 +33,7 @@ export type InferIn<S extends StandardSchema> = NonNullable<S["~standard"]["type
 /** The output type of the schema. */
 export type InferOut<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"];
 
-type Subject = { kind: string; root: "payload" | "result" | "meta" };
+type Subject = { kind: string; root: string };
 
 /**
  * Check a value with its schema and return the schema's output.

@@ -70,7 +70,7 @@ export const noteTransaction = statement(
 );
 
 // No subtransaction of the caller's changes what `pg_current_xact_id` returns: savepoints are the same transaction.
-const isInside = (xid: string): string =>
+export const isInside = (xid: string): string =>
   `pg_current_xact_id_if_assigned()::text = coalesce(${xid}::text, current_setting('stint_transaction.xid', true))`;
 
 const enqueueNewInside = statement(

@@ -12,7 +12,8 @@ grant create on database :database to :role;
   worker: `-- Claims, runs and settles jobs, and operates on them.
 grant usage on schema stint to :role;
 grant select, insert, update, delete
-  on stint.job, stint.history, stint.history_done_rest, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.follow_up
+  on stint.job, stint.history, stint.history_done_rest, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.follow_up,
+    stint.step, stint.progress, stint.signal
   to :role;
 grant select, insert, delete on stint.audit to :role;
 grant select, insert, update, delete on stint.operation to :role;
@@ -23,17 +24,18 @@ grant select
   to :role;
 grant execute on all functions in schema stint to :role;
 `,
-  enqueue: `-- Adds jobs and can do nothing else: it has no right on any table of jobs.
+  enqueue: `-- Adds jobs, sends signals and can do nothing else: it has no right on any table of jobs.
 grant usage on schema stint to :role;
 grant select on stint.migration to :role;
 grant execute on function
   stint.enqueue(text, jsonb, jsonb), stint.enqueue_many(jsonb), stint.enqueue_rows(jsonb, boolean, timestamptz, timestamptz),
-  stint.enqueue_new(uuid[], text[], text[], jsonb, jsonb, boolean, timestamptz), stint.wake_channel()
+  stint.enqueue_new(uuid[], text[], text[], jsonb, jsonb, boolean, timestamptz), stint.wake_channel(),
+  stint.signal(text, text, jsonb, jsonb), stint.send_signal(uuid, text, text, text, jsonb, text, boolean, timestamptz)
   to :role;
 `,
   read: `-- Looks at everything and changes nothing.
 grant usage on schema stint to :role;
-grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.follow_up, stint.audit, stint.migration,
+grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.follow_up, stint.step, stint.progress, stint.signal, stint.audit, stint.migration,
   stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.arrivals, stint.counted, stint.series, stint.tenant_usage, stint.operation
   to :role;
 grant execute on function

@@ -12,22 +12,31 @@ export type KindInfo = {
   /** What its attempts get unless a job has its own; for those who judge how long they take. */
   leaseMs?: number;
   timeoutMs?: number;
+  stallAfterMs?: number | undefined;
+  /** The signals that its jobs receive; undefined: any. */
+  signals?: readonly string[] | undefined;
 };
 
 const putKinds = statement(
   "register-kinds",
   `
-  insert into stint.kind as k (name, queue, priority, max_crashes, lease_ms, timeout_ms)
-  select name, queue, priority, max_crashes, lease_ms, timeout_ms
+  insert into stint.kind as k (name, queue, priority, max_crashes, lease_ms, timeout_ms, stall_after_ms, signals)
+  select name, queue, priority, max_crashes, lease_ms, timeout_ms, stall_after_ms, signals
   from jsonb_to_recordset($1::text::jsonb)
-    as r (name text, queue text, priority smallint, max_crashes integer, lease_ms bigint, timeout_ms bigint)
+    as r (
+      name text, queue text, priority smallint, max_crashes integer, lease_ms bigint, timeout_ms bigint, stall_after_ms bigint, signals text[]
+    )
   -- Everybody in one order, and no write at all where nothing changed.
   order by name
   on conflict (name) do update
     set queue = excluded.queue, priority = excluded.priority, max_crashes = excluded.max_crashes, lease_ms = excluded.lease_ms,
-        timeout_ms = excluded.timeout_ms, seen_at = clock_timestamp()
-    where (k.queue, k.priority, k.max_crashes, k.lease_ms, k.timeout_ms)
-      is distinct from (excluded.queue, excluded.priority, excluded.max_crashes, excluded.lease_ms, excluded.timeout_ms)`,
+        timeout_ms = excluded.timeout_ms, stall_after_ms = excluded.stall_after_ms, signals = excluded.signals,
+        seen_at = clock_timestamp()
+    where (k.queue, k.priority, k.max_crashes, k.lease_ms, k.timeout_ms, k.stall_after_ms, k.signals)
+      is distinct from (
+        excluded.queue, excluded.priority, excluded.max_crashes, excluded.lease_ms, excluded.timeout_ms, excluded.stall_after_ms,
+        excluded.signals
+      )`,
 );
 
 /** Tell the database of the kinds somebody serves, for those who cannot ask. */
@@ -39,6 +48,8 @@ export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promis
     max_crashes: kind.maxCrashes,
     lease_ms: kind.leaseMs ?? null,
     timeout_ms: kind.timeoutMs ?? null,
+    stall_after_ms: kind.stallAfterMs ?? null,
+    signals: kind.signals ?? null,
   }));
   await db.run(putKinds, [JSON.stringify(rows)]);
 }

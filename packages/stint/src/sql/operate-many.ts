@@ -2,7 +2,7 @@ import type { Row, Run } from "../db/db.ts";
 import { readMany, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
-import { mayLift, unparked } from "./park.ts";
+import { awoken, mayLift, unparked } from "./park.ts";
 import { jobStateOrNull } from "./rows.ts";
 import { afterFollowUps, audited, followed, tallied, toHistory, toLive } from "./transitions.ts";
 
@@ -111,6 +111,8 @@ const runManyNow = statement(
     returning j.id, j.kind, j.queue, j.priority, p.state as was
   ), tallied as (
     ${tallied("moved", { was: ["scheduled", "retrying", "parked"], becomes: ["ready"] })}
+  ), awoken as (
+    ${awoken("moved")}
   ), noted as (
     ${noted("run-now", "moved")}
   )

@@ -3,7 +3,7 @@ import { toTimestamp } from "../db/server-clock.ts";
 import { oneOf, readMaybe, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
-import { mayLift, unparked } from "./park.ts";
+import { awoken, mayLift, unparked } from "./park.ts";
 import { jobState } from "./rows.ts";
 import {
   afterFollowUps,
@@ -85,6 +85,8 @@ const runJobNow = statement(
     returning j.id, j.queue, j.kind, j.priority, waiting.state as was
   ), tallied as (
     ${tallied("moved", { was: ["scheduled", "retrying", "parked"], becomes: ["ready"] })}
+  ), awoken as (
+    ${awoken("moved")}
   ), noted as (
     ${audited("run-now", { ...by, rows: "moved" })}
   )

@@ -14,6 +14,12 @@ export const unparked = `park_reason = null, park_until = null, reason = null`;
 /** Whether `runNow` may lift the live job `j`, if it is parked. */
 export const mayLift = `(j.state <> 'parked' or j.park_reason in (${liftableReasons.map((reason) => `'${reason}'`).join(", ")}))`;
 
+/** The sleeps of the jobs in `moved` that a person has made ready end now: the handler would sleep on otherwise. */
+export const awoken = (moved: string): string => `update stint.step w
+    set until = clock_timestamp()
+    from ${moved}
+    where w.job_id = ${moved}.id and w.type = 'sleep' and w.is_pending and w.until > clock_timestamp()`;
+
 export type Park = {
   fence: Fence;
   reason: ParkReason;

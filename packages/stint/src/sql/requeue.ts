@@ -4,6 +4,7 @@ import type { Fence } from "../model/job.ts";
 import { logWith, type Ending } from "./attempt-log.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
 import { park, type Park } from "./park.ts";
+import { suspend, type Suspend } from "./suspend.ts";
 import { afterFollowUps, firstTrace, followed, tallied, unleased } from "./transitions.ts";
 
 export type Requeue = {
@@ -18,6 +19,8 @@ export type Requeue = {
   countsAs: "attempt" | "interruption" | "fault";
   /** With the state `parked`: why, and until when. */
   park?: Pick<Park, "reason" | "note" | "until">;
+  /** Its handler sleeps or waits for a signal. */
+  suspend?: Omit<Suspend, "fence" | "first">;
   ending: Ending;
   /** The `traceparent` of this attempt, for the job to carry as that of its first one. Only where it was traced. */
   first?: string;
@@ -64,13 +67,18 @@ const requeueTraced = statement("requeue-traced", requeuing(", first"));
  * requested. Returns the fences of the jobs that went back.
  */
 export async function requeue(db: Run, jobs: readonly Requeue[]): Promise<Set<Fence>> {
-  const parked = jobs.flatMap(({ park: how, fence, ending, first }) =>
-    how === undefined ? [] : [{ ...how, fence, ending, ...(first === undefined ? {} : { first }) }],
+  const traced = ({ first }: Requeue): { first?: string } => (first === undefined ? {} : { first });
+  const parked = jobs.flatMap((job) =>
+    job.park === undefined ? [] : [{ ...job.park, fence: job.fence, ending: job.ending, ...traced(job) }],
   );
-  if (parked.length === 0) return await sendBack(db, jobs);
-  const others = jobs.filter((job) => job.park === undefined);
+  const suspended = jobs.flatMap((job) =>
+    job.suspend === undefined ? [] : [{ ...job.suspend, fence: job.fence, ...traced(job) }],
+  );
+  if (parked.length + suspended.length === 0) return await sendBack(db, jobs);
+  const others = jobs.filter((job) => job.park === undefined && job.suspend === undefined);
   const back = others.length === 0 ? [] : await sendBack(db, others);
-  return new Set([...back, ...(await park(db, parked))]);
+  const held = parked.length === 0 ? [] : await park(db, parked);
+  return new Set([...back, ...held, ...(suspended.length === 0 ? [] : await suspend(db, suspended))]);
 }
 
 async function sendBack(db: Run, jobs: readonly Requeue[]): Promise<Set<Fence>> {

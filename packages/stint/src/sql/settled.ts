@@ -14,7 +14,11 @@ const findSettled = statement(
     or exists (
       select from jsonb_array_elements(j.log) ended
       where ended ->> 'lease' = m.lease_id::text and ended ->> 'outcome' <> 'crashed'
-    )`,
+    )
+    -- An attempt that ended in a sleep or a wait is not in the log.
+    or (j.lease_id is distinct from m.lease_id and exists (
+      select from stint.step w where w.job_id = m.id and w.epoch = m.epoch and w.is_pending
+    ))`,
 );
 
 /**

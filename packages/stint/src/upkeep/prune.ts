@@ -1,5 +1,6 @@
 import { jitter } from "../runtime/sleep.ts";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "../sql/prune.ts";
+import { pruneSteps } from "../sql/prune-steps.ts";
 import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
@@ -25,7 +26,8 @@ function create({
     const dead = await pruneDead(db, keepDeadMs, batch);
     const others = await pruneSmall(db, { doneMs: keepDoneMs, auditMs: keepDeadMs }, batch);
     const series = await pruneSeries(db, batch);
-    return Math.max(dead, others, series) === batch ? betweenBatchesMs : jitter(everyMs);
+    const steps = await pruneSteps(db, keepDoneMs, batch);
+    return Math.max(dead, others, series, steps) >= batch ? betweenBatchesMs : jitter(everyMs);
   };
   return { service: new Service({ name: "prune", logger, tick }) };
 }

@@ -1,3 +1,4 @@
+import { deliver } from "./deliver.ts";
 import { presence } from "./presence.ts";
 import { promote } from "./promote.ts";
 import { prune } from "./prune.ts";
@@ -8,6 +9,7 @@ import type { UpkeepService } from "./upkeep-service.ts";
 /** Every upkeep service. A new one is a file and a line here. */
 export const services = [
   promote,
+  deliver,
   rescue,
   presence,
   tallies,

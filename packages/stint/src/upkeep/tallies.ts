@@ -13,7 +13,7 @@ import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service
 /** Only one of all workers folds within this time. */
 const foldRestMs = 5_000;
 
-type Tallies = Required<Omit<RunningService, "onIdleCheckFailed">>;
+type Tallies = Required<Omit<RunningService, "onIdleCheckFailed" | "onWake">>;
 
 /** Flushes this worker's counters to the series, and folds the deltas of all workers into the tallies. Sends nothing while idle. */
 export const tallies = {

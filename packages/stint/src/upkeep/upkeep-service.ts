@@ -36,6 +36,8 @@ export type RunningService = {
    * none. `at`: the time of the check by the database's clock.
    */
   readonly onIdleCheck?: (dueInMs: number | null, at: string) => void;
+  /** A wake asks for the service now. Default: its next tick comes at once. */
+  readonly onWake?: () => void;
   readonly onIdleCheckFailed?: (error: unknown) => void;
   /** False: the worker must not fall asleep yet. */
   readonly isDone?: () => boolean;

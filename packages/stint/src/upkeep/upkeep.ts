@@ -95,7 +95,9 @@ export class Upkeep {
 
   /** Run a service in so many milliseconds at the latest. */
   wake(name: ServiceName, inMs: number): void {
-    this.#running.get(name)?.service.wakeIn(inMs);
+    const running = this.#running.get(name);
+    if (inMs <= 0 && running?.onWake !== undefined) running.onWake();
+    else running?.service.wakeIn(inMs);
   }
 
   #nextDueMs({ dueInMs }: IdleCheck): number | null {

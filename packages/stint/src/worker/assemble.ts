@@ -27,6 +27,7 @@ import { Releaser } from "./releaser.ts";
 import { Settler } from "./settler.ts";
 import { SleepMode } from "./sleep-mode.ts";
 import { SlowWatch } from "./slow-watch.ts";
+import { StepWriter } from "./step-writer.ts";
 import { TransactionGate } from "./transaction-gate.ts";
 import { vitalsOf } from "./vitals.ts";
 import { wakeListener } from "./wake-listener.ts";
@@ -42,6 +43,7 @@ export type WorkerParts = {
   readonly pipeline: AttemptPipeline;
   readonly releaser: Releaser;
   readonly settler: Settler;
+  readonly stepWriter: StepWriter;
   readonly leases: Leases;
   readonly claimer: Claimer;
   readonly loop: ClaimLoop;
@@ -104,6 +106,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     logger,
     telemetry && ((ended, tookMs) => telemetry.settled?.(ended, tookMs, id)),
   );
+  const stepWriter = new StepWriter(db);
   const claimer = new Claimer({
     db,
     worker: id,
@@ -152,6 +155,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     pools,
     leases,
     settler,
+    stepWriter,
     releaser,
     quarantine,
     metering,
@@ -249,6 +253,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     pipeline,
     releaser,
     settler,
+    stepWriter,
     leases,
     claimer,
     loop,

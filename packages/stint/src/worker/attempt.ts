@@ -33,6 +33,8 @@ export class Attempt implements CallingAttempt {
   record: AttemptRecord = "open";
   /** The value its handler threw. */
   thrown: { readonly value: unknown } | undefined;
+  /** When the handler last reported anything: a step, a checkpoint, progress or a log line. Undefined: never. */
+  activeAt: number | undefined;
   #verdict: Verdict | undefined;
 
   constructor(leased: LeasedJob, pool: Pool, handler: Handler, deps: HandlerDeps) {
@@ -70,6 +72,10 @@ export class Attempt implements CallingAttempt {
   end(): void {
     this.over = true;
     this.#signal.clearTimer();
+  }
+
+  onActivity(): void {
+    this.activeAt = performance.now();
   }
 
   /** Its lease is renewed no longer. */

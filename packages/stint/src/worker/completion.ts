@@ -1,10 +1,10 @@
 import type { Completed } from "../model/outcome.ts";
 
 /**
- * The promise that `complete(…)` returns. It knows whether anything awaits it: a handler that does not must neither end the
- * process with an unhandled rejection nor count as successful when its transaction failed.
+ * The promise that `complete(…)` and `step(…)` return. It knows whether anything awaits it: a handler that does not must neither end
+ * the process with an unhandled rejection nor count as successful when its transaction or its step failed.
  */
-export class Completion extends Promise<Completed> {
+export class Completion<T = Completed> extends Promise<T> {
   /** Set by `then`. `await` calls it, too, because this is not a plain promise. */
   #awaited = false;
   #failure: { readonly error: unknown } | undefined;
@@ -13,15 +13,15 @@ export class Completion extends Promise<Completed> {
     return Promise;
   }
 
-  static of(work: () => Promise<Completed>): Completion {
-    const completion = new Completion((resolve, reject) => void work().then(resolve, reject));
+  static of<T>(work: () => Promise<T>): Completion<T> {
+    const completion = new Completion<T>((resolve, reject) => void work().then(resolve, reject));
     void completion.#watch((error) => (completion.#failure = { error }));
     return completion;
   }
 
   // oxlint-disable-next-line unicorn/no-thenable
-  override then<A = Completed, B = never>(
-    onFulfilled?: ((value: Completed) => A | PromiseLike<A>) | null,
+  override then<A = T, B = never>(
+    onFulfilled?: ((value: T) => A | PromiseLike<A>) | null,
     onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
     this.#awaited = true;

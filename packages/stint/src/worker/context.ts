@@ -3,7 +3,8 @@ import { InvalidOptionError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Completed } from "../model/outcome.ts";
 import type { Logger } from "../runtime/logger.ts";
-import type { HandlerContext } from "./handler.ts";
+import type { HandlerContext, WaitForSignal } from "./handler.ts";
+import type { AttemptSteps } from "./steps.ts";
 
 /** What a context needs of its attempt. */
 export type AttemptOfContext = {
@@ -11,6 +12,8 @@ export type AttemptOfContext = {
   readonly maxAttempts: number;
   readonly signal: AbortSignal;
   readonly logger: Logger;
+  /** Made by the first use. */
+  readonly steps: AttemptSteps;
   complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed>;
 };
 
@@ -32,6 +35,9 @@ export class Context implements HandlerContext {
   readonly meta: Readonly<Record<string, unknown>>;
   readonly fence: Fence;
   readonly complete: HandlerContext["complete"];
+  readonly step: HandlerContext["step"];
+  readonly sleep: HandlerContext["sleep"];
+  readonly waitForSignal: WaitForSignal;
   declare readonly createdAt: Date;
   declare readonly signal: AbortSignal;
   declare readonly logger: Logger;
@@ -53,6 +59,9 @@ export class Context implements HandlerContext {
     this.fence = job.fence;
     // Returns the promise itself, which knows whether it is awaited.
     this.complete = (work) => attempt.complete(work, tx);
+    this.step = (name, work) => attempt.steps.step(name, work);
+    this.sleep = (until) => attempt.steps.sleep(until);
+    this.waitForSignal = (name, options) => attempt.steps.waitForSignal(name, options);
     this.#attempt = attempt;
     // One by one, with descriptors that all contexts share: 0.1 µs each.
     Object.defineProperty(this, "createdAt", Context.#createdAt);
@@ -64,7 +73,6 @@ export class Context implements HandlerContext {
   static readonly #createdAt = own((context) => new Date(context.#attempt.job.createdAt));
   static readonly #signal = own((context) => context.#attempt.signal);
   static readonly #logger = own((context) => context.#attempt.logger);
-
   /** Of a kind that is not atomic. Not an own property: reading it throws, and a spread reads every own property. */
   get tx(): Tx {
     throw new InvalidOptionError(

@@ -14,13 +14,14 @@ import type { Leases } from "./leases.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { policyOf } from "./policy.ts";
 import type { TransactionGate } from "./transaction-gate.ts";
-import { returned, returnedInvalid, threw, type Verdict } from "./verdict.ts";
+import { AttemptSteps, type StepsDeps } from "./steps.ts";
+import { Suspended } from "./suspension.ts";
+import { returned, returnedInvalid, suspended, threw, type Verdict } from "./verdict.ts";
 
 /** What calling a handler needs of its worker. */
-export type HandlerDeps = {
+export type HandlerDeps = StepsDeps & {
   readonly db: Db;
   readonly options: Pick<ResolvedWorkerOptions, "handlers" | "middlewares" | "attempts" | "backoff">;
-  readonly maxResultBytes: number;
   readonly leases: Pick<Leases, "inHandler">;
   readonly gate: Pick<TransactionGate, "needs" | "close">;
   readonly logger: Logger;
@@ -39,6 +40,8 @@ export type CallingAttempt = {
   readonly traceId: string | undefined;
   /** Whether the handler has ended. */
   readonly over: boolean;
+  /** The handler does something: it is not stalled. */
+  onActivity(): void;
 };
 
 /** The call of one handler, from the stored payload to a verdict. */
@@ -54,6 +57,8 @@ export class HandlerCall implements AttemptOfContext {
   #fault: { readonly error: unknown } | undefined;
   /** Whether the handler waits for the database: for its transaction to begin, or to be settled and committed. */
   #waitsForDatabase = false;
+  /** Created on first use: most handlers have no steps. */
+  #steps: AttemptSteps | undefined;
   /** Why the result schema refused what was returned, if it did. */
   #refusal: { readonly error: unknown } | undefined;
 
@@ -82,6 +87,31 @@ export class HandlerCall implements AttemptOfContext {
     return this.#deps.logger.child(traceId === undefined ? fields : { ...fields, traceId });
   }
 
+  /** The steps of the handler. */
+  get steps(): AttemptSteps {
+    const { definition } = this.#handler;
+    if (definition.atomic)
+      throw new InvalidOptionError(
+        "step",
+        `is not possible in ${definition.kind}, which is atomic: its transaction would forget what the step remembers`,
+      );
+    const attempt = this.#attempt;
+    return (this.#steps ??= new AttemptSteps(
+      {
+        job: attempt.job,
+        signals: definition.signals,
+        get aborted() {
+          return attempt.aborted;
+        },
+        get over() {
+          return attempt.over;
+        },
+        onActivity: () => attempt.onActivity(),
+      },
+      this.#deps,
+    ));
+  }
+
   /** Call the handler. Returns the verdict on what it returned; undefined if it has recorded its own success. */
   async run(): Promise<Verdict | undefined> {
     const { definition } = this.#handler;
@@ -95,8 +125,11 @@ export class HandlerCall implements AttemptOfContext {
       value = await this.#enter(new Context(this, checked, undefined));
     } finally {
       for (const completion of this.#completions ?? []) await completion.ended();
+      await this.#steps?.ended();
     }
     if (this.#completed) return undefined;
+    const suspension = this.#suspended();
+    if (suspension !== undefined) return suspension;
     this.#throwUnhandled(value);
     const isNothing = value === undefined && definition.result === undefined;
     return returned(this.job, value, isNothing ? null : await this.#encode(value));
@@ -109,6 +142,8 @@ export class HandlerCall implements AttemptOfContext {
       this.logger.warn({ err: thrown }, text);
       return undefined;
     }
+    const suspension = this.#suspended(thrown);
+    if (suspension !== undefined) return suspension;
     if (this.#refusal !== undefined) return returnedInvalid(this.job, this.#refusal.error);
     const { aborted } = this.#attempt;
     const policy = policyOf(this.#deps.options, this.job);
@@ -116,6 +151,18 @@ export class HandlerCall implements AttemptOfContext {
     if (!this.#waitsForDatabase || !(aborted instanceof TimedOutError))
       return threw(this.job, thrown, aborted, policy, this.#fault);
     return threw(this.job, thrown, undefined, policy, this.#fault ?? { error: thrown });
+  }
+
+  /** The verdict on a handler that sleeps or waits, whatever it did after that. */
+  #suspended(thrown?: unknown): Verdict | undefined {
+    const suspension = this.#steps?.suspension;
+    if (suspension === undefined) return undefined;
+    if (!(thrown instanceof Suspended))
+      this.logger.warn(
+        thrown === undefined ? {} : { err: thrown },
+        `the handler caught the error that suspends it (${suspension.name}); the job is suspended all the same. Let that error pass`,
+      );
+    return suspended(this.job, suspension);
   }
 
   /** `complete` of the handler's context. */
@@ -154,7 +201,9 @@ export class HandlerCall implements AttemptOfContext {
 
   /** A handler has not succeeded if it hides a refused result, a failed `complete` it did not await, or a failed transaction. */
   #throwUnhandled(value: unknown): void {
-    const unhandled = this.#completions?.find((completion) => completion.unhandled !== undefined)?.unhandled;
+    const unhandled =
+      this.#completions?.find((completion) => completion.unhandled !== undefined)?.unhandled ??
+      this.#steps?.unhandled;
     const failure = this.#refusal ?? unhandled ?? (isOutcome(value) ? undefined : this.#fault);
     if (failure !== undefined) throw failure.error;
   }

@@ -7,10 +7,31 @@ import {
   type KindPolicy,
 } from "../define.ts";
 import type { Tx } from "../db/db.ts";
+import type { Duration } from "../model/duration.ts";
 import type { Fence } from "../model/job.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import type { Completed, Outcome } from "../model/outcome.ts";
+import type { StandardSchema } from "../model/standard-schema.ts";
 import type { Logger } from "../runtime/logger.ts";
+
+/** How to wait for a signal. */
+export type SignalOptions<Payload = unknown> = {
+  /** How long to wait. Default: for ever. */
+  readonly timeout?: Duration;
+  /** Checks the payload of the signal, and gives its type. Any Standard Schema, or `typed<T>()`. */
+  readonly schema?: StandardSchema<unknown, Payload>;
+};
+
+/** `ctx.waitForSignal`. */
+export type WaitForSignal = {
+  /** Resolves with the payload of the signal, or with undefined after `timeout`. */
+  <Payload = unknown>(
+    name: string,
+    options: SignalOptions<Payload> & { timeout: Duration },
+  ): Promise<Payload | undefined>;
+  /** Resolves with the payload of the signal. */
+  <Payload = unknown>(name: string, options?: SignalOptions<Payload>): Promise<Payload>;
+};
 
 /** What a handler can read and do. */
 export type HandlerContext<Payload = unknown, Result = unknown> = {
@@ -41,6 +62,19 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
    * @throws {LeaseLostError} Another worker owns the job; your writes were rolled back.
    */
   readonly complete: (work: (tx: Tx) => Promise<Result> | Result) => Promise<Completed>;
+  /**
+   * Run `work` once, and remember its result: a later attempt gets the result and does not run it again. Every attempt must call the same steps
+   * in the same order.
+   *
+   * @throws {StepOrderError} The job remembers another step in this place.
+   * @throws {InvalidPayloadError} The result would not survive JSON, or is too large.
+   * @throws {LeaseLostError} Another worker owns the job; the result was not remembered.
+   */
+  readonly step: <T>(name: string, work: () => Promise<T> | T) => Promise<T>;
+  /** Leave the slot, and go on after this time. The handler is called again then, and its finished steps return their results. */
+  readonly sleep: (until: Duration | Date) => Promise<void>;
+  /** Leave the slot until `stint.signal(…)` sends this signal to the job. A signal that was sent before is received at once. */
+  readonly waitForSignal: WaitForSignal;
   /** The transaction an `atomic` kind runs in. Any other kind has none. */
   readonly tx: Tx;
 };
@@ -82,6 +116,8 @@ export function handle<Types extends JobTypes>(
       backoff: own.backoff ?? policy.backoff,
       timeoutMs: own.timeoutMs ?? policy.timeoutMs,
       leaseMs: own.leaseMs ?? policy.leaseMs,
+      maxTimeoutMs: own.maxTimeoutMs ?? policy.maxTimeoutMs,
+      stallAfterMs: own.stallAfterMs ?? policy.stallAfterMs,
       maxCrashes: own.maxCrashes ?? policy.maxCrashes,
     },
   });

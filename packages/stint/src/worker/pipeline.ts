@@ -219,7 +219,10 @@ export class AttemptPipeline {
     const { verdict, job } = attempt;
     const state = settled === "cancelled" ? "cancelled" : verdict.state;
     this.#recorded(attempt, verdict.ending?.outcome ?? "succeeded", state, verdict.ending?.error);
-    if (!verdict.ends) this.#deps.onRequeued(job.queue, verdict.delayMs ?? 0);
+    if (verdict.ends) return;
+    this.#deps.onRequeued(job.queue, verdict.delayMs ?? 0);
+    // The signal that the handler waits for may have arrived while it was suspended: the job is ready then.
+    if (verdict.suspend?.awaits != null && (verdict.delayMs ?? 0) > 0) this.#deps.onRequeued(job.queue, 0);
   };
 
   readonly unsettled = (error: unknown, attempt: Attempt): void => {

@@ -19,13 +19,15 @@ export async function register(
 
 /** The settings of the kinds that a worker serves, as the database keeps them. */
 function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOptions): KindInfo[] {
-  return [...handlers.values()].map(({ definition: { kind, queue, priority }, policy }) => ({
+  return [...handlers.values()].map(({ definition: { kind, queue, priority, signals }, policy }) => ({
     name: kind,
     queue,
     priority: priority ?? null,
     maxCrashes: policy.maxCrashes ?? maxCrashes,
     leaseMs: policy.leaseMs ?? leaseMs,
     timeoutMs: policy.timeoutMs ?? timeoutMs,
+    stallAfterMs: policy.stallAfterMs,
+    signals,
   }));
 }
 

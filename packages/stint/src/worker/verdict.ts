@@ -15,6 +15,7 @@ import { exhaustedReason, invalidResultReason, permanentReason } from "../model/
 import { isA } from "../model/safe-read.ts";
 import type { Finish } from "../sql/finish.ts";
 import type { Requeue } from "../sql/requeue.ts";
+import type { Suspension } from "./suspension.ts";
 
 /** How an attempt is to be recorded: the job ends, or is requeued. */
 export type Verdict = ({ ends: true } & Finish) | ({ ends: false } & Requeue);
@@ -54,6 +55,20 @@ export function returned(job: ClaimedJob, value: unknown, result: string | null)
   }
   const reason = outcome.reason ?? "cancelled by its handler";
   return { ends: true, fence, state: "cancelled", result: null, reason, ending: { outcome: "cancelled" } };
+}
+
+/** The handler sleeps, or waits for a signal. */
+export function suspended(job: ClaimedJob, suspension: Suspension): Verdict {
+  const { until } = suspension;
+  return {
+    ends: false,
+    fence: job.fence,
+    state: "parked",
+    delayMs: until instanceof Date ? Math.max(0, until.getTime() - Date.now()) : until,
+    countsAs: "interruption",
+    suspend: suspension,
+    ending: { outcome: "parked" },
+  };
 }
 
 /**

@@ -40,7 +40,7 @@ export class WakeRouter {
     return this.#lastIdleCheckAt;
   }
 
-  /** A wake: `ready:<queue>`, `due` or `cancel`. */
+  /** A wake: `ready:<queue>`, `due`, `signal` or `cancel`. */
   wake(hint: string): void {
     const { pools, loop, leases, upkeep, sleepMode, row } = this.#options;
     const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
@@ -52,7 +52,8 @@ export class WakeRouter {
     else if (hint === "due") {
       upkeep.wake("promote", 0);
       loop.hint();
-    } else if (hint === "cancel") leases.renewNow();
+    } else if (hint === "signal") upkeep.wake("deliver", 0);
+    else if (hint === "cancel") leases.renewNow();
   }
 
   /** The idle check returned: claim what it saw, or consider sleep mode. */

@@ -73,6 +73,7 @@ const besides = {
   "prune-windows": 1,
   "prune-audit": 1,
   "prune-series": 1,
+  "prune-steps": 1,
   "roll-up": 1,
   // Every ten seconds, and at the end.
   flush: 1,

@@ -127,7 +127,7 @@ test("a worker with only the worker role runs, retries, cancels, replays and sto
   expect([cancelled, replayed]).toEqual(["cancelled", "succeed"]);
 });
 
-test("an enqueue-only role can enqueue from SQL and TypeScript, and nothing else", async () => {
+test("an enqueue-only role can enqueue and signal, and nothing else", async () => {
   const fresh = await freshSchema();
   const role = await newRole();
   await grant("enqueue", role, fresh.schema);
@@ -180,6 +180,8 @@ test("an enqueue-only role can enqueue from SQL and TypeScript, and nothing else
     "wake",
     "checkSchemaVersion",
     "endTransaction",
+    "sendSignalOnce",
+    "sendSignalInside",
   ]);
   expect(codes).toEqual(new Set(["42501"]));
 });
@@ -227,6 +229,10 @@ test("a read-only role reads everything and changes nothing", async () => {
     "queueAudit",
     "checkSchemaVersion",
     "endTransaction",
+    "rememberedSteps",
+    "stepResult",
+    "stepsOf",
+    "signalsOf",
     "settledByOwner",
     "listWorkers",
     "recentRuns",

@@ -33,6 +33,16 @@ import { finish, finishInLent } from "#stint/sql/finish.js";
 import { park } from "#stint/sql/park.js";
 import { release } from "#stint/sql/release.js";
 import { requeue } from "#stint/sql/requeue.js";
+import { pruneSteps } from "#stint/sql/prune-steps.js";
+import {
+  deliver,
+  receiveSignal,
+  sendSignalOnce,
+  signalsOf,
+  signalStatementInside,
+} from "#stint/sql/signals.js";
+import { rememberedSteps, stepResult, stepsOf, writeStepResults } from "#stint/sql/steps.js";
+import { suspend } from "#stint/sql/suspend.js";
 import { settledByOwner } from "#stint/sql/settled.js";
 import { succeed } from "#stint/sql/succeed.js";
 import { workerActivity } from "#stint/sql/worker-activity.js";
@@ -71,6 +81,8 @@ const lent = {
   begunAt: "1",
   backend: undefined,
 };
+
+const signalRow = { id: newId(), target: id, kind: null, name: "go", payload: "1", sender: "tester" };
 
 export const claimInput = {
   worker: "w",
@@ -209,6 +221,28 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
       })),
     ),
   endTransaction: (db) => endTransaction(db, lent),
+  suspend: (db) =>
+    suspend(
+      db,
+      fences.map((fence) => ({ fence, seq: 1, name: "sleep", awaits: null, until: 1_000 })),
+    ),
+  writeStepResults: (db) =>
+    writeStepResults(
+      db,
+      fences.map((fence) => ({ fence, seq: 1, name: "a", result: "1", tookMs: 1 })),
+    ),
+  rememberedSteps: (db) => rememberedSteps(db, id),
+  stepResult: (db) => stepResult(db, id, "a"),
+  stepsOf: (db) => stepsOf(db, id, 100),
+  sendSignalOnce: (db) => sendSignalOnce(db, signalRow, false, 4_000_000_000_000),
+  sendSignalInside: (db) => {
+    const { statement, values } = signalStatementInside(signalRow, undefined, "1");
+    return db.run(statement, values);
+  },
+  receiveSignal: (db) => receiveSignal(db, fence, { seq: 1, step: "signal go", signal: "go" }),
+  deliver: (db) => deliver(db, 100),
+  signalsOf: (db) => signalsOf(db, id, 100),
+  pruneSteps: (db) => pruneSteps(db, 30 * day, 5_000),
   settledByOwner: (db) => settledByOwner(db, fences),
   registerWorker: (db) =>
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),

@@ -15,7 +15,9 @@ import { release } from "#stint/sql/release.js";
 import { renew } from "#stint/sql/renew.js";
 import { requeue } from "#stint/sql/requeue.js";
 import { rescue } from "#stint/sql/rescue.js";
+import { deliver, sendSignalOnce } from "#stint/sql/signals.js";
 import { succeed } from "#stint/sql/succeed.js";
+import { suspend } from "#stint/sql/suspend.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { addOne, auditInfo, expire, take } from "./jobs.ts";
 
@@ -67,6 +69,20 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
   "parked for review": async ({ db }) => await parkedUntil(db, null),
   "parked until later": async ({ db }) => await parkedUntil(db, 3_600_000),
   "parked until now": async ({ db }) => await parkedUntil(db, 0),
+  asleep: async ({ db }) => await suspendedUntil(db, null, 3_600_000),
+  "asleep until now": async ({ db }) => await suspendedUntil(db, null, 0),
+  "waiting for a signal": async ({ db }) => await suspendedUntil(db, "go", null),
+  "waiting for a signal until now": async ({ db }) => await suspendedUntil(db, "go", 0),
+  "waiting for a signal that was sent": async ({ db }) => {
+    const subject = await suspendedUntil(db, "go", null);
+    await send(db, subject.id);
+    return subject;
+  },
+  "running, a signal was sent": async ({ db }) => {
+    const subject = await held(db);
+    await send(db, subject.id);
+    return subject;
+  },
   succeeded: async ({ db }) => await ended(db, "succeeded"),
   dead: async ({ db }) => await ended(db, "dead"),
   cancelled: async ({ db }) => await ended(db, "cancelled"),
@@ -96,6 +112,10 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   releaseBegun: (db, { fence }) => requeue(db, [{ ...retry(fence, 0), state: "ready", delayMs: null }]),
   release: (db, { fence }) => release(db, [fence]),
   park: (db, { fence }) => park(db, [forReview(fence, null)]),
+  sleep: (db, { fence }) => suspend(db, [waiting(fence, null, 60_000)]),
+  waitForSignal: (db, { fence }) => suspend(db, [waiting(fence, "go", null)]),
+  signal: (db, { id }) => send(db, id),
+  deliver: (db) => deliver(db, 10),
   rescue: (db) => rescue(db, { limit: 10, maxCrashes: 3 }),
   cancel: (db, { id }) => cancel(db, id, auditInfo()),
   runNow: (db, { id }) => runNow(db, id, auditInfo()),
@@ -131,6 +151,23 @@ const forReview = (fence: Fence, until: number | null): Parameters<typeof park>[
   until,
   ending: { outcome: "parked" },
 });
+
+const waiting = (
+  fence: Fence,
+  awaits: string | null,
+  until: number | null,
+): Parameters<typeof suspend>[1][number] => ({ fence, seq: 1, name: awaits ?? "sleep", awaits, until });
+
+async function suspendedUntil(db: Db, awaits: string | null, until: number | null): Promise<Subject> {
+  const subject = await held(db);
+  await suspend(db, [waiting(subject.fence, awaits, until)]);
+  return subject;
+}
+
+async function send(db: Db, target: string): Promise<unknown> {
+  const row = { id: newId(), target, kind: null, name: "go", payload: "1", sender: "tester" };
+  return await sendSignalOnce(db, row, false, Date.now() + 3_600_000);
+}
 
 async function parkedUntil(db: Db, until: number | null): Promise<Subject> {
   const subject = await held(db);
@@ -238,7 +275,8 @@ test("every statement makes only the transitions of the table, from every state"
 
   for (const begin of Object.values(begins)) {
     for (const statement of Object.values(statements)) {
-      for (const table of ["job", "history", "audit"]) await fresh.sql(`delete from stint.${table}`);
+      for (const table of ["job", "history", "audit", "step", "signal"])
+        await fresh.sql(`delete from stint.${table}`);
       const subject = await begin(fresh);
       await fresh.sql(`delete from stint.moved`);
       await statement(fresh.db, subject);
@@ -278,6 +316,7 @@ function fileOf(move: string): string {
     "run-now": "operate.ts",
     replay: "operate.ts",
     "claim-quarantined": "claim.ts",
+    deliver: "signals.ts",
   };
   return shared[move] ?? `${move}.ts`;
 }

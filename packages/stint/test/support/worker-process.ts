@@ -33,6 +33,9 @@ export type Report = {
   released?: number;
   drained?: number;
   ms?: number;
+  worker?: string;
+  /** Of the fixture of steps. */
+  step?: string;
   jobs?: { id: string; kind: string }[];
 };
 
