@@ -215,7 +215,7 @@ create table stint.worker (
   vitals     jsonb                                 -- as it last reported: busy, slots, waiting, lagMs, rssBytes
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- What people did to a job or to the settings of a queue, and why. Written in the same statement as the change.
+-- What people did to a job, to the settings of a queue or to a schedule, and why. Written in the same statement as the change.
 create table stint.audit (
   id     uuid primary key,
   at     timestamptz not null default clock_timestamp(),
@@ -224,11 +224,13 @@ create table stint.audit (
   reason text,
   job_id uuid,
   queue  text,                                     -- a name or a pattern of stint.queue
+  schedule text,
   change jsonb,                                    -- of a setting: its name, the value before and after
-  constraint audit_is_about_a_job_or_a_queue check (num_nonnulls(job_id, queue) = 1)
+  constraint audit_is_about_one_thing check (num_nonnulls(job_id, queue, schedule) = 1)
 );
 create index audit_job on stint.audit (job_id, at, id);
 create index audit_queue on stint.audit (queue, at, id) where queue is not null;
+create index audit_schedule on stint.audit (schedule, at, id) where schedule is not null;
 
 -- ---- For people ------------------------------------------------------------------------------------
 

@@ -58,6 +58,20 @@ export class JobNotFoundError extends StintError {
   }
 }
 
+export class ScheduleNotFoundError extends StintError {
+  readonly code = "SCHEDULE_NOT_FOUND";
+  constructor(readonly schedule: string) {
+    super(
+      `No schedule "${schedule}" exists. Check the spelling; \`stint schedules list\` shows their names.`,
+    );
+  }
+}
+
+/** The schedule belongs to another owner, or its job has not ended. Nothing was changed. */
+export class ScheduleConflictError extends StintError {
+  readonly code = "SCHEDULE_CONFLICT";
+}
+
 /** The job's state does not allow the action. */
 export class WrongStateError extends StintError {
   readonly code = "WRONG_STATE";

@@ -48,6 +48,23 @@ export type { StintOptions } from "./client/options.ts";
 export type { DedupeUntil, EnqueueOptions } from "./client/prepare.ts";
 export type { QueueSettingsClient } from "./client/queue-settings.ts";
 export type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
+export {
+  defineSchedule,
+  type ScheduledJobOptions,
+  type ScheduleDefinition,
+  type ScheduleOptions,
+  type SetScheduleOptions,
+} from "./client/define-schedule.ts";
+export type {
+  ListSchedulesOptions,
+  NextSlotsOptions,
+  ScheduleEntry,
+  SchedulePage,
+  SchedulesClient,
+} from "./client/schedules.ts";
+export type { CatchUp, Overlap, ScheduleTiming } from "./model/schedule.ts";
+export type { QuietHours } from "./model/quiet-hours.ts";
+export type { Schedule, ScheduleDetail, ScheduleState, Slot } from "./sql/schedules.ts";
 export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
 export type { Connection, ConnectionParts, PoolLike } from "./db/connection.ts";
 export type { Tx } from "./db/db.ts";
@@ -69,6 +86,8 @@ export {
   LeasesUnavailableError,
   PermanentError,
   RateLimitedError,
+  ScheduleConflictError,
+  ScheduleNotFoundError,
   SchemaVersionError,
   StepOrderError,
   StintError,

@@ -9,6 +9,7 @@ import type { EnqueueOptions } from "./client/prepare.ts";
 import { QueueSettingsClient } from "./client/queue-settings.ts";
 import { withRetry } from "./client/retry.ts";
 import type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
+import { SchedulesClient } from "./client/schedules.ts";
 import { Waiting } from "./client/wait.ts";
 import { Waker } from "./client/waker.ts";
 import type { Connection } from "./db/connection.ts";
@@ -41,6 +42,8 @@ export type InspectorOptions = {
 export class Stint implements Enqueues {
   /** Settings of queues: `set` changes one live, `list` and `audit` show them. */
   readonly queueSettings: QueueSettingsClient;
+  /** Schedules that are made at run time, and what became of the slots of every schedule. */
+  readonly schedules: SchedulesClient;
   readonly #options: ResolvedStintOptions;
   readonly #openDb: (options: OpenDbOptions) => PgDb;
   readonly #db: PgDb;
@@ -67,6 +70,14 @@ export class Stint implements Enqueues {
     });
     this.#waiting = new Waiting(this.#db);
     this.queueSettings = new QueueSettingsClient(this.#db, options.actor, (call) => this.#lifetime.run(call));
+    this.schedules = new SchedulesClient(this.#db, {
+      actor: options.actor,
+      maxPayloadBytes: options.maxPayloadBytes,
+      find: (job) => this.#enqueues.kinds.find(job),
+      whileOpen: (call) => this.#lifetime.run(call),
+      ready: () => this.#enqueues.checkSchema(),
+      wake: () => this.#wake(["schedule"]),
+    });
   }
 
   /**

@@ -70,8 +70,19 @@ const deleteRest = statement(
       order by f.id
       limit $2
     ))
+  ), slots as (
+    -- A schedule never goes back to an earlier slot: none of these can fire again.
+    delete from stint.schedule_slot
+    where ctid = any (array(
+      select s.ctid
+      from stint.schedule_slot s
+      where s.at < stint.by_index(statement_timestamp() - $1::bigint * interval '1 millisecond')
+      order by s.at
+      limit $2
+    ))
+    returning 1
   )
-  select count(*)::integer as gone from gone`,
+  select greatest((select count(*) from gone), (select count(*) from slots))::integer as gone`,
 );
 
 // Rows that somebody is just taking over are stepped over: waiting for them, while they wait for another, is a deadlock,

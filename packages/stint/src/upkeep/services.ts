@@ -3,6 +3,7 @@ import { presence } from "./presence.ts";
 import { promote } from "./promote.ts";
 import { prune } from "./prune.ts";
 import { rescue } from "./rescue.ts";
+import { schedules } from "./schedules.ts";
 import { tallies } from "./tallies.ts";
 import type { UpkeepService } from "./upkeep-service.ts";
 
@@ -10,6 +11,7 @@ import type { UpkeepService } from "./upkeep-service.ts";
 export const services = [
   promote,
   deliver,
+  schedules,
   rescue,
   presence,
   tallies,

@@ -1,10 +1,11 @@
+import type { ScheduleDefinition } from "../client/define-schedule.ts";
 import { leaseLimits, type KindOptions } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
 import { defaultBackoff, resolveBackoff, type ResolvedBackoff } from "../model/backoff.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { formatCount } from "../model/figures.ts";
-import { checkText } from "../model/names.ts";
+import { checkName, checkText } from "../model/names.ts";
 import { checkNameOrPattern, isPattern } from "../model/name-pattern.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
 import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "../model/options.ts";
@@ -17,6 +18,13 @@ export type WorkerOptions = KindOptions & {
    */
   pools: Record<string, number | { queues: readonly string[]; slots: number }>;
   handlers: readonly Handler[];
+  /**
+   * The schedules that this code declares, made by `defineSchedule`. When the worker starts, the schedules of `owner` become these: new ones
+   * are added, changed ones are changed, and those that are missing here are removed. Left out: they stay as they are.
+   */
+  schedules?: readonly ScheduleDefinition[];
+  /** The service that declares `schedules`, such as "billing". Services with different owners never touch each other's schedules. */
+  owner?: string;
   /** Wrap each attempt, the first outermost. */
   middlewares?: readonly Middleware[];
   /** The beginning of the worker's id, in the database and in logs; random characters follow. Default: host and process id. */
@@ -58,9 +66,16 @@ export type PoolOptions = {
 const mostQueues = 20_000;
 const mostPatterns = 100;
 
+/** The schedules of one owner. */
+export type DeclaredSchedules = {
+  readonly owner: string;
+  readonly definitions: readonly ScheduleDefinition[];
+};
+
 export type ResolvedWorkerOptions = {
   readonly pools: readonly PoolOptions[];
   readonly handlers: ReadonlyMap<string, Handler>;
+  readonly schedules: DeclaredSchedules | undefined;
   readonly middlewares: readonly Middleware[];
   readonly name: string | undefined;
   readonly logAttempts: boolean;
@@ -84,6 +99,8 @@ export type ResolvedWorkerOptions = {
 const keys = [
   "pools",
   "handlers",
+  "schedules",
+  "owner",
   "middlewares",
   "name",
   "logAttempts",
@@ -115,6 +132,7 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
   return Object.freeze({
     pools,
     handlers: resolveHandlers(input.handlers, pools),
+    schedules: resolveSchedules(input),
     middlewares: Object.freeze([...(input.middlewares ?? [])]),
     logAttempts: requireBoolean("worker.logAttempts", input.logAttempts ?? false),
     name: input.name === undefined ? undefined : checkText(input.name, "worker.name", { max: 128 }),
@@ -135,6 +153,33 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
     keepDoneMs: toMs(retention.done ?? "7d", "worker.retention.done"),
     keepDeadMs: toMs(retention.dead ?? "90d", "worker.retention.dead"),
   });
+}
+
+function resolveSchedules({ schedules, owner }: WorkerOptions): DeclaredSchedules | undefined {
+  if (schedules === undefined && owner === undefined) return undefined;
+  const given: unknown = schedules;
+  if (!Array.isArray(given))
+    throw new InvalidOptionError(
+      "worker.schedules",
+      `must be an array of schedules made by defineSchedule, got ${describe(given)}`,
+    );
+  if (owner === undefined)
+    throw new InvalidOptionError(
+      "worker.owner",
+      'is required with schedules: name this service, as in owner: "billing", so that no other service removes them',
+    );
+  const names = new Set<string>();
+  for (const [index, value] of given.entries()) {
+    const { name, timing } = (value ?? {}) as Partial<ScheduleDefinition>;
+    if (typeof name !== "string" || typeof timing !== "object")
+      throw new InvalidOptionError(
+        `worker.schedules[${index}]`,
+        `must be made by defineSchedule, got ${describe(value)}`,
+      );
+    if (names.has(name)) throw new InvalidOptionError("worker.schedules", `has schedule "${name}" twice`);
+    names.add(name);
+  }
+  return { owner: checkName(owner, "worker.owner"), definitions: given as ScheduleDefinition[] };
 }
 
 function resolvePools(input: WorkerOptions["pools"]): readonly PoolOptions[] {

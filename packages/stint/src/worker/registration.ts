@@ -1,20 +1,48 @@
 import { hostname } from "node:os";
 import type { ClaimInput } from "../sql/claim.ts";
+import { scheduleRow } from "../client/define-schedule.ts";
+import { requireDefinition } from "../client/kinds.ts";
+import { asConflict } from "../client/schedules.ts";
 import { registerKinds, type KindInfo } from "../sql/kinds.ts";
 import { declareQueues } from "../sql/queue-settings.ts";
+import { declareSchedules } from "../sql/schedules.ts";
 import { registerWorker, type WorkerInfo } from "../sql/workers.ts";
 import type { WorkerDeps } from "./deps.ts";
-import type { ResolvedWorkerOptions } from "./options.ts";
+import type { DeclaredSchedules, ResolvedWorkerOptions } from "./options.ts";
 
-/** Register the declared queue settings, the kinds that a worker serves, then the worker itself. */
+/** Register the declared queue settings, the kinds that a worker serves, the declared schedules, then the worker itself. */
 export async function register(
-  { db, queues }: Pick<WorkerDeps, "db" | "queues">,
+  deps: Pick<WorkerDeps, "db" | "queues" | "maxResultBytes" | "notify">,
   worker: WorkerInfo,
   options: ResolvedWorkerOptions,
 ): Promise<{ wakesMissing: boolean }> {
+  const { db, queues } = deps;
   if (queues.size > 0) await declareQueues(db, queues, `code:${worker.id}`);
   await registerKinds(db, kindsOf(options));
+  if (options.schedules !== undefined) await reconcile(deps, options.schedules, `code:${worker.id}`);
   return await registerWorker(db, worker);
+}
+
+/** Make the schedules of this owner those of this code. */
+async function reconcile(
+  { db, maxResultBytes, notify }: Pick<WorkerDeps, "db" | "maxResultBytes" | "notify">,
+  { owner, definitions }: DeclaredSchedules,
+  actor: string,
+): Promise<void> {
+  const prepare = {
+    maxPayloadBytes: maxResultBytes,
+    find: (job: unknown) => requireDefinition(job, "defineSchedule.job"),
+  };
+  const rows = await Promise.all(
+    definitions.map(
+      async (definition) =>
+        await scheduleRow(`schedule "${definition.name}"`, definition, db.clock.nowMs(), prepare),
+    ),
+  );
+  const changed = await declareSchedules(db, owner, rows, actor).catch((error: unknown) => {
+    throw asConflict(error);
+  });
+  if (changed > 0) notify(["schedule"]);
 }
 
 /** The settings of the kinds that a worker serves, as the database keeps them. */

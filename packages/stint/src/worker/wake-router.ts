@@ -40,7 +40,7 @@ export class WakeRouter {
     return this.#lastIdleCheckAt;
   }
 
-  /** A wake: `ready:<queue>`, `due`, `signal` or `cancel`. */
+  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal` or `cancel`. */
   wake(hint: string): void {
     const { pools, loop, leases, upkeep, sleepMode, row } = this.#options;
     const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
@@ -53,6 +53,7 @@ export class WakeRouter {
       upkeep.wake("promote", 0);
       loop.hint();
     } else if (hint === "signal") upkeep.wake("deliver", 0);
+    else if (hint === "schedule") upkeep.wake("schedules", 0);
     else if (hint === "cancel") leases.renewNow();
   }
 

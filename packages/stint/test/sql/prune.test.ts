@@ -188,3 +188,16 @@ test("a dead job that is replayed leaves nothing behind for the pruner", async (
 
   expect((await stored(fresh, id)).state).toBe("ready");
 });
+
+test("old rows of the ledger of slots go in batches; current ones stay", async () => {
+  const fresh = await freshSchema();
+  await fresh.sql(
+    `insert into stint.schedule_slot (schedule, slot, outcome, at)
+     select 's', now() - n * interval '1 day', 'fired', now() - n * interval '1 day' from generate_series(0, 9) n`,
+  );
+  const keep = { doneMs: 5.5 * 86_400_000, auditMs: 1 };
+
+  expect(await pruneSmall(fresh.db, keep, 3)).toBe(3);
+  expect(await pruneSmall(fresh.db, keep, 3)).toBe(1);
+  expect(await fresh.sql("select from stint.schedule_slot")).toHaveLength(6);
+});

@@ -1,5 +1,6 @@
 import type { Row, Run } from "#stint/db/db.js";
 import type { Statement } from "#stint/db/statement.js";
+import { resolveTiming } from "#stint/model/schedule.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { auditOf } from "#stint/sql/audit.js";
 import {
@@ -25,6 +26,18 @@ import {
 } from "#stint/sql/queue-settings.js";
 import { queues } from "#stint/sql/queues.js";
 import { findReadyQueues } from "#stint/sql/ready-queues.js";
+import { dueSchedules, failSchedule, fireSchedules } from "#stint/sql/fire-schedules.js";
+import {
+  changeSchedule,
+  declareSchedules,
+  getSchedule,
+  listSchedules,
+  putSchedules,
+  runSchedule,
+  scheduleAudit,
+  slotsOfSchedule,
+  type ScheduleRow,
+} from "#stint/sql/schedules.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
@@ -110,6 +123,17 @@ const ranges = [
   { first: "a", until: "b\u0001" },
   { first: "tenant-", until: null },
 ];
+
+const act = { actor: "a", reason: "r" };
+const timing = resolveTiming("test", { cron: "0 3 * * *" });
+const schedule = (name: string): ScheduleRow => ({
+  name,
+  timing,
+  job: '{"kind":"k","queue":"a","payload":{}}',
+  nextSlot: Date.now() + day,
+  dueAt: Date.now() + day,
+});
+const due = { ...timing, name: "made", revision: 1, nextSlot: null, since: 0 };
 
 function inside(db: Run, more: { again?: true }): Promise<unknown> {
   const row = { id, kind: "k", queue: "a", ...more };
@@ -251,6 +275,24 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   forgetUnresponsiveWorkers: (db) => forgetUnresponsiveWorkers(db, day),
   listWorkers: (db) => listWorkers(db),
   pruneSeries: (db) => pruneSeries(db, 5_000),
+  declareSchedules: (db) => declareSchedules(db, "service", [schedule("declared")], "code:w"),
+  putSchedules: (db) => putSchedules(db, [schedule("made")], act),
+  getSchedule: (db) => getSchedule(db, "made"),
+  listSchedules: (db) => listSchedules(db, { after: "", prefix: "m", owner: null, kind: null, limit: 10 }),
+  slotsOfSchedule: (db) => slotsOfSchedule(db, "made", undefined, 10),
+  scheduleAudit: (db) => scheduleAudit(db, "made"),
+  runSchedule: (db) => runSchedule(db, "made", newId(), act),
+  dueSchedules: (db) => dueSchedules(db, 10),
+  fireSchedules: (db) =>
+    fireSchedules(
+      db,
+      [{ schedule: due, firing: { slots: [], missed: null, nextSlot: null, dueAt: null } }],
+      Date.now() + day,
+    ),
+  failSchedule: (db) => failSchedule(db, due, { nextSlot: null, dueAt: null }, "no"),
+  pauseSchedule: (db) => changeSchedule(db, "pause", "made", act),
+  resumeSchedule: (db) => changeSchedule(db, "resume", "made", act),
+  removeSchedule: (db) => changeSchedule(db, "remove", "made", act),
   fold: (db) => fold(db, 0),
   recount: (db) => recount(db),
   flush: (db) =>

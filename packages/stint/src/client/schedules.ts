@@ -1,0 +1,288 @@
+import type { Db } from "../db/db.ts";
+import { codeOf } from "../db/sqlstate.ts";
+import { InvalidOptionError, ScheduleConflictError, ScheduleNotFoundError } from "../errors.ts";
+import type { JobTypes } from "../define.ts";
+import { checkName, checkText } from "../model/names.ts";
+import { refuseUnknownKeys, requireDate, requireInteger } from "../model/options.ts";
+import {
+  resolveTiming,
+  slotsOf,
+  timingKeys,
+  type ScheduleTiming,
+  type SlotTiming,
+} from "../model/schedule.ts";
+import { newId } from "../runtime/new-id.ts";
+import {
+  changeSchedule,
+  conflictCode,
+  getSchedule,
+  listSchedules,
+  putSchedules,
+  runSchedule,
+  scheduleAudit,
+  slotsOfSchedule,
+  type Schedule,
+  type ScheduleDetail,
+  type Slot,
+} from "../sql/schedules.ts";
+import type { AuditEntry } from "../sql/audit.ts";
+import { resolveSchedule, scheduleRow, type SetScheduleOptions } from "./define-schedule.ts";
+import type { ActOptions } from "./jobs.ts";
+import type { PrepareOptions } from "./prepare.ts";
+import { withRetry } from "./retry.ts";
+
+export type SchedulesClientOptions = PrepareOptions & {
+  readonly actor: string;
+  readonly whileOpen: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Called before every write. Checks the schema and learns the database's clock, from which slots are computed. */
+  readonly ready: () => Promise<void>;
+  /** Wake workers: a schedule has changed. */
+  readonly wake: () => void;
+};
+
+export type ListSchedulesOptions = {
+  /** Names that begin with this. */
+  prefix?: string;
+  owner?: string;
+  kind?: string;
+  /** The `next` of the previous page. */
+  after?: string;
+  /** Schedules per page, at most 1000. Default 50. */
+  limit?: number;
+};
+
+/** One page of schedules by name, and the start of the next page. */
+export type SchedulePage = { readonly schedules: readonly Schedule[]; readonly next: string | undefined };
+
+export type NextSlotsOptions = {
+  /** How many slots, at most 1000. Default 10. */
+  count?: number;
+  /** Slots after this time. Default now. */
+  after?: Date;
+};
+
+/** One of `setMany`. */
+export type ScheduleEntry = { readonly name: string } & SetScheduleOptions;
+
+/** Written in one statement each. All of them commit together. */
+const batch = 1_000;
+const mostPerCall = 100_000;
+
+/** Makes and changes schedules at run time. `stint.schedules` is one. */
+export class SchedulesClient {
+  readonly #db: Db;
+  readonly #options: SchedulesClientOptions;
+
+  constructor(db: Db, options: SchedulesClientOptions) {
+    this.#db = db;
+    this.#options = options;
+  }
+
+  /**
+   * Make a schedule, or change the one of this name. A change of its times replaces the pending slot.
+   *
+   * @throws {InvalidOptionError} An option cannot work: an unknown zone, a pattern that never matches, an end in the past.
+   * @throws {InvalidPayloadError} The payload does not fit its kind.
+   * @throws {ScheduleConflictError} Code declares a schedule of this name.
+   */
+  async set<Types extends JobTypes>(
+    name: string,
+    options: SetScheduleOptions<Types>,
+    act: ActOptions = {},
+  ): Promise<ScheduleDetail> {
+    await this.#set("schedules.set", [{ ...requireObject("schedules.set", options), name }], act);
+    return await this.#require(name);
+  }
+
+  /** Make or change many schedules, at most 100,000 in a call: all of them, or none. Returns how many changed. */
+  async setMany(entries: readonly ScheduleEntry[], act: ActOptions = {}): Promise<number> {
+    const given: unknown = entries;
+    if (!Array.isArray(given) || given.length > mostPerCall)
+      throw new InvalidOptionError("schedules.setMany", "takes an array of at most 100,000 schedules");
+    return entries.length === 0 ? 0 : await this.#set("schedules.setMany", entries, act);
+  }
+
+  /** A schedule; undefined if there is none of this name. */
+  async get(name: string): Promise<ScheduleDetail | undefined> {
+    const wanted = checkName(name, "schedules.get(name)");
+    return await this.#run(async (db) => await getSchedule(db, wanted));
+  }
+
+  /** Schedules by name, a page at a time. */
+  async list(options: ListSchedulesOptions = {}): Promise<SchedulePage> {
+    const what = "schedules.list";
+    refuseUnknownKeys(what, options, ["prefix", "owner", "kind", "after", "limit"]);
+    const { prefix, owner, kind, after } = options;
+    const limit = requireInteger(`${what}.limit`, options.limit ?? 50, { min: 1, max: 1000 });
+    const filter = {
+      after: after === undefined ? "" : checkName(after, `${what}.after`),
+      prefix: prefix === undefined || prefix === "" ? "" : checkName(prefix, `${what}.prefix`),
+      owner: owner === undefined ? null : checkText(owner, `${what}.owner`),
+      kind: kind === undefined ? null : checkName(kind, `${what}.kind`),
+      limit: limit + 1,
+    };
+    const found = await this.#run(async (db) => await listSchedules(db, filter));
+    const schedules = found.slice(0, limit);
+    return { schedules, next: found.length > limit ? schedules.at(-1)?.name : undefined };
+  }
+
+  /** The latest slots of a schedule, newest first: which fired, which did not and why. */
+  async slots(name: string, options: { before?: Date; limit?: number } = {}): Promise<Slot[]> {
+    const what = "schedules.slots";
+    refuseUnknownKeys(what, options, ["before", "limit"]);
+    const wanted = checkName(name, `${what}(name)`);
+    const before = options.before === undefined ? undefined : requireDate(`${what}.before`, options.before);
+    const limit = requireInteger(`${what}.limit`, options.limit ?? 50, { min: 1, max: 1000 });
+    return await this.#run(async (db) => await slotsOfSchedule(db, wanted, before, limit));
+  }
+
+  /**
+   * The next slots of a schedule, or of a timing that is not stored yet: for a preview.
+   *
+   * @throws {InvalidOptionError} The timing cannot work.
+   */
+  async next(schedule: string | ScheduleTiming, options: NextSlotsOptions = {}): Promise<Date[]> {
+    const what = "schedules.next";
+    refuseUnknownKeys(what, options, ["count", "after"]);
+    const count = requireInteger(`${what}.count`, options.count ?? 10, { min: 1, max: 1000 });
+    if (options.after !== undefined) requireDate(`${what}.after`, options.after);
+    const timing =
+      typeof schedule === "string" ? toTiming(await this.#require(schedule)) : given(what, schedule);
+    await this.#options.whileOpen(async () => await withRetry(this.#db, this.#options.ready));
+    const rule = slotsOf(timing);
+    const slots: Date[] = [];
+    let slot = rule(options.after?.getTime() ?? this.#db.clock.nowMs());
+    for (; slot !== null && slots.length < count; slot = rule(slot)) slots.push(new Date(slot));
+    return slots;
+  }
+
+  /** The newest 100 changes of a schedule, newest first. */
+  async audit(name: string): Promise<AuditEntry[]> {
+    const wanted = checkName(name, "schedules.audit(name)");
+    return await this.#run(async (db) => await scheduleAudit(db, wanted));
+  }
+
+  /**
+   * Remove a schedule that was made at run time. Jobs that exist stay. Returns whether there was one.
+   *
+   * @throws {ScheduleConflictError} Code declares it: remove it there, or pause it.
+   */
+  async remove(name: string, act: ActOptions = {}): Promise<boolean> {
+    return (await this.#change("remove", name, act)) === true;
+  }
+
+  /** Fire no slot until `resume`. Also for schedules of code; a deploy does not end the pause. */
+  async pause(name: string, act: ActOptions = {}): Promise<void> {
+    if ((await this.#change("pause", name, act)) === null) throw new ScheduleNotFoundError(name);
+  }
+
+  /** Fire slots again, from now on. */
+  async resume(name: string, act: ActOptions = {}): Promise<void> {
+    if ((await this.#change("resume", name, act)) === null) throw new ScheduleNotFoundError(name);
+    this.#options.wake();
+  }
+
+  /**
+   * Enqueue the job of a schedule now, beside its slots. Returns the job's id.
+   *
+   * @throws {ScheduleConflictError} Its job has not ended, and its `overlap` is not "allow".
+   */
+  async runNow(name: string, act: ActOptions = {}): Promise<string> {
+    const wanted = checkName(name, "schedules.runNow(name)");
+    const audit = this.#actOf("schedules.runNow", act);
+    const id = newId();
+    const found = await this.#run(async (db) => await runSchedule(db, wanted, id, audit));
+    if (found === null) throw new ScheduleNotFoundError(name);
+    return found;
+  }
+
+  async #set(what: string, entries: readonly ScheduleEntry[], act: ActOptions): Promise<number> {
+    const audit = this.#actOf(what, act);
+    const definitions = entries.map((entry, index) => {
+      const option = entries.length === 1 ? what : `${what}[${index}]`;
+      const { name, ...options } = requireObject(option, entry);
+      return { option, definition: resolveSchedule(option, name, options) };
+    });
+    await this.#options.whileOpen(async () => await withRetry(this.#db, this.#options.ready));
+    const now = this.#db.clock.nowMs();
+    const rows = await Promise.all(
+      definitions.map(
+        async ({ option, definition }) => await scheduleRow(option, definition, now, this.#options),
+      ),
+    );
+    const changed = await this.#run(async (db) => {
+      if (rows.length <= batch) return await putSchedules(db, rows, audit);
+      return await db.transaction(async (tx) => {
+        let sum = 0;
+        for (let from = 0; from < rows.length; from += batch)
+          sum += await putSchedules(tx, rows.slice(from, from + batch), audit);
+        return sum;
+      });
+    });
+    if (changed > 0) this.#options.wake();
+    return changed;
+  }
+
+  async #change(
+    action: "remove" | "pause" | "resume",
+    name: string,
+    act: ActOptions,
+  ): Promise<boolean | null> {
+    const wanted = checkName(name, `schedules.${action}(name)`);
+    const audit = this.#actOf(`schedules.${action}`, act);
+    return await this.#run(async (db) => await changeSchedule(db, action, wanted, audit));
+  }
+
+  async #require(name: string): Promise<ScheduleDetail> {
+    const schedule = await this.get(name);
+    if (schedule === undefined) throw new ScheduleNotFoundError(name);
+    return schedule;
+  }
+
+  /** Every change may be repeated: sent again after a lost result, it changes nothing. */
+  async #run<T>(work: (db: Db) => Promise<T>): Promise<T> {
+    try {
+      return await this.#options.whileOpen(async () => await withRetry(this.#db, work));
+    } catch (error) {
+      throw asConflict(error);
+    }
+  }
+
+  #actOf(what: string, options: ActOptions): { actor: string; reason: string | null } {
+    refuseUnknownKeys(what, options, ["actor", "reason"]);
+    const { actor = this.#options.actor, reason } = options;
+    return {
+      actor: checkText(actor, `${what}.actor`),
+      reason: reason === undefined ? null : checkText(reason, `${what}.reason`),
+    };
+  }
+}
+
+/** The database's refusal as a typed error. Other errors stay as they are. */
+export function asConflict(error: unknown): unknown {
+  if (!(error instanceof Error) || codeOf(error) !== conflictCode) return error;
+  const hint: unknown = (error as { hint?: unknown }).hint;
+  const text = error.message.replace(/^stint: /, "");
+  return new ScheduleConflictError(typeof hint === "string" ? `${text}. ${hint}` : text, { cause: error });
+}
+
+function requireObject<T extends object>(what: string, value: T): T {
+  const given: unknown = value;
+  if (typeof given === "object" && given !== null && !Array.isArray(given)) return value;
+  throw new InvalidOptionError(what, "must be an object of options");
+}
+
+function given(what: string, timing: ScheduleTiming): SlotTiming {
+  refuseUnknownKeys(what, timing, timingKeys);
+  return resolveTiming(what, timing);
+}
+
+function toTiming({ cron, everyMs, zone, startAt, endAt }: Schedule): SlotTiming {
+  return {
+    cron,
+    everyMs,
+    zone,
+    startAt: startAt?.getTime() ?? null,
+    endAt: endAt?.getTime() ?? null,
+  };
+}

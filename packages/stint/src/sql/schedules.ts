@@ -1,0 +1,293 @@
+import type { Row, Run } from "../db/db.ts";
+import {
+  columns,
+  flag,
+  json,
+  number,
+  numberOrNull,
+  oneOf,
+  orNull,
+  readMany,
+  readMaybe,
+  readOne,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from "../db/row.ts";
+import { toTimestamp } from "../db/server-clock.ts";
+import { statement } from "../db/statement.ts";
+import type { ResolvedQuietHours } from "../model/quiet-hours.ts";
+import { catchUps, overlaps, type CatchUp, type Overlap, type ResolvedTiming } from "../model/schedule.ts";
+import type { AuditEntry } from "./audit.ts";
+
+export const scheduleStates = ["active", "paused", "ended", "broken"] as const;
+/** `ended`: it has no slot any more. `broken`: its slots cannot be computed; `error` says why. */
+export type ScheduleState = (typeof scheduleStates)[number];
+
+/** A schedule as lists show it. */
+export type Schedule = {
+  readonly name: string;
+  /** The service whose code declares it; null: made at run time. */
+  readonly owner: string | null;
+  readonly state: ScheduleState;
+  readonly cron: string | null;
+  readonly everyMs: number | null;
+  readonly zone: string;
+  readonly startAt: Date | null;
+  readonly endAt: Date | null;
+  readonly jitterMs: number;
+  readonly catchUp: CatchUp;
+  readonly overlap: Overlap;
+  readonly quietHours: ResolvedQuietHours | null;
+  readonly kind: string;
+  readonly queue: string;
+  readonly tenant: string | null;
+  /** The next slot; null while a worker has yet to compute it, and if there is none. */
+  readonly nextSlot: Date | null;
+  readonly lastSlot: Date | null;
+  readonly lastJobId: string | null;
+  /** How many slots have fired, were missed while no worker ran, and were skipped because the job before had not ended. */
+  readonly fired: number;
+  readonly missed: number;
+  readonly skipped: number;
+  readonly error: string | null;
+  readonly pausedAt: Date | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly updatedBy: string;
+};
+
+/** With the payload of its jobs. */
+export type ScheduleDetail = Schedule & { readonly payload: unknown };
+
+/** One row of the ledger. A row of missed slots may be for several. */
+export type Slot = {
+  readonly slot: Date;
+  readonly outcome: "fired" | "missed" | "skipped" | "failed" | "run-now";
+  /** How many slots, and the last of them. */
+  readonly slots: number;
+  readonly lastSlot: Date | null;
+  readonly jobId: string | null;
+  /** When it was written. */
+  readonly at: Date;
+};
+
+/** A checked schedule, as the database takes it. */
+export type ScheduleRow = {
+  readonly name: string;
+  readonly timing: ResolvedTiming;
+  /** The job of each slot, without an id: JSON text. */
+  readonly job: string;
+  /** The first slot and when it fires; null: there is none. */
+  readonly nextSlot: number | null;
+  readonly dueAt: number | null;
+};
+
+/** Raised where a schedule belongs to another owner, or its job has not ended. */
+export const conflictCode = "ST003";
+
+const selected = `
+  name, owner, cron, every_ms::float8 as "everyMs", zone, start_at as "startAt", end_at as "endAt", jitter_ms::float8 as "jitterMs",
+  catch_up as "catchUp", overlap, quiet_hours as "quietHours", job ->> 'kind' as kind, job ->> 'queue' as queue, job ->> 'tenant' as tenant,
+  next_slot as "nextSlot", last_slot as "lastSlot", last_job_id as "lastJobId", fired::float8, missed::float8, skipped::float8, error,
+  paused_at as "pausedAt", created_at as "createdAt", updated_at as "updatedAt", updated_by as "updatedBy",
+  case when paused_at is not null then 'paused' when due_at is not null then 'active' when error is not null then 'broken' else 'ended' end as state`;
+
+const toSchedule = columns<Schedule>({
+  name: text,
+  owner: textOrNull,
+  state: oneOf(scheduleStates),
+  cron: textOrNull,
+  everyMs: numberOrNull,
+  zone: text,
+  startAt: timeOrNull,
+  endAt: timeOrNull,
+  jitterMs: number,
+  catchUp: oneOf(catchUps),
+  overlap: oneOf(overlaps),
+  quietHours: orNull(json<ResolvedQuietHours>),
+  kind: text,
+  queue: text,
+  tenant: textOrNull,
+  nextSlot: timeOrNull,
+  lastSlot: timeOrNull,
+  lastJobId: textOrNull,
+  fired: number,
+  missed: number,
+  skipped: number,
+  error: textOrNull,
+  pausedAt: timeOrNull,
+  createdAt: time,
+  updatedAt: time,
+  updatedBy: text,
+});
+
+const find = statement(
+  "schedule",
+  `select ${selected}, job -> 'payload' as payload from stint.schedule where name = $1`,
+);
+
+export async function getSchedule(db: Run, name: string): Promise<ScheduleDetail | undefined> {
+  return await readMaybe(db, find, [name], (row) => ({ ...toSchedule(row), payload: row["payload"] }));
+}
+
+const list = statement(
+  "schedules",
+  `
+  select ${selected}
+  from stint.schedule
+  where name > $1
+    and name >= $2 and ($2 = '' or name < $2 || U&'\\FFFF')
+    and ($3::text is null or owner = $3)
+    and ($4::text is null or job ->> 'kind' = $4)
+  order by name
+  limit $5`,
+);
+
+export type ScheduleFilter = {
+  /** Names after this one. */
+  readonly after: string;
+  readonly prefix: string;
+  readonly owner: string | null;
+  readonly kind: string | null;
+  readonly limit: number;
+};
+
+/** Schedules by name. */
+export async function listSchedules(
+  db: Run,
+  { after, prefix, owner, kind, limit }: ScheduleFilter,
+): Promise<Schedule[]> {
+  return await readMany(db, list, [after, prefix, owner, kind, limit], toSchedule);
+}
+
+const listSlots = statement(
+  "schedule-slots",
+  `
+  select slot, outcome, slots, last_slot as "lastSlot", job_id as "jobId", at
+  from stint.schedule_slot
+  where schedule = $1 and slot < coalesce($2::timestamptz, 'infinity')
+  order by slot desc
+  limit $3`,
+);
+
+const toSlot = columns<Slot>({
+  slot: time,
+  outcome: oneOf(["fired", "missed", "skipped", "failed", "run-now"]),
+  slots: number,
+  lastSlot: timeOrNull,
+  jobId: textOrNull,
+  at: time,
+});
+
+/** The latest slots, newest first. */
+export async function slotsOfSchedule(
+  db: Run,
+  name: string,
+  before: Date | undefined,
+  limit: number,
+): Promise<Slot[]> {
+  return await readMany(db, listSlots, [name, before ?? null, limit], toSlot);
+}
+
+const listAudit = statement(
+  "schedule-audit",
+  `select at, actor, action, reason from stint.audit where schedule = $1 order by at desc, id desc limit 100`,
+);
+
+/** The newest 100 changes, newest first. */
+export async function scheduleAudit(db: Run, name: string): Promise<AuditEntry[]> {
+  return await readMany(
+    db,
+    listAudit,
+    [name],
+    columns<AuditEntry>({ at: time, actor: text, action: text, reason: textOrNull }),
+  );
+}
+
+const declare = statement(
+  "declare-schedules",
+  `select stint.declare_schedules($1, $2::text::jsonb, $3) as changed`,
+);
+
+/** Make the schedules of an owner those that its code declares, in one transaction. Returns how many changed. */
+export async function declareSchedules(
+  db: Run,
+  owner: string,
+  rows: readonly ScheduleRow[],
+  actor: string,
+): Promise<number> {
+  return await readOne(db, declare, [owner, toArray(rows), actor], changed);
+}
+
+const put = statement("set-schedules", `select stint.put_schedules($1::text::jsonb, $2, $3) as changed`);
+
+/** Write schedules made at run time: all of them, or none. Returns how many changed. */
+export async function putSchedules(
+  db: Run,
+  rows: readonly ScheduleRow[],
+  { actor, reason }: { readonly actor: string; readonly reason: string | null },
+): Promise<number> {
+  return await readOne(db, put, [toArray(rows), actor, reason], changed);
+}
+
+function changed(row: Row): number {
+  return number(row, "changed");
+}
+
+function toArray(rows: readonly ScheduleRow[]): string {
+  return `[${rows.map(toJson).join(",")}]`;
+}
+
+function toJson({ name, timing, job, nextSlot, dueAt }: ScheduleRow): string {
+  const row = {
+    name,
+    cron: timing.cron,
+    every_ms: timing.everyMs,
+    zone: timing.zone,
+    start_at: at(timing.startAt),
+    end_at: at(timing.endAt),
+    jitter_ms: timing.jitterMs,
+    catch_up: timing.catchUp,
+    overlap: timing.overlap,
+    quiet_hours: timing.quietHours,
+    next_slot: at(nextSlot),
+    due_at: at(dueAt),
+  };
+  return `${JSON.stringify(row).slice(0, -1)},"job":${job}}`;
+}
+
+function at(ms: number | null): string | null {
+  return ms === null ? null : toTimestamp(ms);
+}
+
+type Act = { readonly actor: string; readonly reason: string | null };
+
+const changes = {
+  remove: statement("remove-schedule", `select stint.remove_schedule($1, $2, $3) as done`),
+  pause: statement("pause-schedule", `select stint.pause_schedule($1, $2, $3) as done`),
+  resume: statement("resume-schedule", `select stint.resume_schedule($1, $2, $3) as done`),
+};
+
+/** Returns whether it changed anything; null if there is no such schedule. */
+export async function changeSchedule(
+  db: Run,
+  action: keyof typeof changes,
+  name: string,
+  { actor, reason }: Act,
+): Promise<boolean | null> {
+  return await readOne(db, changes[action], [name, reason, actor], (row) => orNull(flag)(row, "done"));
+}
+
+const runNow = statement("run-schedule", `select stint.run_schedule($1, $2, $3, $4::uuid) as id`);
+
+/** Enqueue the job of a schedule now. Returns its id; null if there is no such schedule. A repeat with the same id enqueues nothing. */
+export async function runSchedule(
+  db: Run,
+  name: string,
+  id: string,
+  { actor, reason }: Act,
+): Promise<string | null> {
+  return await readOne(db, runNow, [name, reason, actor, id], (row) => textOrNull(row, "id"));
+}
