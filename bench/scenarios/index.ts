@@ -4,6 +4,7 @@ import { crash } from "./crash.ts";
 import { drain } from "./drain.ts";
 import { enqueueTx } from "./enqueue-tx.ts";
 import { enqueue } from "./enqueue.ts";
+import { everyday } from "./everyday.ts";
 import { observabilityCost } from "./observability-cost.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { growth } from "./growth.ts";
@@ -18,6 +19,7 @@ export const scenarios: readonly Scenario[] = [
   enqueue,
   enqueueTx,
   drain,
+  everyday,
   sustained,
   pickup,
   growth,

@@ -14,7 +14,8 @@ export const pickup = defineScenario<Pickup>({
   ],
   includes: ({ system, config, variant: { node }, quick }) => {
     if (node === "24") return system === "stint" && config === "default";
-    if (system === "ceiling" || (system === "stint" && config === "fast")) return false;
+    if (system === "ceiling") return config === "fast";
+    if (system === "stint" && config === "fast") return false;
     const slow = system === "dbos" || system === "bullmq-postgres";
     return !quick || system === "stint" || (config === "fast" && !slow);
   },

@@ -1,7 +1,7 @@
 /** Not a queue: the statements a queue on Stint's tables cannot do without, with nothing around them. */
 import { randomUUID } from "node:crypto";
 import { Client as PgClient, Pool, type ClientBase } from "pg";
-import type { Client, Payload, Stores } from "../core/types.ts";
+import type { Client, Config, Payload, Stores } from "../core/types.ts";
 import { Sql } from "./sql.ts";
 import { fillTables, kind, prepareTables, queue, tablesPending } from "./stint-tables.ts";
 
@@ -11,6 +11,8 @@ const producerConnections = 50;
 
 const columns = `id, kind, queue, state, priority, run_at, created_at`;
 const insertOne = `insert into stint.job (${columns}, payload) values ($1, '${kind}', '${queue}', 'ready', 0, now(), now(), $2)`;
+/** For the config `fast`: the least that a prompt and durable job needs, one commit to enqueue it and one to claim it. */
+const insertAndWake = `with one as (${insertOne}) select pg_notify('bench_ceiling', '')`;
 const insertMany = `insert into stint.job (${columns}, payload)
   select id, '${kind}', '${queue}', 'ready', 0, now(), now(), payload from unnest($1::uuid[], $2::jsonb[]) as row (id, payload)`;
 const claim = `
@@ -34,13 +36,18 @@ const settle = `
 
 type Claimed = { id: string; epoch: string; lease_id: string; payload: Payload };
 
-export async function open({ postgres }: Stores): Promise<Client> {
+export async function open({ postgres }: Stores, config: Config): Promise<Client> {
+  const wakes = config === "fast";
   const sql = new Sql(postgres);
   const pool = new Pool({ connectionString: postgres, max: producerConnections });
   const workers: PgClient[] = [];
   const stopping = new AbortController();
   const insert = async (on: ClientBase | Pool, payload: Payload): Promise<unknown> =>
-    await on.query({ name: "insert", text: insertOne, values: [newId(), JSON.stringify(payload)] });
+    await on.query({
+      name: "insert",
+      text: wakes ? insertAndWake : insertOne,
+      values: [newId(), JSON.stringify(payload)],
+    });
 
   async function drain(client: PgClient, onJob: (payload: Payload) => Promise<void>): Promise<void> {
     let settling: Promise<unknown> = Promise.resolve();
@@ -53,7 +60,7 @@ export async function open({ postgres }: Stores): Promise<Client> {
       });
       for (const { payload } of rows) void onJob(payload);
       await settling;
-      if (rows.length === 0) await pause();
+      if (rows.length === 0) await (wakes ? woken() : pause());
       else {
         const fence = [
           rows.map((row) => row.id),
@@ -63,6 +70,27 @@ export async function open({ postgres }: Stores): Promise<Client> {
         settling = client.query({ name: "settle", text: settle, values: fence });
       }
     }
+  }
+
+  let isWoken = false;
+  let onWake = (): void => undefined;
+  async function listen(): Promise<void> {
+    const client = new PgClient({ connectionString: postgres });
+    client.on("error", () => undefined);
+    client.on("notification", () => {
+      isWoken = true;
+      onWake();
+    });
+    await client.connect();
+    await client.query("listen bench_ceiling");
+    workers.push(client);
+  }
+  async function woken(): Promise<void> {
+    if (!isWoken)
+      await new Promise<void>((resolve) => {
+        onWake = resolve;
+      });
+    isWoken = false;
   }
 
   return {
@@ -78,13 +106,16 @@ export async function open({ postgres }: Stores): Promise<Client> {
     fill: async (count, state) => await fillTables(sql, count, state),
     pending: async () => await tablesPending(sql),
     work: async (onJob) => {
-      for (let n = 0; n < claimConnections; n++) {
+      if (wakes) await listen();
+      const drainers: PgClient[] = [];
+      for (let n = 0; n < (wakes ? 1 : claimConnections); n++) {
         const client = new PgClient({ connectionString: postgres });
         client.on("error", () => undefined);
         await client.connect();
         workers.push(client);
+        drainers.push(client);
       }
-      for (const client of workers) void drain(client, onJob).catch(() => process.exit(1));
+      for (const client of drainers) void drain(client, onJob).catch(() => process.exit(1));
     },
     close: async () => {
       stopping.abort();
@@ -93,7 +124,7 @@ export async function open({ postgres }: Stores): Promise<Client> {
   };
 }
 
-/** Only there to be polled when the queue is empty: a ceiling has no wakes. */
+/** The default polls an empty queue: it has no wakes. */
 async function pause(): Promise<void> {
   await new Promise((resolve) => {
     setTimeout(resolve, 2);

@@ -20,7 +20,7 @@ export type SystemInfo = {
 
 export const systems: readonly SystemInfo[] = [
   { name: "stint", role: "stint", configs: ["default", "fast"] },
-  { name: "ceiling", role: "ceiling", configs: ["default"] },
+  { name: "ceiling", role: "ceiling", configs: ["default", "fast"] },
   { name: "graphile-worker", role: "postgres", configs: ["default", "fast"] },
   { name: "pg-boss", role: "postgres", configs: ["default", "fast"] },
   { name: "bullmq-redis", role: "redis", configs: ["default", "fast"] },

@@ -7,18 +7,21 @@ export type Sent = { sent: number; failed: number; firstError: string | undefine
 
 /**
  * Enqueue at a steady rate, whether or not earlier calls have come back. Jobs carry the time they were meant for, so that a system that
- * makes its callers wait cannot hide it.
+ * makes its callers wait cannot hide it; with `since: "call"`, the time of the call, without the producer's own timer.
  */
 export async function openLoop(
   { client }: Context,
-  { rate, seconds }: { rate: number; seconds: number },
+  { rate, seconds, since = "meant" }: { rate: number; seconds: number; since?: "meant" | "call" },
 ): Promise<Sent> {
   const calls = new Calls();
   const total = rate * seconds;
   const begin = nowMs();
   for (let n = 0; n < total;) {
     const due = Math.min(total, Math.floor(((nowMs() - begin) * rate) / 1000) + 1);
-    for (; n < due; n++) calls.add(client.enqueueOne(makePayload(n, begin + (n * 1000) / rate)));
+    for (; n < due; n++) {
+      const at = since === "call" ? nowMs() : begin + (n * 1000) / rate;
+      calls.add(client.enqueueOne(makePayload(n, at)));
+    }
     await sleep(1);
   }
   return await calls.end();
