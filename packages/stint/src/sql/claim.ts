@@ -82,7 +82,8 @@ const pickReady = (queue: string, limit: string): string => `
  */
 const pickOnward = (queue: string, limit: string, first: number): string => `
         select after.ctid
-        from unnest($${first}::text[], $${first + 1}::smallint[], $${first + 2}::timestamptz[], $${first + 3}::uuid[])
+        from unnest(
+          (select $${first}::text[]), (select $${first + 1}::smallint[]), (select $${first + 2}::timestamptz[]), (select $${first + 3}::uuid[]))
           as floor (queue, priority, run_at, id)
         cross join lateral (
           select r.ctid
@@ -102,7 +103,7 @@ const pickOnward = (queue: string, limit: string, first: number): string => `
 /** Each queue by itself: one queue of each pool. */
 const fromQueues = (pick: string): string => `
       select picked.ctid
-      from unnest($7::text[], $8::integer[]) as take (queue, take)
+      from unnest((select $7::text[]), (select $8::integer[])) as take (queue, take)
       cross join lateral (${pick}
       ) picked`;
 
@@ -112,10 +113,10 @@ const fromQueues = (pick: string): string => `
  */
 const fromPools = (pick: string): string => `
       select shared.ctid
-      from unnest($9::integer[], $10::integer[]) as pool (pool, take)
+      from unnest((select $9::integer[]), (select $10::integer[])) as pool (pool, take)
       cross join lateral (
         select picked.ctid
-        from unnest($7::text[], $8::integer[], $11::integer[]) as take (queue, take, pool)
+        from unnest((select $7::text[]), (select $8::integer[]), (select $11::integer[])) as take (queue, take, pool)
         cross join lateral (${pick}
         ) picked
         where take.pool = pool.pool
