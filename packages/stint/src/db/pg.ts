@@ -8,6 +8,7 @@ import { ConnectionLost, type Db, type DbTx, type OnFault } from "./db.ts";
 import type { Row, RunOptions } from "./db.ts";
 import { LentConnection } from "./lent-connection.ts";
 import { runLocally } from "./local-query.ts";
+import { runNamed } from "./named-query.ts";
 import { ServerClock } from "./server-clock.ts";
 import { isUnavailable } from "./transient.ts";
 import {
@@ -57,7 +58,7 @@ export class PgDb implements Db {
   #transactions: Pool | undefined;
   /** Set once named statements were lost; applies to every connection from then on. */
   #assumePooled: boolean;
-  readonly #texts = new Map<Statement, string>();
+  readonly #texts = new Map<Statement, { readonly text: string; readonly name: string }>();
 
   constructor(options: PgDbOptions) {
     this.schema = options.schema;
@@ -189,13 +190,14 @@ export class PgDb implements Db {
     options: RunOptions | undefined,
     locally = false,
   ): Promise<Row[]> {
-    const config = this.#config(client, statement, values);
-    const answer = locally
-      ? runLocally(client, config, localSettings(this.#ownSettings))
-      : client.query<Row>(config);
     try {
       const deadlineMs = options?.deadlineMs ?? this.#options.deadlineMs;
-      return (await answered(client, answer, statement.name, deadlineMs)).rows;
+      return await answered(
+        client,
+        this.#rows(client, statement, values, locally),
+        statement.name,
+        deadlineMs,
+      );
     } catch (error) {
       this.clock.learnFrom(error);
       if (error instanceof ConnectionLost) error.backend = backendOf(client);
@@ -205,17 +207,38 @@ export class PgDb implements Db {
     }
   }
 
-  #config(client: PoolClient, statement: Statement, values: readonly unknown[]): QueryConfig {
-    let text = this.#texts.get(statement);
-    if (text === undefined) this.#texts.set(statement, (text = forSchema(statement.text, this.schema)));
-    const config: QueryConfig = { text, values: [...values] };
-    if (statement.asText) config.types = asText;
+  #rows(
+    client: PoolClient,
+    statement: Statement,
+    values: readonly unknown[],
+    locally: boolean,
+  ): Promise<Row[]> {
+    const { text, name } = this.#installed(statement);
     // The application may have changed how its clients parse times.
-    else if (this.#options.pool !== undefined) config.types = withTimes;
+    const types = statement.asText ? asText : this.#options.pool === undefined ? undefined : withTimes;
     // `prepare: true` names statements behind a pooler, too: some poolers support them.
     const named = this.#options.prepare === true && !this.#assumePooled;
-    if (named || !this.#isPooled(client)) config.name = `${this.schema}.${statement.name}`;
-    return config;
+    const isNamed = named || !this.#isPooled(client);
+    if (isNamed && !locally && client instanceof ReadingClient)
+      return runNamed(client, { name, text, values, types });
+    const config: QueryConfig = { text, values: [...values] };
+    if (types !== undefined) config.types = types;
+    if (isNamed) config.name = name;
+    const answer = locally
+      ? runLocally(client, config, localSettings(this.#ownSettings))
+      : client.query<Row>(config);
+    return answer.then(({ rows }) => rows);
+  }
+
+  /** The text of a statement for this schema, and its name there. */
+  #installed(statement: Statement): { readonly text: string; readonly name: string } {
+    let installed = this.#texts.get(statement);
+    if (installed === undefined) {
+      const { schema } = this;
+      installed = { text: forSchema(statement.text, schema), name: `${schema}.${statement.name}` };
+      this.#texts.set(statement, installed);
+    }
+    return installed;
   }
 
   #isPooled(client: PoolClient): boolean {
@@ -325,12 +348,12 @@ async function runOn<T>(client: PoolClient, work: (client: PoolClient) => Promis
 // the pool with an unfinished statement would deliver its result to the next caller.
 const spoilt = new WeakSet<object>();
 
-async function answered(
+async function answered<T>(
   client: PoolClient,
-  answer: Promise<QueryResult<Row>>,
+  answer: Promise<T>,
   name: string,
   deadlineMs: number,
-): Promise<QueryResult<Row>> {
+): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   try {
     const deadline = new Promise<never>((_, reject) => {
