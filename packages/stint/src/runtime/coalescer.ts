@@ -67,11 +67,14 @@ export class Coalescer<Item, Result> {
     if (this.#resting !== undefined && this.#queue.length < this.#maxBatch) return;
     this.#scheduled = true;
     // Deferred by a microtask: a loop that submits a hundred items would otherwise send the first one alone.
-    queueMicrotask(() => {
-      this.#scheduled = false;
-      this.#flush();
-    });
+    // Not by queueMicrotask, which makes an async resource for every call.
+    void nextMicrotask.then(this.#flushScheduled);
   }
+
+  readonly #flushScheduled = (): void => {
+    this.#scheduled = false;
+    this.#flush();
+  };
 
   /** Resolves when no item is queued or in flight. */
   idle(): Promise<void> {
@@ -148,6 +151,8 @@ export class Coalescer<Item, Result> {
     }
   }
 }
+
+const nextMicrotask = Promise.resolve();
 
 /** The reason why the whole send failed; it may be any thrown value. */
 class Failed {

@@ -75,3 +75,17 @@ test("the clock may start at any value", () => {
   sweeps.done(at, at + 200);
   expect(sweeps.inMs(at + 200)).toBeCloseTo(2_000);
 });
+
+test("only what a sweep takes beyond the claim it replaced is spent", () => {
+  const sweeps = new Sweeps();
+  sweeps.done(0, 100);
+  sweeps.done(100, 105, 5);
+  expect(sweeps.inMs(105)).toBe(0);
+  sweeps.done(105, 125, 5);
+  expect(sweeps.inMs(125)).toBeGreaterThan(200);
+  // A quicker one earns what it spared, and never more than was spent.
+  sweeps.done(125, 126, 1_000);
+  expect(sweeps.inMs(126)).toBe(0);
+  sweeps.done(126, 336);
+  expect(sweeps.inMs(336)).toBeGreaterThan(2_000);
+});

@@ -19,9 +19,10 @@ export class Sweeps {
     return Math.max(this.#spentBy(at) - allowanceMs, 0) / share;
   }
 
-  /** Record a finished sweep. */
-  done(sentAt: number, answeredAt: number): void {
-    this.#spentMs = this.#spentBy(answeredAt) + Math.min(answeredAt - sentAt, longestMs);
+  /** Record a finished sweep. `sparedMs`: the duration of the claim from the floors that it replaced; only the rest is spent. */
+  done(sentAt: number, answeredAt: number, sparedMs = 0): void {
+    const tookMs = Math.min(answeredAt - sentAt, longestMs);
+    this.#spentMs = Math.max(this.#spentBy(answeredAt) + tookMs - sparedMs, 0);
     this.#at = answeredAt;
   }
 

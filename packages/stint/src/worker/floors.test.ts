@@ -148,3 +148,50 @@ test("after a claim from the floors a sweep is due as soon as allowed, once", ()
   floors.claimed(both, [], 100, sweep(100));
   expect(floors.owedInMs(100)).toBeUndefined();
 });
+
+test("a sweep of few jobs that takes no longer than a claim from the floors costs nothing", () => {
+  const floors = usedFloors();
+  floors.measured(2, 1);
+  floors.claimed(["main"], [job("a", 1)], 10, { sentAt: 8, full: new Set() });
+  for (let at = 12; at < 100; at += 2) {
+    expect(floors.from(["main"], at)).toBeUndefined();
+    floors.claimed(["main"], [job("b", 2)], at + 2, { sentAt: at, full: new Set() });
+  }
+  expect(floors.owedInMs(100)).toBeUndefined();
+});
+
+test("of a slower sweep the difference counts, and floors are used again", () => {
+  const floors = usedFloors();
+  floors.measured(2, 1);
+  floors.claimed(["main"], [job("a", 1)], 22, { sentAt: 10, full: new Set() });
+
+  expect(floors.from(["main"], 23)).toHaveLength(1);
+  // Ten milliseconds more than a claim from the floors: two hundred without a sweep.
+  floors.claimed(["main"], [], 24);
+  expect(floors.owedInMs(24)).toBeGreaterThan(150);
+  expect(floors.owedInMs(24)).toBeLessThan(200);
+});
+
+test("however slow claims from the floors are, a sweep of more than 5 ms is paid for", () => {
+  const floors = usedFloors();
+  for (let n = 0; n < 50; n++) floors.measured(1_000, 1);
+  floors.claimed(["main"], [job("a", 1)], 30, { sentAt: 10, full: new Set() });
+  expect(floors.from(["main"], 31)).toHaveLength(1);
+});
+
+test("claims of many jobs are not compared with those of few", () => {
+  const floors = usedFloors();
+  floors.measured(4, 500);
+  floors.claimed(["main"], [job("a", 1)], 12, { sentAt: 10, full: new Set() });
+  expect(floors.from(["main"], 13)).toHaveLength(1);
+});
+
+test("after a hundred sweeps one claim measures the floors again", () => {
+  const floors = usedFloors();
+  floors.measured(2, 1);
+  for (let at = 10; at < 210; at += 2)
+    floors.claimed(["main"], [job("a", 1)], at + 1, { sentAt: at, full: new Set() });
+  expect(floors.from(["main"], 211)).toHaveLength(1);
+  floors.measured(1, 0);
+  expect(floors.from(["main"], 213)).toBeUndefined();
+});

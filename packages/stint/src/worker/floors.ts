@@ -9,11 +9,20 @@ const mostFloors = 32;
 const inUseMs = 1_000;
 /** How long every claim of a queue with too many priorities is a sweep. */
 const manyMs = 10_000;
+/** Claims of fewer jobs than this are compared with one another: their durations hardly depend on the number. */
+const fewJobs = 20;
+/** A claim from the floors counts for at most this: however slow the server, a sweep of longer is paid for. */
+const mostSparedMs = 5;
+/** After so many sweeps without a claim from the floors, one measures again how long that takes. */
+const measureEvery = 100;
 
 /**
  * Where claims begin. Each queue and priority has a floor: the last job this worker took from it. A claim reads only what comes
  * after the floors. A sweep reads everything, and finds what lies before them: late commits, retries, released jobs, new
  * priorities.
+ *
+ * Floors pay only while many dead entries lie before them. As long as a sweep of few jobs takes no longer than a claim from the
+ * floors, every such claim is a sweep: it misses nothing, and no second claim has to look before the floors.
  */
 export class Floors {
   readonly #floors = new Map<string, Map<number, Floor & { usedAt: number }>>();
@@ -24,6 +33,9 @@ export class Floors {
   /** Queues with more priorities in use than floors: every claim of such a queue is a sweep, until then. */
   readonly #manyUntil = new Map<string, number>();
   readonly #excludes: (queue: string) => boolean;
+  /** How long a claim of few jobs from the floors takes, on average; 0 until one was measured. */
+  #fromFloorsMs = 0;
+  #sweptSince = 0;
 
   /** @param excludes Whether claims skip this queue now; its sweep waits until they ask it again. */
   constructor(excludes: (queue: string) => boolean = () => false) {
@@ -32,8 +44,13 @@ export class Floors {
 
   /** Where the next claim begins; undefined if it should be a sweep. */
   from(queues: readonly string[], at: number): Floor[] | undefined {
-    if (queues.some((queue) => this.#sweepsOf(queue).inMs(at) === 0)) return undefined;
+    const mayMeasure = this.#fromFloorsMs > 0 && this.#sweptSince >= measureEvery;
+    if (!mayMeasure && queues.some((queue) => this.#sweepsOf(queue).inMs(at) === 0)) return undefined;
     if (queues.some((queue) => at < (this.#manyUntil.get(queue) ?? 0))) return undefined;
+    return this.#floorsOf(queues);
+  }
+
+  #floorsOf(queues: readonly string[]): Floor[] | undefined {
     const floors = queues.flatMap((queue) => [...(this.#floors.get(queue)?.values() ?? [])]);
     return floors.length === 0 ? undefined : floors.sort((a, b) => a.priority - b.priority);
   }
@@ -45,11 +62,12 @@ export class Floors {
     at: number,
     sweep?: { sentAt: number; full: ReadonlySet<string> },
   ): void {
+    const sparedMs = sweep === undefined || jobs.length >= fewJobs ? 0 : this.#spared(at - sweep.sentAt);
     for (const queue of queues) {
       if (sweep === undefined) this.#owed.add(queue);
       else {
         this.#owed.delete(queue);
-        this.#sweepsOf(queue).done(sweep.sentAt, at);
+        this.#sweepsOf(queue).done(sweep.sentAt, at, sparedMs);
       }
     }
     for (const [index, job] of jobs.entries()) {
@@ -57,6 +75,21 @@ export class Floors {
       if (next?.queue === job.queue && next.priority === job.priority) continue;
       this.#note(job, at, sweep?.full.has(job.queue) === true);
     }
+  }
+
+  /** A claim from the floors returned so many jobs after `tookMs`. */
+  measured(tookMs: number, jobs: number): void {
+    this.#sweptSince = 0;
+    if (jobs >= fewJobs) return;
+    const ms = Math.min(tookMs, mostSparedMs);
+    this.#fromFloorsMs = this.#fromFloorsMs === 0 ? ms : this.#fromFloorsMs + (ms - this.#fromFloorsMs) * 0.2;
+  }
+
+  /** What a sweep of few jobs replaced. It does all that a claim from the floors does, so a quicker one lowers the average. */
+  #spared(tookMs: number): number {
+    this.#sweptSince += 1;
+    if (tookMs < this.#fromFloorsMs) this.#fromFloorsMs += (tookMs - this.#fromFloorsMs) * 0.05;
+    return this.#fromFloorsMs;
   }
 
   /**

@@ -88,6 +88,8 @@ export class ClaimLoop {
   /** Claims until `stopping`, then returns once nothing more will be claimed. Survives any outage. */
   async run(stopping: AbortSignal): Promise<void> {
     const { pools, quarantine, logger, listen } = this.#options;
+    // Once, and not for each wait: that costs more than the rest of the wait.
+    stopping.addEventListener("abort", () => this.wake(), { once: true });
     while (!stopping.aborted) {
       this.#turnedAt = monotonicMs();
       try {
@@ -98,7 +100,7 @@ export class ClaimLoop {
           this.#waits = 0;
           continue;
         }
-        await this.#wait(stopping);
+        await this.#wait();
         this.#retryDelay.reset();
       } catch (error) {
         logger.warn({ err: error }, "could not claim; trying again");
@@ -118,7 +120,7 @@ export class ClaimLoop {
   }
 
   /** Wait for a wake, the next poll or the next sweep, whichever is first. */
-  async #wait(stopping: AbortSignal): Promise<void> {
+  async #wait(): Promise<void> {
     const { pools, pollMs } = this.#options;
     // An enqueuer that saw no listening worker sends no wake, and its transaction may commit later: poll soon, then less often.
     const restMs =
@@ -126,7 +128,7 @@ export class ClaimLoop {
     this.#waits += 1;
     this.#turnedAt = undefined;
     const sweepMs = this.#sweepInMs();
-    const woken = await this.#wake.wait(Math.min(restMs, sweepMs), stopping);
+    const woken = await this.#wake.wait(Math.min(restMs, sweepMs));
     if (!woken && restMs <= sweepMs) pools.mayHaveWork();
     else if (!woken) for (const queue of this.#floors.owed(monotonicMs())) pools.mayHaveWork(queue);
   }
@@ -185,6 +187,7 @@ export class ClaimLoop {
     this.#lastClaimAt = sentAt;
     const full = pools.claimed(takes, jobs, { sentAt, at });
     this.#pauseUntil = full.size > 0 || pools.isUnasked ? 0 : at + pauseAfter(at - sentAt);
+    if (floors !== undefined) this.#floors.measured(at - sentAt, jobs.length);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
     if (jobs.length === 0) return;
     this.#waits = 0;
