@@ -1,3 +1,4 @@
+import type { MessagePort } from "node:worker_threads";
 import type { Connection } from "../db/connection.ts";
 import type { Fence } from "../model/job.ts";
 
@@ -44,10 +45,18 @@ export type LeaseThreadData = {
   readonly prefetchMs: number;
   /** Written by the main thread: [0] the time of its last heartbeat in ms, [1] the serial number of the attempt whose handler is on its stack. */
   readonly heartbeat: SharedArrayBuffer;
+  /**
+   * Brings a `LeasedClaim` for every claim. The thread reads it whenever its loop turns. A message that wakes the thread for each claim
+   * would cost more than the rest of a short job.
+   */
+  readonly claims: MessagePort;
+  /** Written by the thread: [0] is 1 while its loop does not turn, so that a new claim must wake it. */
+  readonly asleep: SharedArrayBuffer;
 };
 
 export type ToThread =
-  | { type: "hold"; claims: readonly LeasedClaim[] }
+  /** A claim was sent while the thread was asleep. */
+  | { type: "claimed" }
   | { type: "renew" }
   /** What the connection's password function returned; undefined if it threw. */
   | { type: "password"; password: string | undefined }

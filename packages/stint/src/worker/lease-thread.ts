@@ -7,7 +7,7 @@
  */
 import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { ConnectionParts } from "../db/connection.ts";
 import type { Db, RunOptions } from "../db/db.ts";
 import { isTransient } from "../db/transient.ts";
@@ -30,9 +30,13 @@ import {
 
 const data = workerData as LeaseThreadData;
 const heartbeat = new Float64Array(data.heartbeat);
+const asleep = new Int32Array(data.asleep);
 const idleMs = 3_600_000;
-/** How often to check that the event loop of the main thread turns, and how long it may be blocked before that is reported. */
-const watchMs = 250;
+/** How long the loop goes on to turn without a lease: the next claim is likely to come soon, and needs no message then. */
+const lingerMs = 1_000;
+/** How often to read new claims, and to check that the event loop of the main thread turns. A lease is longer than three of these. */
+const watchMs = data.prefetchMs === 0 ? 250 : Math.min(250, data.prefetchMs / 2);
+/** How long that event loop may be blocked before it is reported. */
 const blockedMs = 1_000;
 /** How soon to renew again after the row was locked. */
 const lockedMs = 250;
@@ -80,6 +84,8 @@ let tryAgainAt = 0;
 const stopping = new AbortController();
 const releaseDelay = new RetryDelay(Math.random, { baseMs: 200, capMs: 2_000 });
 let releaseAt = 0;
+/** When the last claim was read. */
+let heldAt = -Infinity;
 let renewAll = false;
 let blocked: { since: number; kinds: readonly string[]; warned: boolean } | undefined;
 
@@ -87,19 +93,17 @@ let blocked: { since: number; kinds: readonly string[]; warned: boolean } | unde
 const now = (): number => performance.timeOrigin + performance.now();
 
 parentPort?.on("message", (message: ToThread) => {
-  // While anything is held, the loop below turns often enough without a wake.
-  const turns = isHolding();
-  if (message.type === "hold") for (const claim of message.claims) untracked.set(claim, trackAt(claim));
-  else if (message.type === "renew") renewAll = true;
+  if (message.type === "renew") renewAll = true;
   else if (message.type === "password") password.receive(message.password);
-  else stopping.abort();
-  if (!turns || message.type !== "hold") timer.wake();
+  else if (message.type === "stop") stopping.abort();
+  timer.wake();
 });
 void keepLeases();
 
 async function keepLeases(): Promise<void> {
   while (!stopping.signal.aborted) {
     const at = now();
+    receiveClaims();
     forgetOver();
     for (const [claim, dueAt] of untracked) if (renewAll || dueAt <= at) track(claim);
     releaseWaiting(at);
@@ -111,10 +115,31 @@ async function keepLeases(): Promise<void> {
     await sendReleases();
     reportExpired();
     watchMainThread();
-    await timer.wait(untilNext(), stopping.signal);
+    await rest();
   }
   await database.close();
   parentPort?.close();
+}
+
+function receiveClaims(): void {
+  for (;;) {
+    const received = receiveMessageOnPort(data.claims) as { message: LeasedClaim } | undefined;
+    if (received === undefined) return;
+    untracked.set(received.message, trackAt(received.message));
+    heldAt = now();
+  }
+}
+
+async function rest(): Promise<void> {
+  const ms = untilNext();
+  const sleeps = ms > lingerMs;
+  if (sleeps) {
+    Atomics.store(asleep, 0, 1);
+    // A claim sent before the main thread could see that.
+    receiveClaims();
+  }
+  if (!sleeps || !isHolding()) await timer.wait(ms, stopping.signal);
+  Atomics.store(asleep, 0, 0);
 }
 
 /** When to track the leases of a claim one by one: before the first is due, and before a job has waited for too long. */
@@ -298,7 +323,7 @@ function blockingKinds(): string[] {
 
 function untilNext(): number {
   const at = now();
-  if (!isHolding()) return renewable ? idleMs : Math.max(1, tryAgainAt - at);
+  if (!isHolding() && at >= heldAt + lingerMs) return renewable ? idleMs : Math.max(1, tryAgainAt - at);
   let next = at + watchMs;
   if (!renewable) next = Math.min(next, tryAgainAt);
   for (const lease of leases.values()) if (at < lease.renewUntil) next = Math.min(next, lease.renewAt);

@@ -1,4 +1,4 @@
-import { Worker as Thread } from "node:worker_threads";
+import { MessageChannel, Worker as Thread, type MessagePort } from "node:worker_threads";
 import type { Connection } from "../db/connection.ts";
 import { LeasesUnavailableError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
@@ -40,9 +40,11 @@ export type LeasesOptions = {
 export class Leases {
   readonly #options: LeasesOptions;
   readonly #heartbeat = new Float64Array(new SharedArrayBuffer(16));
+  readonly #asleep = new Int32Array(new SharedArrayBuffer(4));
   readonly #held = new Set<ClaimLeases>();
   readonly #retryDelay = new RetryDelay();
   #thread: Thread | undefined;
+  #claims: MessagePort | undefined;
   #renewable = false;
   #starting: { resolve: () => void; reject: (error: Error) => void; lastTrouble: string } | undefined;
   #restarting: NodeJS.Timeout | undefined;
@@ -94,6 +96,7 @@ export class Leases {
   #startThread(): void {
     const { connection, schema, prepare, applicationName, wake, prefetchMs } = this.#options;
     const asksPassword = typeof connection === "object" && typeof connection.password === "function";
+    const { port1, port2 } = new MessageChannel();
     const data: LeaseThreadData = {
       connection: asksPassword ? { ...connection, password: "" } : connection,
       asksPassword,
@@ -103,16 +106,20 @@ export class Leases {
       wake,
       prefetchMs,
       heartbeat: this.#heartbeat.buffer,
+      claims: port2,
+      asleep: this.#asleep.buffer,
     };
     // From a text, because an application bundle has no such file.
     const thread = new Thread(code, {
       eval: true,
       workerData: data,
+      transferList: [port2],
       name: "stint-leases",
       // Without the flags of the application: its loaders would run in here, too, and may need the main thread.
       execArgv: [],
     });
     this.#thread = thread;
+    this.#claims = port1;
     thread.on("message", (message: FromThread) => this.#receive(message));
     thread.on("error", (error) => {
       if (this.#starting !== undefined) this.#refuse(messageOf(error), error);
@@ -144,7 +151,7 @@ export class Leases {
     this.#serial += jobs.length;
     this.#held.add(leases);
     this.#startHeartbeat();
-    this.#post({ type: "hold", claims: [leases.claim] });
+    this.#send(leases.claim);
     return jobs.map((job, index) => ({ job, leases, index }));
   }
 
@@ -233,6 +240,8 @@ export class Leases {
 
   #exited(): void {
     this.#thread = undefined;
+    this.#claims?.close();
+    this.#claims = undefined;
     this.#renewable = false;
     if (this.#starting !== undefined) return this.#refuse("the thread ended as soon as it was started");
     if (this.#stopping) return;
@@ -246,7 +255,7 @@ export class Leases {
     this.#restarting = setTimeout(() => {
       try {
         this.#startThread();
-        this.#post({ type: "hold", claims: [...this.#held].map(({ claim }) => asRenewed(claim)) });
+        for (const { claim } of this.#held) this.#send(asRenewed(claim));
       } catch (error) {
         this.#options.logger.error({ err: error }, "could not start the lease thread; trying again");
         this.#restartSoon();
@@ -263,6 +272,12 @@ export class Leases {
       logger.warn({ err: error }, "the password function threw; the lease thread uses the last password");
       this.#post({ type: "password", password: undefined });
     }
+  }
+
+  #send(claim: LeasedClaim): void {
+    this.#claims?.postMessage(claim);
+    // Sent first: a thread that falls asleep now reads it before it does.
+    if (Atomics.load(this.#asleep, 0) === 1) this.#post({ type: "claimed" });
   }
 
   #post(message: ToThread): void {
