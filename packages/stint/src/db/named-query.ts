@@ -135,7 +135,7 @@ function toText(value: unknown): string | null {
   if (typeof value === "string") return value;
   if (Array.isArray(value)) return `{${value.map(toElement).join(",")}}`;
   if (value instanceof Date) return value.toISOString();
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return typeof value === "object" ? JSON.stringify(value) : `${value as number | bigint | boolean}`;
 }
 
 function toElement(value: unknown): string {

@@ -123,9 +123,10 @@ async function keepLeases(): Promise<void> {
 
 function receiveClaims(): void {
   for (;;) {
-    const received = receiveMessageOnPort(data.claims) as { message: LeasedClaim } | undefined;
+    const received = receiveMessageOnPort(data.claims);
     if (received === undefined) return;
-    untracked.set(received.message, trackAt(received.message));
+    const claim = received.message as LeasedClaim;
+    untracked.set(claim, trackAt(claim));
     heldAt = now();
   }
 }
