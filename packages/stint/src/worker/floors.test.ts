@@ -149,7 +149,7 @@ test("after a claim from the floors a sweep is due as soon as allowed, once", ()
   expect(floors.owedInMs(100)).toBeUndefined();
 });
 
-test("a sweep of few jobs that takes no longer than a claim from the floors costs nothing", () => {
+test("a sweep of few jobs as quick as a claim from the floors costs nothing", () => {
   const floors = usedFloors();
   floors.measured(2, 1);
   floors.claimed(["main"], [job("a", 1)], 10, { sentAt: 8, full: new Set() });

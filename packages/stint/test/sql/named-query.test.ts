@@ -77,9 +77,11 @@ test("a value that cannot be read fails its statement, and no other", async () =
 test("a connection that ends fails what is under way", async () => {
   const client = await open();
   client.on("error", () => undefined);
-  const asleep = runNamed(client, statement("sleep", "select pg_sleep(60)")).catch((error: unknown) => error);
   const other = await open();
+  await other.query("select pg_advisory_lock(20261116)");
+  const waiting = runNamed(client, statement("wait", "select pg_advisory_lock(20261116)"));
+  const ended = waiting.catch((error: unknown) => error);
   await other.query("select pg_terminate_backend($1)", [client.backend]);
-  expect(String(await asleep)).toMatch(/terminat/i);
+  expect(String(await ended)).toMatch(/terminat/i);
   await other.end();
 });
