@@ -1,10 +1,11 @@
-import { MessageChannel, Worker as Thread, type MessagePort } from "node:worker_threads";
+import { Worker as Thread } from "node:worker_threads";
 import type { Connection } from "../db/connection.ts";
 import { LeasesUnavailableError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
+import { ClaimChannel } from "./claim-channel.ts";
 import { ClaimLeases, type LeasedJob } from "./claim-leases.ts";
 import { code } from "./lease-thread-code.js";
 import type { FromThread, LeasedClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
@@ -40,11 +41,10 @@ export type LeasesOptions = {
 export class Leases {
   readonly #options: LeasesOptions;
   readonly #heartbeat = new Float64Array(new SharedArrayBuffer(16));
-  readonly #asleep = new Int32Array(new SharedArrayBuffer(4));
   readonly #held = new Set<ClaimLeases>();
   readonly #retryDelay = new RetryDelay();
   #thread: Thread | undefined;
-  #claims: MessagePort | undefined;
+  #claims: ClaimChannel | undefined;
   #renewable = false;
   #starting: { resolve: () => void; reject: (error: Error) => void; lastTrouble: string } | undefined;
   #restarting: NodeJS.Timeout | undefined;
@@ -96,7 +96,7 @@ export class Leases {
   #startThread(): void {
     const { connection, schema, prepare, applicationName, wake, prefetchMs } = this.#options;
     const asksPassword = typeof connection === "object" && typeof connection.password === "function";
-    const { port1, port2 } = new MessageChannel();
+    const claims = new ClaimChannel();
     const data: LeaseThreadData = {
       connection: asksPassword ? { ...connection, password: "" } : connection,
       asksPassword,
@@ -106,20 +106,20 @@ export class Leases {
       wake,
       prefetchMs,
       heartbeat: this.#heartbeat.buffer,
-      claims: port2,
-      asleep: this.#asleep.buffer,
+      claims: claims.port,
+      asleep: claims.asleep,
     };
     // From a text, because an application bundle has no such file.
     const thread = new Thread(code, {
       eval: true,
       workerData: data,
-      transferList: [port2],
+      transferList: [claims.port],
       name: "stint-leases",
       // Without the flags of the application: its loaders would run in here, too, and may need the main thread.
       execArgv: [],
     });
     this.#thread = thread;
-    this.#claims = port1;
+    this.#claims = claims;
     thread.on("message", (message: FromThread) => this.#receive(message));
     thread.on("error", (error) => {
       if (this.#starting !== undefined) this.#refuse(messageOf(error), error);
@@ -275,9 +275,7 @@ export class Leases {
   }
 
   #send(claim: LeasedClaim): void {
-    this.#claims?.postMessage(claim);
-    // Sent first: a thread that falls asleep now reads it before it does.
-    if (Atomics.load(this.#asleep, 0) === 1) this.#post({ type: "claimed" });
+    if (this.#claims?.send(claim) === true) this.#post({ type: "claimed" });
   }
 
   #post(message: ToThread): void {
