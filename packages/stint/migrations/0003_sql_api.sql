@@ -49,7 +49,7 @@ begin
 end
 $$;
 
--- "30s", "1h30m" or a number of milliseconds, as milliseconds. Null: it is neither.
+-- "30s", "1h30m", "2 min 4 s" or a number of milliseconds, as milliseconds. Null: the value is no duration.
 create function stint.to_ms(p_value jsonb) returns numeric
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
@@ -60,11 +60,11 @@ begin
   if jsonb_typeof(p_value) = 'number' then
     return (p_value #>> '{}')::numeric;
   elsif jsonb_typeof(p_value) = 'string' and p_value #>> '{}' ~ '[0-9]' then
-    -- Each unit at most once and the larger first, so that "30m1h" and "5m5m" are caught as slips.
-    -- Without backslashes, as all patterns here: to a session with standard_conforming_strings off they mean something else.
+    -- Each unit at most once and the larger first, so that "30m1h" and "5m5m" are refused as mistakes.
+    -- No pattern here has a backslash: its meaning depends on standard_conforming_strings of the session.
     v_part := regexp_match(p_value #>> '{}',
-      '^[[:space:]]*(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)d)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)h)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)m)? ?'
-      || '(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)s)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?)ms)?[[:space:]]*$');
+      '^[[:space:]]*(?:([0-9]{1,15}(?:[.][0-9]{1,9})?) ?d)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?) ?h)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?) ?(?:min|m))? ?'
+      || '(?:([0-9]{1,15}(?:[.][0-9]{1,9})?) ?s)? ?(?:([0-9]{1,15}(?:[.][0-9]{1,9})?) ?ms)?[[:space:]]*$');
     if v_part is not null then
       return coalesce(v_part[1]::numeric, 0) * 86400000 + coalesce(v_part[2]::numeric, 0) * 3600000
         + coalesce(v_part[3]::numeric, 0) * 60000 + coalesce(v_part[4]::numeric, 0) * 1000 + coalesce(v_part[5]::numeric, 0);

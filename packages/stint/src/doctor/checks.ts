@@ -10,6 +10,7 @@ import { lease } from "./checks/lease.ts";
 import { locks } from "./checks/locks.ts";
 import { numbers } from "./checks/numbers.ts";
 import { pooler } from "./checks/pooler.ts";
+import { queues } from "./checks/queues.ts";
 import { schema } from "./checks/schema.ts";
 import { server } from "./checks/server.ts";
 import { settings } from "./checks/settings.ts";
@@ -37,5 +38,6 @@ export const checks: readonly Check[] = [
   tallies,
   workers,
   kinds,
+  queues,
   lease,
 ];

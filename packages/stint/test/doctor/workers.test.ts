@@ -71,11 +71,31 @@ test("expired leases that were not rescued are an error", async () => {
   ]);
 });
 
+test("settings that match no queue are reported, with the queue that is meant", async () => {
+  const fresh = await freshSchema(server.url());
+  const set = async (...names: string[]): Promise<void> => {
+    for (const name of names)
+      await fresh.sql("select stint.set_queue($1, '{\"targetAge\": 1000}', 'promised', 'ann')", [name]);
+  };
+  await set("paymnts", "tenant-*", "*");
+  expect(of(await lookAt(fresh), "queues")).toEqual([]);
+
+  await fresh.sql("select stint.enqueue('pay', '{}', '{\"queue\": \"payments\"}')");
+  await worker(fresh, "serves");
+  await set("import-7", "mail");
+  await fresh.sql(`update stint.worker set pools = '{"import-*": 2, "mail": 1}'`);
+
+  expect(of(await lookAt(fresh), "queues").map(({ level, what }) => `${level}: ${what}`)).toEqual([
+    "warning: paymnts; did you mean payments?",
+    "warning: tenant-*",
+  ]);
+});
+
 test("advice about a lease is included", async () => {
   const fresh = await freshSchema(server.url());
   const kind = {
     kind: "ocr",
-    leaseAdvice: "Give it a lease of 2m: 1 % of its attempts last longer than 40s.",
+    leaseAdvice: "Give it a lease of 2 min: 1 % of its attempts last longer than 40 s.",
   } as KindView;
 
   expect(of(await lookAt(fresh, { kinds: [kind] }), "lease")).toMatchObject([

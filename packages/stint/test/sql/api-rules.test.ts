@@ -228,9 +228,24 @@ test("durations mean the same in SQL and in TypeScript", async () => {
     "1.5s",
     " 2s ",
     "1d2h3m4s5ms",
+    "5 s",
+    "2 min 4 s",
+    "1 h 30 min",
     "0s",
   ];
-  const slips = ["5", "5 s", "s", "5x", "1e3s", "-1s", "5s5s", "1m1h", "99999999999d", "Infinity", "5S"];
+  const slips = [
+    "5",
+    "5 minutes",
+    "s",
+    "5x",
+    "1e3s",
+    "-1s",
+    "5s5s",
+    "1m1h",
+    "99999999999d",
+    "Infinity",
+    "5S",
+  ];
 
   const ids = await Promise.all(lengths.map(async (delay) => await stint.enqueue({ delay })));
   const refused = await Promise.all(

@@ -28,17 +28,17 @@ async function clockFacts(session: Session): Promise<ClockFacts> {
     const roundTripMs = performance.now() - began;
     const [server] = readRows(whoAndWhen, rows, toServerClock);
     if (server === undefined) continue;
-    // The answer was made somewhere between; halfway is wrong by half of the round trip at most.
+    // The server read its clock between send and receipt; the midpoint is wrong by at most half of the round trip.
     const aheadMs = began0 + roundTripMs / 2 - server.at;
     if (best === undefined || roundTripMs < best.roundTripMs)
       best = { aheadMs, roundTripMs, zone: server.zone };
   }
-  if (best === undefined) throw new Error("the server did not tell the time");
+  if (best === undefined) throw new Error("the server returned no time");
   return best;
 }
 
 export function clockRule({ aheadMs, roundTripMs, zone }: ClockFacts): Seen {
-  const seen = `round trip ${roundTripMs.toFixed(1)}ms, time zone ${zone}`;
+  const seen = `round trip ${roundTripMs.toFixed(1)} ms, time zone ${zone}`;
   const sure = Math.abs(aheadMs) - roundTripMs / 2;
   if (sure < skewMs) return { seen, findings: [] };
   const direction = aheadMs > 0 ? "ahead of" : "behind";

@@ -1,4 +1,4 @@
-import { formatMs } from "../../model/figures.ts";
+import { formatCount, formatMs } from "../../model/figures.ts";
 import { pins, slots, type Pin, type Slot } from "../../sql/doctor/sessions.ts";
 import type { Check } from "../check.ts";
 import { error, warning, type Finding, type Seen } from "../finding.ts";
@@ -44,7 +44,7 @@ function describe(pin: Pin): string {
     standby: `${pin.id}, application "${pin.name}", user ${pin.user ?? "unknown"}`,
   }[pin.by];
   const age = pin.ageMs === null ? "" : `, open for ${formatMs(pin.ageMs)}`;
-  return `${words}${age}, ${pin.behind} transactions behind`;
+  return `${words}${age}, ${formatCount(pin.behind)} transactions behind`;
 }
 
 function fixOf(pin: Pin): string {
