@@ -129,31 +129,34 @@ function toAttempt({ epoch, worker, startedAt, endedAt, outcome, error }: LogEnt
 }
 
 /**
- * A row of a claim. Times and JSON are text: most handlers never read a time, and a floor needs all its digits. Null in the first
- * group of columns means the value that most jobs have.
+ * A row of a claim. Times and JSON are text: most handlers never read a time, and a floor needs all its digits. `rare` is null where
+ * the columns in it have the values that most jobs have.
  */
 type ClaimedRow = {
-  readonly epoch: string | null;
-  readonly priority: number | null;
-  readonly created_at: string | null;
-  readonly attempts: number | null;
-  readonly crashes: number | null;
-  readonly faults: number | null;
-  readonly run: number | null;
-  readonly lease_ms: string | null;
-  readonly timeout_ms: string | null;
-  readonly meta: string | null;
-  readonly tags: unknown;
-
   readonly id: string;
   readonly kind: string;
   readonly queue: string;
   readonly run_at: string;
   readonly payload: string;
+  readonly rare: string | null;
+};
+
+type RareColumns = {
+  readonly epoch: number;
+  readonly priority: number;
+  readonly created_at: string;
+  readonly attempts: number;
+  readonly crashes: number;
+  readonly faults: number;
+  readonly run: number;
+  readonly lease_ms: number | null;
+  readonly timeout_ms: number | null;
   readonly max_attempts: number | null;
   readonly max_crashes: number | null;
   readonly key: string | null;
   readonly tenant: string | null;
+  readonly tags: unknown;
+  readonly meta: unknown;
 };
 
 /** The columns are not checked: at tens of thousands of jobs a second that would show, and a claim must not fail on one row. */
@@ -162,26 +165,27 @@ export function toClaimedJob(
   lease: { leaseId: string; kindLeaseMs: Readonly<Record<string, number>>; leaseMs: number },
 ): ClaimedJob {
   const row = unchecked<ClaimedRow>(unread);
-  const { epoch, kind, payload, run_at: runAt, lease_ms: leaseMs, timeout_ms: timeoutMs, meta } = row;
+  const { kind, payload, run_at: runAt } = row;
+  const rare = row.rare === null ? undefined : (JSON.parse(row.rare) as RareColumns);
   return {
-    fence: { job: row.id, epoch: epoch === null ? 1 : Number(epoch), leaseId: lease.leaseId },
+    fence: { job: row.id, epoch: rare?.epoch ?? 1, leaseId: lease.leaseId },
     kind,
     queue: row.queue,
-    priority: row.priority ?? 0,
+    priority: rare?.priority ?? 0,
     runAt,
-    createdAt: row.created_at ?? runAt,
-    attempt: row.attempts ?? 1,
-    maxAttempts: row.max_attempts,
-    maxCrashes: row.max_crashes,
-    crashes: row.crashes ?? 0,
-    faults: row.faults ?? 0,
-    run: row.run ?? 1,
-    timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
-    leaseMs: leaseMs === null ? (lease.kindLeaseMs[kind] ?? lease.leaseMs) : Number(leaseMs),
-    key: row.key,
-    tenant: row.tenant,
-    tags: toTags(row.tags),
-    meta: meta === null ? nothing : toMeta(JSON.parse(meta)),
+    createdAt: rare?.created_at ?? runAt,
+    attempt: rare?.attempts ?? 1,
+    maxAttempts: rare?.max_attempts ?? null,
+    maxCrashes: rare?.max_crashes ?? null,
+    crashes: rare?.crashes ?? 0,
+    faults: rare?.faults ?? 0,
+    run: rare?.run ?? 1,
+    timeoutMs: rare?.timeout_ms ?? null,
+    leaseMs: rare?.lease_ms ?? lease.kindLeaseMs[kind] ?? lease.leaseMs,
+    key: rare?.key ?? null,
+    tenant: rare?.tenant ?? null,
+    tags: rare === undefined ? none : toTags(rare.tags),
+    meta: rare === undefined ? nothing : toMeta(rare.meta),
     payload: JSON.parse(payload) as unknown,
     weight: payload.length,
   };

@@ -12,10 +12,13 @@ const succeedJobs = statement(
   with mine as (
     select m.id, m.epoch, ($3::uuid[])[m.lease] as lease_id
     from unnest((select $1::uuid[]), (select $2::bigint[]), (select $4::integer[])) as m (id, epoch, lease)
-  ), ${toHistory({ using: "mine m", where: `${fenced} and ${plain}` }, { state: "'succeeded'::stint.job_state", reason: "null::text" }, "id, epoch, lease_id")}, tallied as (
+  ), ${toHistory({ using: "mine m", where: `${fenced} and ${plain}` }, { state: "'succeeded'::stint.job_state", reason: "null::text" })}, tallied as (
     ${tallied("gone", { was: ["running"], becomes: ["succeeded"] })}
   )
-  select case when count(*) < $5::integer then coalesce(array_agg(id || ' ' || epoch || ' ' || lease_id), '{}') end as settled from ended`,
+  select case when (select count(*) from gone) < $5::integer
+    -- A subquery, because an aggregate would be computed for every job even if it is not needed.
+    then (select coalesce(array_agg(id || ' ' || epoch || ' ' || lease_id), '{}') from gone)
+  end as settled`,
 );
 
 const textsOrNull = orNull(texts);

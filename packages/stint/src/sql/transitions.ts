@@ -12,21 +12,20 @@ const using = (relation: string | undefined): string =>
   relation === undefined ? "" : `\n    using ${relation}`;
 
 /**
- * live → history. `gone` holds the jobs as they are written to history, and the state they left as `was`; `ended` returns `returning`.
- * The columns not in `set` stay as they are.
+ * live → history. `gone` holds the jobs as they are written to history, and the state they left as `was`; `ended` returns `returning`,
+ * if the statement needs it. The columns not in `set` stay as they are.
  */
 export const toHistory = (
   picked: Picked,
   set: Values & { state: string; reason: string },
-  returning: string,
+  returning?: string,
 ): string => `gone as (
     delete from stint.job j${using(picked.using)}
     where ${picked.where}
     returning ${select("j", endedColumns, { finished_at: "clock_timestamp()", result: "null::jsonb", ...set })}, j.state as was, j.has_follow_ups
   ), ended as (
     insert into stint.history (${endedColumns.join(", ")})
-    select ${endedColumns.join(", ")} from gone
-    returning ${returning}
+    select ${endedColumns.join(", ")} from gone${returning === undefined ? "" : `\n    returning ${returning}`}
   )`;
 
 /**
