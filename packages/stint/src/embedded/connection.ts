@@ -31,8 +31,9 @@ async function putPublicFirst(client: Client): Promise<void> {
   try {
     await client.query(`alter database ${owner} set search_path = public, "$user"`);
   } catch (error) {
-    // A concurrent start on the same cluster sets the same value.
-    if (!/tuple concurrently updated/.test((error as Error).message)) throw error;
+    // A concurrent start on the same cluster sets the same value: it adds the row first, or updates the same row.
+    const { code, message } = error as DatabaseError;
+    if (code !== uniqueViolation && !/tuple concurrently updated/.test(message)) throw error;
   }
 }
 

@@ -1,9 +1,10 @@
 import { rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { ensureDatabase } from "#stint/embedded/connection.js";
 import { startEmbedded } from "#stint/embedded/embedded.js";
 import { isAlive } from "#stint/embedded/processes.js";
-import { query } from "../support/database.ts";
+import { adminClient, query } from "../support/database.ts";
 import { holdEmbedded } from "../support/embedded-holder.ts";
 import { openFolder } from "../support/folder.ts";
 
@@ -28,6 +29,22 @@ test("two processes that start on one new folder at the same moment share one se
   owner.process.kill("SIGTERM");
   await owner.reported("stopped");
   expect(isAlive(servers[0]!.pid)).toBe(false);
+});
+
+test("starts at the same moment may all set up the database", async () => {
+  const owner = await startEmbedded({ dataDir, settings });
+  const { port, password } = new URL(owner.url);
+  const cluster = { folder: join(dataDir, "cluster"), password };
+  for (let round = 0; round < 20; round++) {
+    await query("alter database stint reset search_path", [], owner.url);
+    await Promise.all([1, 2, 3, 4].map(async () => await ensureDatabase(cluster, Number(port))));
+  }
+
+  const client = await adminClient(owner.url);
+  const { rows } = await client.query("show search_path");
+  await client.end();
+  expect(rows).toEqual([{ search_path: 'public, "$user"' }]);
+  await owner.stop();
 });
 
 test("a process that joined a server leaves it running; a refused one names its owner", async () => {
