@@ -1,17 +1,20 @@
 import { expect, test } from "vitest";
 import { unusedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { bystander, scripted, entered, startWorkerProcess } from "../support/worker-process.ts";
+import { bystander, scripted, entered, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
 
 test("a worker paused past its lease cannot settle, reports it, and runs other jobs", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
-  const paused = await startWorkerProcess(fresh);
+  // Leases are long, and the test ends the one it means: on a busy machine a short one may run out before the pause.
+  const worker = { lease: "1h" } as const;
+  const paused = await startWorkerProcess(fresh, { worker });
   const { id } = await stint.enqueue(scripted, { do: "ignore" });
   await paused.reported("entered", id);
   paused.kill("SIGSTOP");
+  await expireLeases(fresh);
 
-  const other = await startWorkerProcess(fresh, { kinds: ["scripted"] });
+  const other = await startWorkerProcess(fresh, { kinds: ["scripted"], worker });
   await other.reported("entered", id);
   other.go(id);
   expect(await stint.waitFor(id, { timeout: "60s" })).toEqual({ pid: other.pid, epoch: 2 });
@@ -36,11 +39,11 @@ test("a worker paused past its lease cannot settle, reports it, and runs other j
 test("a handler that blocks the event loop for three leases keeps its job and warns", async () => {
   const fresh = await unusedSchema();
   const stint = fresh.client();
-  const worker = await startWorkerProcess(fresh, { worker: { lease: "2s" } });
+  const worker = await startWorkerProcess(fresh, { worker: { lease: "5s" } });
   // Beside it, and not to blame.
   const beside = await stint.enqueue(bystander, { do: "hang" });
   await worker.reported("entered", beside.id);
-  const { id } = await stint.enqueue(scripted, { do: "block", ms: 6_600 });
+  const { id } = await stint.enqueue(scripted, { do: "block", ms: 15_500 });
   await worker.reported("entered", id);
   const watching = await startWorkerProcess(fresh);
 

@@ -57,7 +57,7 @@ test("an applied migration with a different text is reported", async () => {
   expect(of(await lookAt(fresh), "schema")).toMatchObject([{ level: "warning", what: "2 enqueue" }]);
 });
 
-test.each([
+const drifts = [
   [
     "drop index stint.job_due",
     "error",
@@ -114,32 +114,43 @@ test.each([
     "table worker has",
     "reset (autovacuum_freeze_max_age)",
   ],
-])("drift: %s", async (change, level, title, what, fix) => {
-  const fresh = await freshSchema(server.url());
-  await fresh.sql(change);
+] as const;
 
-  expect(of(await lookAt(fresh), "drift")).toContainEqual({
-    level,
-    title,
-    what: expect.stringContaining(what),
-    fix: expect.stringContaining(fix),
-  });
-});
-
-test.each([
-  "drop index stint.job_due",
-  "drop index stint.job_dedupe",
-  "drop index stint.history_key",
-  "alter table stint.job reset (autovacuum_vacuum_threshold), set (fillfactor = 90)",
-])("the fix of drift by %s repairs it", async (change) => {
+// All in one schema: each look at a schema installs another one, to compare with.
+test("every change of the schema is drift, with its level and its fix", async () => {
   const fresh = await freshSchema(server.url());
-  await fresh.sql(change);
+  for (const [change] of drifts) await fresh.sql(change);
 
   const findings = of(await lookAt(fresh), "drift");
-  // Those of the partitions come back with that of the whole table.
-  const finding = findings.find((one) => one.what === "index history_key") ?? findings[0];
-  await query(finding!.fix.replace(/^[^:]+: /, ""), [], fresh.url);
 
+  for (const [, level, title, what, fix] of drifts)
+    expect(findings).toContainEqual({
+      level,
+      title,
+      what: expect.stringContaining(what),
+      fix: expect.stringContaining(fix),
+    });
+});
+
+test("the fixes of drift repair it", async () => {
+  const fresh = await freshSchema(server.url());
+  for (const change of [
+    "drop index stint.job_due",
+    "drop index stint.job_dedupe",
+    "drop index stint.history_key",
+    "alter table stint.job reset (autovacuum_vacuum_threshold), set (fillfactor = 90)",
+  ])
+    await fresh.sql(change);
+
+  const findings = of(await lookAt(fresh), "drift");
+  const wholes = ["index job_due", "index job_dedupe", "index history_key"];
+  for (const { what, fix } of findings) {
+    // The indexes of partitions come back with that of the whole table.
+    if (what.startsWith("index ") && !wholes.includes(what)) continue;
+    await query(fix.replace(/^[^:]+: /, ""), [], fresh.url);
+  }
+
+  expect(findings.map(({ what }) => what)).toEqual(expect.arrayContaining(wholes));
   expect(of(await lookAt(fresh), "drift")).toEqual([]);
 });
 

@@ -21,13 +21,14 @@ test("dead rows that vacuum does not remove are reported", async () => {
   await admin.query("alter system set autovacuum_naptime = '1h'");
   await admin.query("select pg_reload_conf()");
   await fresh.sql("alter table stint.audit reset (autovacuum_enabled)");
-  await until(async () =>
-    of(await lookAt(fresh), "vacuum").some((one) => one.title === "Vacuum is far behind"),
+  await until(
+    async () => of(await lookAt(fresh), "vacuum").some((one) => one.title === "Vacuum is far behind"),
+    { pauseMs: 1_000 },
   );
 
   await query(`vacuum "${fresh.schema}".audit`, [], fresh.url);
 
-  await until(async () => of(await lookAt(fresh), "vacuum").length === 0);
+  await until(async () => of(await lookAt(fresh), "vacuum").length === 0, { pauseMs: 1_000 });
   await admin.query("alter system reset autovacuum_naptime");
   await admin.query("select pg_reload_conf()");
   await admin.end();

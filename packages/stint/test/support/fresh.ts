@@ -1,4 +1,4 @@
-import { onTestFinished } from "vitest";
+import { beforeAll, onTestFinished } from "vitest";
 import { createStint, silentLogger, type Stint } from "#stint/index.js";
 import type { StintOptions } from "#stint/client/options.js";
 import { migrate } from "#stint/db/migrate.js";
@@ -32,6 +32,23 @@ export async function unusedSchema(url = testDatabaseUrl()): Promise<Fresh> {
   return open(url, await make(url), false);
 }
 
+/** One installation for all tests of a file, each of which reads only what it added itself. */
+export function sharedSchema(): () => Fresh {
+  let opened: Opened | undefined;
+  beforeAll(async () => {
+    opened = await openSchema(
+      testDatabaseUrl(),
+      (await takeFromShelf()) ?? (await make(testDatabaseUrl())),
+      true,
+    );
+    return opened.end;
+  });
+  return () => {
+    if (opened === undefined) throw new Error("The schema exists within tests only");
+    return opened.fresh;
+  };
+}
+
 async function make(url: string): Promise<string> {
   const schema = freshSchemaName();
   await migrate({ connection: url, schema });
@@ -39,18 +56,36 @@ async function make(url: string): Promise<string> {
 }
 
 async function open(url: string, schema: string, again: boolean): Promise<Fresh> {
+  const { fresh, close, end } = await openSchema(url, schema, again);
+  onTestFinished(async ({ task }) => {
+    if (task.result?.state !== "fail") return await end();
+    await close();
+    process.stderr.write(`kept schema ${schema} of the failed test "${task.name}"\n`);
+  });
+  return fresh;
+}
+
+type Opened = {
+  fresh: Fresh;
+  /** Closes every connection. */
+  close: () => Promise<void>;
+  /** The same, and the schema is reused or removed. */
+  end: () => Promise<void>;
+};
+
+async function openSchema(url: string, schema: string, again: boolean): Promise<Opened> {
   const made = again ? await fingerprint(schema) : null;
   const db = openDb(url, schema);
   const closers: (() => Promise<void>)[] = [() => db.close()];
-  onTestFinished(async ({ task }) => {
-    for (const close of closers.reverse()) await close();
-    if (task.result?.state === "fail") {
-      process.stderr.write(`kept schema ${schema} of the failed test "${task.name}"\n`);
-    } else if (made === null || !(await putOnShelf(schema, made))) {
+  const close = async (): Promise<void> => {
+    for (const closer of closers.reverse()) await closer();
+  };
+  const end = async (): Promise<void> => {
+    await close();
+    if (made === null || !(await putOnShelf(schema, made)))
       await query(`drop schema "${schema}" cascade`, [], url).catch(() => undefined);
-    }
-  });
-  return {
+  };
+  const fresh: Fresh = {
     schema,
     url,
     db,
@@ -63,6 +98,7 @@ async function open(url: string, schema: string, again: boolean): Promise<Fresh>
       return await query<Row>(forSchema(text, schema), values, url);
     },
   };
+  return { fresh, close, end };
 }
 
 /** `clock`: an estimate of the server's clock, if the test has its own. */

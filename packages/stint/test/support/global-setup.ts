@@ -5,13 +5,14 @@ import { join, resolve } from "node:path";
 import { Client } from "pg";
 import type { TestProject } from "vitest/node";
 import { startEmbedded } from "#stint/embedded/embedded.js";
+import { hashQuickly } from "./hash-quickly.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
     databaseUrl: string;
     /** The table of reusable installations, see shelf.ts. */
     shelf: string;
-    /** The folder of the first test cluster, which later ones copy; see own-server.ts. */
+    /** The folder of the first test cluster, which later ones copy (own-server.ts). worker-process.ts builds its program beside it. */
     cluster: string;
   }
 }
@@ -29,7 +30,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const end = await startOrUse(project, shelf);
   return async () => {
     await end();
-    await rm(cluster, { recursive: true, force: true });
+    for (const path of [cluster, `${cluster}-worker.mjs`]) await rm(path, { recursive: true, force: true });
   };
 }
 
@@ -65,16 +66,6 @@ const testSettings = {
   log_min_messages: "fatal",
   log_checkpoints: "off",
 };
-
-/** Fewer hash iterations: with the default 4,096, a login costs more than most statements. */
-async function hashQuickly(client: Client, url: string): Promise<void> {
-  const { rows } = await client.query<{ version: number }>(
-    `select current_setting('server_version_num')::int as version`,
-  );
-  if ((rows[0]?.version ?? 0) < 160_000) return;
-  await client.query(`set scram_iterations = 1`);
-  await client.query(`alter role current_user password '${decodeURIComponent(new URL(url).password)}'`);
-}
 
 /** A server that the suite did not start is left unchanged. */
 async function clear(client: Client, shelf: string): Promise<void> {

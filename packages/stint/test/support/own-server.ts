@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { inject } from "vitest";
 import { startEmbedded, type Embedded } from "#stint/embedded/embedded.js";
-import { query } from "./database.ts";
+import { adminClient, query } from "./database.ts";
 import { openFolder } from "./folder.ts";
+import { hashQuickly } from "./hash-quickly.ts";
 import { untilEnded } from "./processes.ts";
 
 /** A Postgres for one test, which can be stopped, killed and started again. Port, data and URL stay the same. */
@@ -87,6 +88,9 @@ export async function copyCluster(dataDir: string): Promise<void> {
 async function makeCluster(path: string): Promise<void> {
   const folder = await openFolder();
   const server = await startEmbedded({ dataDir: join(folder, "server"), settings: { fsync: "off" } });
+  const client = await adminClient(server.url);
+  await hashQuickly(client, server.url);
+  await client.end();
   await server.stop("fast");
   // Fails if another test file was quicker; its cluster is used.
   await rename(join(folder, "server"), path).catch(() => undefined);

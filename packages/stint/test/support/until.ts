@@ -17,7 +17,16 @@ export async function untilSteady(read: () => unknown, forMs: number): Promise<v
 /** Waits until `condition` returns a truthy value, and returns that value. */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { deadlineMs = 60_000, message = condition.toString() }: { deadlineMs?: number; message?: string } = {},
+  {
+    deadlineMs = 60_000,
+    pauseMs = 100,
+    message = condition.toString(),
+  }: {
+    deadlineMs?: number;
+    /** The longest pause between two reads: more for a condition that is expensive to read. */
+    pauseMs?: number;
+    message?: string;
+  } = {},
 ): Promise<T> {
   const start = Date.now();
   const end = start + deadlineMs;
@@ -34,7 +43,7 @@ export async function until<T>(
     }
     if (Date.now() >= end) break;
     // Short pauses at first, longer ones later: a condition that queries the database uses a core.
-    await sleep(Math.min(100, 5 + (Date.now() - start) / 20));
+    await sleep(Math.min(pauseMs, 5 + (Date.now() - start) / 20));
   }
   const seen =
     error === undefined

@@ -1,6 +1,7 @@
-import { onTestFinished } from "vitest";
+import { beforeAll, onTestFinished } from "vitest";
 import type { Stint, WorkerEvents, WorkerOptions } from "#stint/index.js";
 import { workerEventNames } from "#stint/worker/events.js";
+import { sharedSchema, type Fresh } from "./fresh.ts";
 import { until } from "./until.ts";
 
 type Name = keyof WorkerEvents;
@@ -16,11 +17,38 @@ export type Watched = {
   ) => Promise<WorkerEvents[N]>;
 };
 
+type Options = Partial<WorkerOptions> & Pick<WorkerOptions, "handlers">;
+
 /** Starts a worker with short intervals. It is stopped when the test ends. */
-export async function startWorker(
-  stint: Stint,
-  options: Partial<WorkerOptions> & Pick<WorkerOptions, "handlers">,
-): Promise<Watched> {
+export async function startWorker(stint: Stint, options: Options): Promise<Watched> {
+  const watched = watch(stint, options);
+  onTestFinished(async () => {
+    await watched.worker.stop({ drain: 0, abort: 0 });
+  });
+  await watched.worker.start();
+  return watched;
+}
+
+/** One installation and one worker for all tests of a file: to start and stop a worker costs more than most attempts. */
+export function sharedWorker(
+  options: (fresh: Fresh) => Options,
+): () => Watched & { fresh: Fresh; stint: Stint } {
+  const fresh = sharedSchema();
+  let shared: (Watched & { fresh: Fresh; stint: Stint }) | undefined;
+  beforeAll(async () => {
+    const stint = fresh().client();
+    const watched = watch(stint, options(fresh()));
+    shared = { ...watched, fresh: fresh(), stint };
+    await watched.worker.start();
+    return async () => void (await watched.worker.stop({ drain: 0, abort: 0 }));
+  });
+  return () => {
+    if (shared === undefined) throw new Error("The worker runs within tests only");
+    return shared;
+  };
+}
+
+function watch(stint: Stint, options: Options): Watched {
   const worker = stint.worker({
     pools: { default: 4 },
     signals: false,
@@ -35,10 +63,6 @@ export async function startWorker(
     seen.set(name, events);
     worker.on(name, (event) => events.push(event));
   }
-  onTestFinished(async () => {
-    await worker.stop({ drain: 0, abort: 0 });
-  });
-  await worker.start();
   const all = <N extends Name>(name: N): WorkerEvents[N][] => seen.get(name) as WorkerEvents[N][];
   return {
     worker,

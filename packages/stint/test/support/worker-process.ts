@@ -1,6 +1,8 @@
 import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync, renameSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { onTestFinished } from "vitest";
+import esbuild from "esbuild";
+import { inject, onTestFinished } from "vitest";
 import type { StintOptions } from "#stint/client/options.js";
 import { defineJob, typed, type WorkerOptions } from "#stint/index.js";
 import type { Fresh } from "./fresh.ts";
@@ -54,6 +56,32 @@ export type WorkerProcess = {
 
 export const workerProgram = fileURLToPath(new URL("../fixtures/worker-process.mjs", import.meta.url));
 
+/**
+ * The fixture and the library in one file, built once for a run: a process that loads them file by file takes twice the CPU to start.
+ * The tests of `stint worker` run the library as it is installed.
+ */
+function builtProgram(): string {
+  const file = `${inject("cluster")}-worker.mjs`;
+  if (existsSync(file)) return file;
+  const building = `${file}.${process.pid}`;
+  esbuild.buildSync({
+    entryPoints: [workerProgram],
+    outfile: building,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    external: ["pg-native"],
+    logLevel: "error",
+    // esbuild cannot turn the driver's `require` of Node's own modules into imports.
+    banner: {
+      js: `import { createRequire } from "node:module"; const require = createRequire(import.meta.url);`,
+    },
+  });
+  // Another test file may do the same at the same time: a file of this name is always complete.
+  renameSync(building, file);
+  return file;
+}
+
 /** Short enough for a test to wait for, and long enough that a worker on a loaded machine renews in time. */
 export const fast = { lease: "3s", rescueEvery: 200, poll: 200 } as const;
 
@@ -68,21 +96,30 @@ export type WorkerProcessSettings = {
   dieAt?: "claimed" | "before-settle" | "settled";
   client?: Partial<StintOptions>;
   worker?: Partial<Omit<WorkerOptions, "handlers" | "middlewares">>;
-  /** Another file than the fixture itself: a bundle of it. */
+  /** Another file than the usual bundle of the fixture. */
   program?: string;
   /** Options for Node, before the file. */
   execArgv?: readonly string[];
   env?: Readonly<Record<string, string>>;
 };
 
-/** Start a worker in a process of its own. It is killed when the test ends. */
+/** On a machine with no core to spare, a start gives up after its time limits. */
+const refusedByLoad = /LEASES_UNAVAILABLE|DATABASE_UNAVAILABLE/;
+
+/** Start a worker in a process of its own, again if the machine was too busy, as a supervisor would. It is killed when the test ends. */
 export async function startWorkerProcess(
   fresh: Pick<Fresh, "url" | "schema">,
   settings: WorkerProcessSettings = {},
+  tries = 3,
 ): Promise<WorkerProcess> {
   const worker = spawnWorkerProcess(fresh, settings);
-  await worker.reported("started");
-  return worker;
+  try {
+    await worker.reported("started");
+    return worker;
+  } catch (error) {
+    if (tries === 1 || !refusedByLoad.test(worker.errors())) throw error;
+    return await startWorkerProcess(fresh, settings, tries - 1);
+  }
 }
 
 /** The same, without waiting until it has started. */
@@ -91,7 +128,7 @@ export function spawnWorkerProcess(
   settings: WorkerProcessSettings = {},
 ): WorkerProcess {
   const { kinds = ["scripted", "bystander"], dieAt, client = {}, worker = {} } = settings;
-  const { program = workerProgram, execArgv = [], env = {} } = settings;
+  const { program = builtProgram(), execArgv = [], env = {} } = settings;
   const input = {
     url: fresh.url,
     schema: fresh.schema,
@@ -122,8 +159,12 @@ function follow(child: ChildProcess): WorkerProcess {
   child.stderr!.setEncoding("utf8").on("data", (text: string) => (err += text));
   // A killed process no longer reads its standard input.
   child.stdin!.on("error", () => undefined);
+  let hasEnded = false;
   const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
-    child.once("close", (code, signal) => resolve({ code, signal }));
+    child.once("close", (code, signal) => {
+      hasEnded = true;
+      resolve({ code, signal });
+    });
   });
   return {
     pid: child.pid!,
@@ -133,12 +174,16 @@ function follow(child: ChildProcess): WorkerProcess {
     go: (job) => child.stdin!.write(`${JSON.stringify({ go: job })}\n`),
     kill: (signal) => child.kill(signal),
     async reported(event, job) {
-      return await until(
-        () => reports.find((report) => report.event === event && (job === undefined || report.id === job))!,
-        { message: `the worker process reports "${event}"${job === undefined ? "" : ` of job ${job}`}` },
-      ).catch((error: Error) => {
-        throw new Error(`${error.message}\n${JSON.stringify(reports.slice(-20))}\n${err}`, { cause: error });
+      const wanted = `the worker process reports "${event}"${job === undefined ? "" : ` of job ${job}`}`;
+      const find = (): Report | undefined =>
+        reports.find((report) => report.event === event && (job === undefined || report.id === job));
+      const context = (): string => `${JSON.stringify(reports.slice(-20))}\n${err}`;
+      await until(() => find() !== undefined || hasEnded, { message: wanted }).catch((error: Error) => {
+        throw new Error(`${error.message}\n${context()}`, { cause: error });
       });
+      const report = find();
+      if (report === undefined) throw new Error(`The process ended before ${wanted}\n${context()}`);
+      return report;
     },
   };
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import {
   defineJob,
   handle,
@@ -15,7 +15,7 @@ import {
 import { adminClient, query } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { startWorker } from "../support/watch.ts";
+import { sharedWorker, startWorker } from "../support/watch.ts";
 
 const options = { payload: typed<object>(), backoff: steps("1h"), attempts: 1 };
 const plain = defineJob("plain", options);
@@ -47,24 +47,34 @@ const readOnly: Trouble = async (tx, fresh) => {
   return await tx.query(`insert into "${fresh.schema}".note values (1)`);
 };
 
-/** Run a job whose first attempt meets this, as `complete` and as an atomic kind; returns what became of each. */
-async function meet(
-  trouble: (tx: Tx, fresh: Fresh, context: HandlerContext) => Promise<unknown>,
-): Promise<Job[]> {
-  const fresh = await freshSchema();
-  await fresh.sql("create table stint.note (n integer check (n < 5))");
-  const stint = fresh.client();
-  const use = async (tx: Tx, context: HandlerContext): Promise<void> => {
-    if (context.fence.epoch === 1) await trouble(tx, fresh, context);
+type Met = (tx: Tx, fresh: Fresh, context: HandlerContext) => Promise<unknown>;
+
+/** What the first attempt of a job with each number meets. */
+const troubles: Met[] = [];
+const numbered = { ...options, payload: typed<{ n: number }>() };
+const plainMeets = defineJob("plain-meets", numbered);
+const atomicMeets = defineJob("atomic-meets", { ...numbered, atomic: true });
+const shared = sharedWorker((fresh) => {
+  const use = async (tx: Tx, context: HandlerContext<{ n: number }>): Promise<void> => {
+    if (context.fence.epoch === 1) await troubles[context.payload.n]!(tx, fresh, context);
     await tx.query(`insert into "${fresh.schema}".note values (1)`);
   };
-  const { seen } = await startWorker(stint, {
+  return {
     handlers: [
-      handle(plain, async (context) => await context.complete(async (tx) => await use(tx, context))),
-      handle(atomic, async (context) => await use(context.tx, context)),
+      handle(plainMeets, async (context) => await context.complete(async (tx) => await use(tx, context))),
+      handle(atomicMeets, async (context) => await use(context.tx, context)),
     ],
-  });
-  const jobs = [await stint.enqueue(plain, {}), await stint.enqueue(atomic, {})];
+  };
+});
+beforeAll(async () => {
+  await shared().fresh.sql("create table stint.note (n integer check (n < 5))");
+});
+
+/** Run a job whose first attempt meets this, as `complete` and as an atomic kind; returns what became of each. */
+async function meet(trouble: Met): Promise<Job[]> {
+  const { stint, seen } = shared();
+  const payload = { n: troubles.push(trouble) - 1 };
+  const jobs = [await stint.enqueue(plainMeets, payload), await stint.enqueue(atomicMeets, payload)];
   for (const { id } of jobs) {
     await seen("settled", (event) => event.id === id && ["succeeded", "dead"].includes(event.state));
   }

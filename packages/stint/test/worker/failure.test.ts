@@ -14,21 +14,30 @@ import {
   type Job,
   type Logger,
 } from "#stint/index.js";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { startWorker } from "../support/watch.ts";
+import { freshSchema } from "../support/fresh.ts";
+import { sharedWorker, startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<object>(), backoff: steps("1h"), attempts: 3 });
+const numbered = defineJob("numbered", {
+  payload: typed<{ n: number }>(),
+  backoff: steps("1h"),
+  attempts: 3,
+});
+const quick = defineJob("quick", { payload: typed<{ n: number }>(), backoff: steps("1s") });
+
+/** What the attempt with each number runs. */
+const runs: (() => unknown)[] = [];
+const shared = sharedWorker(() => ({
+  handlers: [
+    handle(numbered, ({ payload }) => runs[payload.n]!() as undefined),
+    handle(quick, ({ payload }) => runs[payload.n]!() as undefined),
+  ],
+}));
 
 /** Runs one attempt of this handler, and returns the job afterwards. */
-async function after(
-  run: () => unknown,
-  options: Parameters<typeof handle>[2] = {},
-  given?: Fresh,
-): Promise<Job> {
-  const fresh = given ?? (await freshSchema());
-  const stint = fresh.client();
-  const { seen } = await startWorker(stint, { handlers: [handle(work, run, options)] });
-  const { id } = await stint.enqueue(work, {});
+async function after(run: () => unknown, kind: typeof numbered | typeof quick = numbered): Promise<Job> {
+  const { stint, seen } = shared();
+  const { id } = await stint.enqueue(kind, { n: runs.push(run) - 1 });
   await seen("settled", (event) => event.id === id);
   return (await stint.get(id))!;
 }
@@ -51,7 +60,7 @@ describe("an error thrown by a handler", () => {
   });
 
   test("RateLimitedError: waits at least as long as retryAfter", async () => {
-    const job = await after(fails(new RateLimitedError({ retryAfter: "3h" })), { backoff: steps("1s") });
+    const job = await after(fails(new RateLimitedError({ retryAfter: "3h" })), quick);
     expect(job).toMatchObject({ state: "retrying", attempts: 1 });
     expect(job.runAt.getTime() - job.log[0]!.endedAt.getTime()).toBeGreaterThanOrEqual(3 * 3_600_000 - 1_000);
   });

@@ -13,7 +13,8 @@ import {
 } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { hostileValue, revokedProxy, trappedProxy } from "../support/hostile-values.ts";
-import { startWorker } from "../support/watch.ts";
+import { sharedWorker, startWorker } from "../support/watch.ts";
+import { inLab } from "../support/lab.ts";
 
 const work = defineJob("work", { payload: typed<{ n: number }>(), backoff: steps("1h"), attempts: 3 });
 
@@ -38,23 +39,26 @@ const thrown: Record<string, () => unknown> = {
   "an error whose cause is a revoked proxy": () => new Error("outer", { cause: revokedProxy() }),
 };
 
+const makers = Object.values(thrown);
+const shared = sharedWorker(() => ({
+  pools: { default: 1 },
+  handlers: [
+    handle(work, ({ payload }) => {
+      const make = makers[payload.n];
+      if (make !== undefined) throw make();
+    }),
+  ],
+}));
+
 test.each(Object.entries(thrown))("a handler that throws %s leaves a recorded failure", async (_, make) => {
-  const stint = (await freshSchema()).client();
-  const { worker, seen } = await startWorker(stint, {
-    pools: { default: 1 },
-    handlers: [
-      handle(work, ({ payload }) => {
-        if (payload.n === 1) throw make();
-      }),
-    ],
-  });
-  const { id } = await stint.enqueue(work, { n: 1 });
+  const { stint, worker, seen } = shared();
+  const { id } = await stint.enqueue(work, { n: makers.indexOf(make) });
   const event = await seen("settled", (settled) => settled.id === id);
 
   expect(event.outcome).toBe("failed");
   expect(await stint.get(id)).toMatchObject({ attempts: 1, log: [{ outcome: "failed" }] });
   // The only slot is free again.
-  await stint.waitFor(await stint.enqueue(work, { n: 2 }), { timeout: "20s" });
+  await stint.waitFor(await stint.enqueue(work, { n: -1 }), { timeout: "20s" });
   expect(worker.running).toBe(0);
 });
 
@@ -109,7 +113,7 @@ test("an attempt is decided, whatever its handler or middleware does", async () 
         }
       },
     ),
-    { numRuns: 12 },
+    { numRuns: inLab ? 100 : 6 },
   );
 }, 120_000);
 

@@ -1,7 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { defineJob, handle, steps, typed, type Tx } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { startWorker } from "../support/watch.ts";
+import { sharedWorker, startWorker } from "../support/watch.ts";
 
 const options = { payload: typed<{ n: number }>(), backoff: steps("1h"), attempts: 1 };
 const work = defineJob("work", options);
@@ -107,33 +107,43 @@ describe("a handler that ends its own transaction", () => {
     "rollback and chain",
   ];
 
-  test.each(endings.flatMap((text) => [["complete", text] as const, ["atomic", text] as const]))(
-    "is not reported as a success (%s: %s)",
-    async (how, text) => {
-      const { fresh, note, count } = await withNotes();
-      const stint = fresh.client();
-      const use = async (tx: Tx): Promise<void> => {
-        await tx.query("select 1");
-        await tx.query(text);
-        await note(tx);
-      };
-      const { seen } = await startWorker(stint, {
-        handlers: [
-          handle(work, async ({ complete }) => await complete(use)),
-          handle(atomic, async ({ tx }) => await use(tx)),
-        ],
-      });
-      const { id } = await stint.enqueue(how === "atomic" ? atomic : work, { n: 1 });
-      expect(await seen("settled", (event) => event.id === id)).toMatchObject({
-        state: "dead",
-        outcome: "failed",
-      });
+  const ending = { ...options, payload: typed<{ n: number; text: string }>() };
+  const endsInComplete = defineJob("ends-in-complete", ending);
+  const endsAtomic = defineJob("ends-atomic", { ...ending, atomic: true });
+  const shared = sharedWorker((fresh) => {
+    const use = async (tx: Tx, { n, text }: { n: number; text: string }): Promise<void> => {
+      await tx.query("select 1");
+      await tx.query(text);
+      await tx.query(`insert into "${fresh.schema}".note values ($1)`, [n]);
+    };
+    return {
+      handlers: [
+        handle(endsInComplete, async ({ complete, payload }) => await complete((tx) => use(tx, payload))),
+        handle(endsAtomic, async ({ tx, payload }) => await use(tx, payload)),
+      ],
+    };
+  });
+  beforeAll(async () => {
+    await shared().fresh.sql("create table stint.note (n integer)");
+  });
+  const cases = endings.flatMap((text, n) => [
+    { how: "complete", text, kind: endsInComplete, n: 2 * n },
+    { how: "atomic", text, kind: endsAtomic, n: 2 * n + 1 },
+  ]);
 
-      expect((await stint.get(id))?.reason).toContain("its transaction was ended by a COMMIT or ROLLBACK");
-      // What it wrote after it had ended its transaction is its own affair; in a new one it is rolled back.
-      expect(await count()).toBe(/begin|chain/.test(text) ? 0 : 1);
-    },
-  );
+  test.each(cases)("is not reported as a success ($how: $text)", async ({ kind, text, n }) => {
+    const { fresh, stint, seen } = shared();
+    const { id } = await stint.enqueue(kind, { n, text });
+    expect(await seen("settled", (event) => event.id === id)).toMatchObject({
+      state: "dead",
+      outcome: "failed",
+    });
+
+    expect((await stint.get(id))?.reason).toContain("its transaction was ended by a COMMIT or ROLLBACK");
+    // What it wrote after it had ended its transaction is its own affair; in a new one it is rolled back.
+    const written = await fresh.sql("select from stint.note where n = $1", [n]);
+    expect(written).toHaveLength(/begin|chain/.test(text) ? 0 : 1);
+  });
 
   test("may use savepoints and a second begin", async () => {
     const { fresh, note, count } = await withNotes();
