@@ -12,18 +12,14 @@ const settings = {
   maxWorkers: 6,
 };
 
-/** Files that leave nothing behind in their process, one after the other in the same: starting one costs more than most of them. */
-const together = [
-  "packages/*/src/**/*.test.ts",
-  "packages/*/test/*.test.ts",
-  "packages/dashboard/test/browser/*.test.ts",
-  "packages/stint/test/{bundles,cli,client,crash,demo,doctor,inspect,metrics,migrations,model,pooler,sql,steps,telemetry,types,worker}/**/*.test.ts",
-  "bench/core/*.test.ts",
-];
+const all = ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "bench/core/*.test.ts"];
+
+/** Files that change their process (globals, signals, threads, memory), each in one of its own. The others share: to start one costs more than most files. */
+const apart = ["packages/stint/test/{embedded,health,hot-path,tracing}/**/*.test.ts"];
 
 /** Files that wait for leases and deadlines to run out, for up to a minute. Begun last, they would be all that still runs. */
 const waiting =
-  /\/(?:late-enqueue|late-claim|lost-connection|demo|outage|frozen-claim|lease-thread|completion|statement-timeout)\.test\.ts$/;
+  /\/(?:late-enqueue|late-claim|lost-connection|demo|outage|frozen-claim|lease-thread|paused|completion|statement-timeout)\.test\.ts$/;
 
 /** Those apart first, then the others, which must follow each other, or their process would be ended between two. */
 class ApartFirst extends BaseSequencer {
@@ -49,11 +45,18 @@ export default defineConfig({
         test: {
           ...settings,
           name: "apart",
-          include: ["packages/*/test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", ...together],
+          include: apart,
         },
       },
-      { test: { ...settings, name: "together", include: together, isolate: false } },
+      {
+        test: {
+          ...settings,
+          name: "together",
+          include: all,
+          exclude: ["**/node_modules/**", ...apart],
+          isolate: false,
+        },
+      },
     ],
   },
 });

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { project, start, stint } from "../../stint/test/cli/support.ts";
 import { testFolder } from "../../stint/test/support/folder.ts";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
+import { inLab } from "../../stint/test/support/lab.ts";
 
 const token = "a-token-of-some-length";
 
@@ -120,7 +121,7 @@ test.each([
   expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining(words) });
 });
 
-test("dev serves the dashboard beside the worker, on the same database", async () => {
+test.runIf(inLab)("dev serves the dashboard beside the worker, on the same database", async () => {
   const fresh = await freshSchema();
   const folder = await project({ "stint.config.ts": configOf(fresh.schema) });
   const dev = start(["dev"], { cwd: folder, env: { DATABASE_URL: fresh.url } });

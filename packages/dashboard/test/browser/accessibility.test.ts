@@ -5,9 +5,12 @@ import { browserPath, visit } from "./support/browser.ts";
 import { busyNight, jobRows, series } from "./support/busy-night.ts";
 import { faults, go } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
+import { inLab, slice } from "../../../stint/test/support/lab.ts";
+
+const screens = ["", "queues", "queues/notification", "workers", "slow", "jobs", "dead"];
 
 describe.skipIf(browserPath === undefined)("accessibility", () => {
-  test.each(["", "queues", "queues/notification", "workers", "slow", "jobs", "dead"])(
+  test.each(slice(screens, (screen) => screen === "" || screen === "jobs"))(
     "the screen /%s",
     async (screen) => {
       const url = await serve({
@@ -26,7 +29,7 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
     },
   );
 
-  test("empty states, the palette and the help", async () => {
+  test.runIf(inLab)("empty states, the palette and the help", async () => {
     const { page, problems } = await visit(await serve({ stint: fakeStint({ series }) }));
     for (const screen of ["", "queues", "workers", "slow", "queues/none"]) {
       await go(page, screen);

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { browserPath, visit } from "./support/browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { dieOf, embed, installation } from "../support/installation.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 describe.skipIf(browserPath === undefined)("dead", () => {
   test("dead jobs are grouped by error, and one group is replayed alone", async () => {
@@ -75,7 +76,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     expect(problems).toEqual([]);
   });
 
-  test("the dialog stays when its group is gone, also with updates paused", async () => {
+  test.runIf(inLab)("the dialog stays when its group is gone, also with updates paused", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, (n) => new RangeError(`out of range ${n}`), 2);
     const { page, problems } = await visit(`${await serve()}dead`);
@@ -93,7 +94,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     expect(problems).toEqual([]);
   });
 
-  test("groups with hidden fingerprints cannot be opened or replayed", async () => {
+  test.runIf(inLab)("groups with hidden fingerprints cannot be opened or replayed", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, (n) => (n < 2 ? new RangeError("out of range") : new TypeError("no card")), 3);
     const authorize = () => ({ user: "eve", role: "operate" as const });
@@ -113,7 +114,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     expect(problems).toEqual([]);
   });
 
-  test("groups that fail to load show an error beside the list", async () => {
+  test.runIf(inLab)("groups that fail to load show an error beside the list", async () => {
     const { stint, serve } = await installation();
     await dieOf(stint, () => new Error("refused"), 1);
     const { page } = await visit(`${await serve()}dead`);

@@ -9,6 +9,7 @@ import { busyNight, health, workers } from "./support/busy-night.ts";
 import { embed, installation, receipt } from "../support/installation.ts";
 import { overflow } from "./support/page.ts";
 import { quick, serve } from "../support/serve.ts";
+import { inLab, slice } from "../../../stint/test/support/lab.ts";
 
 const row = (page: Page, queue: string) =>
   page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: queue }) });
@@ -66,7 +67,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(page.url()).toBe(`${url}jobs?queue=notification&state=ready`);
   });
 
-  test.each(["light", "dark"] as const)(
+  test.each(slice(["light", "dark"] as const, (scheme) => scheme === "dark"))(
     "on a phone, %s, every queue is a card without clipped text",
     async (colorScheme) => {
       const url = await serve({ stint: fakeStint(busyNight) });
@@ -87,7 +88,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     },
   );
 
-  test("without a worker the screen shows how to start one", async () => {
+  test.runIf(inLab)("without a worker the screen shows how to start one", async () => {
     const night = { ...health(), workers: 0 };
     const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }));
     expect(await alert(page, "No worker is running").innerText()).toContain("npx stint worker");
@@ -105,7 +106,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(await calm.getByText("stopped responding").count()).toBe(0);
   });
 
-  test("a kind that waits in two queues counts as one kind", async () => {
+  test.runIf(inLab)("a kind that waits in two queues counts as one kind", async () => {
     const [first] = health().unserved;
     const night = { ...health(), unserved: [first, { ...first, queue: "default" }] };
     const { page } = await visit(await serve({ stint: fakeStint({ ...busyNight, health: () => night }) }));
@@ -132,7 +133,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     expect(await page.getByText("No fresh figures.").count()).toBe(0);
   });
 
-  test("an unavailable database is reported, and the page recovers", async () => {
+  test.runIf(inLab)("an unavailable database is reported, and the page recovers", async () => {
     let away = true;
     const stint = fakeStint({
       ...busyNight,

@@ -8,6 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import { serve } from "../support/serve.ts";
 import { fakeDetail, fakeStint, jobId } from "../support/fake.ts";
 import { dieOf, embed, installation } from "../support/installation.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 describe.skipIf(browserPath === undefined)("job", () => {
   test("shows each attempt's error, causes and stack, and why the job is dead", async () => {
@@ -36,7 +37,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a payload too large to show has a preview and a full download", async () => {
+  test.runIf(inLab)("a payload too large to show has a preview and a full download", async () => {
     const payload = { chapters: Array.from({ length: 40_000 }, (_, n) => `chapter ${n}`) };
     const detail = fakeDetail({ payload });
     const stint = fakeStint({ job: detail, get: detail.job });
@@ -127,7 +128,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("the trace is a link if traceUrl is set, and never leads elsewhere", async () => {
+  test.runIf(inLab)("the trace is a link if traceUrl is set, and never leads elsewhere", async () => {
     const traceUrl = "https://traces.example.com/trace/{traceId}?from={traceId}";
     const withTrace = (traceId: string) => fakeStint({ job: fakeDetail({}, { traceId }) });
     const id = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -151,7 +152,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(linked.problems).toEqual([]);
   });
 
-  test("copies, also without the clipboard API", async () => {
+  test.runIf(inLab)("copies, also without the clipboard API", async () => {
     const { stint, serve } = await installation();
     const { id } = await stint.enqueue(embed, { n: 1 });
     const { page, problems } = await visit(`${await serve()}jobs/${id}`);
@@ -167,7 +168,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
-  test("an unknown job shows that it does not exist", async () => {
+  test.runIf(inLab)("an unknown job shows that it does not exist", async () => {
     const { serve } = await installation();
     const { page } = await visit(`${await serve()}jobs/019a8f00-0000-7000-8000-000000000001`);
     await page.getByText("There is no job with this id").waitFor();

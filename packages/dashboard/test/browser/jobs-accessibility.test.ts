@@ -4,9 +4,10 @@ import { describe, expect, test } from "vitest";
 import { browserPath, visit } from "./support/browser.ts";
 import { dieOf, embed, installation } from "../support/installation.ts";
 import { faults, go } from "./support/page.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 describe.skipIf(browserPath === undefined)("accessibility of jobs", () => {
-  test("lists, a job, dialogs and their results", { timeout: 240_000 }, async () => {
+  test.runIf(inLab)("lists, a job, dialogs and their results", { timeout: 240_000 }, async () => {
     const { stint, serve } = await installation();
     const [dead] = await dieOf(stint, (n) => (n === 0 ? new TypeError("no card") : new Error("refused")), 3);
     await stint.enqueueMany([entry(embed, { n: 1 }), entry(embed, { n: 2 }, { delay: "1h", tenant: "a" })]);

@@ -8,6 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import { busyNight, jobRows } from "./support/busy-night.ts";
 import { go } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 const running: Operation = {
   id: jobId,
@@ -94,7 +95,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     expect(problems).toEqual([]);
   });
 
-  test("the list of operations can abort one", async () => {
+  test.runIf(inLab)("the list of operations can abort one", async () => {
     let now = running;
     const stint = fakeStint({
       ...busyNight,
@@ -109,7 +110,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     expect(problems).toEqual([]);
   });
 
-  test("lists fit into every width", async () => {
+  test.runIf(inLab)("lists fit into every width", async () => {
     const long = jobRows().map((job) =>
       Object.assign(job, {
         kind: `${job.kind}/${"very-long-name".repeat(4)}`,
@@ -135,7 +136,7 @@ describe.skipIf(browserPath === undefined)("bulk", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a refusal for one selected job is shown, and the others are done", async () => {
+  test.runIf(inLab)("a refusal for one selected job is shown, and the others are done", async () => {
     const rows = jobRows().filter(({ state }) => state === "ready");
     const stint = fakeStint({
       ...busyNight,

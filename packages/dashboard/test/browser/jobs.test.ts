@@ -8,6 +8,7 @@ import { busyNight } from "./support/busy-night.ts";
 import { eventually } from "../support/eventually.ts";
 import { dieOf, embed, installation, receipt } from "../support/installation.ts";
 import { serve } from "../support/serve.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 const rows = (page: Page) => page.locator("tbody tr[data-row]");
 
@@ -107,7 +108,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     expect(problems).toEqual([]);
   });
 
-  test("Enter opens the focused job, and back returns to the same list", async () => {
+  test.runIf(inLab)("Enter opens the focused job, and back returns to the same list", async () => {
     const { stint, serve } = await installation();
     const made = await stint.enqueueMany(Array.from({ length: 3 }, (_, n) => entry(embed, { n })));
     const { page, problems } = await visit(`${await serve()}jobs?state=ready`);

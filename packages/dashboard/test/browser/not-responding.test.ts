@@ -7,6 +7,7 @@ import { browserPath, phone, visit } from "./support/browser.ts";
 import { busyNight, health } from "./support/busy-night.ts";
 import { startHoldingProxy } from "./support/holding-proxy.ts";
 import { overflow } from "./support/page.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 const status = (page: Page, words: RegExp) =>
   page.getByRole("banner").getByRole("status").filter({ hasText: words });
@@ -44,7 +45,7 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
     expect(await page.getByRole("alert").getByText("does not respond").count()).toBe(0);
   });
 
-  test("an idle stream is opened again while the server responds", async () => {
+  test.runIf(inLab)("an idle stream is opened again while the server responds", async () => {
     const proxy = await startHoldingProxy(await serve({ stint: fakeStint(busyNight), ...quick }));
     const { page } = await visit(proxy.url, { clock: true });
     await status(page, /^Live$/).waitFor();
@@ -56,7 +57,7 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
     expect(await page.getByRole("alert").getByText("does not respond").count()).toBe(0);
   });
 
-  test("figures that stop while the server responds are not shown as live", async () => {
+  test.runIf(inLab)("figures that stop while the server responds are not shown as live", async () => {
     let hangs = false;
     const stint = fakeStint({
       ...busyNight,

@@ -8,6 +8,7 @@ import { busyNight, slowId } from "./support/busy-night.ts";
 import { installation, receipt } from "../support/installation.ts";
 import { serve } from "../support/serve.ts";
 import { go } from "./support/page.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
   test("a queue has six charts, a range in the address, and its kinds", async () => {
@@ -37,7 +38,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("an unknown range is the default, and an unknown queue is reported", async () => {
+  test.runIf(inLab)("an unknown range is the default, and an unknown queue is reported", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
     const { page } = await visit(`${url}queues/notification?range=9y`);
     await page.getByText("one point is 1 min").waitFor();
@@ -108,7 +109,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("every column of a whole table sorts by click, none of a paged list", async () => {
+  test.runIf(inLab)("every column of a whole table sorts by click, none of a paged list", async () => {
     const operation = {
       id: slowId,
       action: "replay" as const,
@@ -153,7 +154,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("slow: each job shows why, and opens by keyboard", async () => {
+  test.runIf(inLab)("slow: each job shows why, and opens by keyboard", async () => {
     const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}slow`);
     const first = page.getByRole("row").filter({ hasText: slowId });
     await first.waitFor();
@@ -165,7 +166,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
     expect(problems).toEqual([]);
   });
 
-  test("an empty list of slow jobs explains itself", async () => {
+  test.runIf(inLab)("an empty list of slow jobs explains itself", async () => {
     const { page } = await visit(`${await serve({ stint: fakeStint() })}slow`);
     await page.getByText("Nothing is slow").waitFor();
     expect(await page.locator("table").count()).toBe(0);

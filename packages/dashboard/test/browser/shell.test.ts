@@ -8,6 +8,7 @@ import { fakeStint, type Fake } from "../support/fake.ts";
 import { browserPath, phone, visit } from "./support/browser.ts";
 import { busyNight, health, slowId } from "./support/busy-night.ts";
 import { quick, serve } from "../support/serve.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 const title = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
 const times = (stint: Fake, name: string) => stint.calls.filter((call) => call.name === name).length;
@@ -69,7 +70,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await title(page, "Jobs").waitFor();
   });
 
-  test("the theme follows the system until one is chosen, and the choice stays", async () => {
+  test.runIf(inLab)("the theme follows the system until one is chosen, and the choice stays", async () => {
     const url = await serve({ stint: fakeStint(busyNight) });
     const { page, problems } = await visit(url, { colorScheme: "dark" });
     const ground = async () =>
@@ -121,7 +122,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     expect(problems).toEqual([]);
   });
 
-  test("a hidden page sends no request, and catches up when visible", async () => {
+  test.runIf(inLab)("a hidden page sends no request, and catches up when visible", async () => {
     let ready = 1;
     const stint = fakeStint({
       ...busyNight,
@@ -148,7 +149,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await shown(page, 6).waitFor();
   });
 
-  test("lists are refreshed at their own interval", async () => {
+  test.runIf(inLab)("lists are refreshed at their own interval", async () => {
     const stint = fakeStint(busyNight);
     const { page } = await visit(`${await serve({ stint, ...quick })}workers`, { clock: true });
     await page.getByText("Live", { exact: true }).waitFor();
@@ -158,7 +159,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await expect.poll(() => times(stint, "workers"), { timeout: 60_000 }).toBeGreaterThan(before);
   });
 
-  test("without events the page polls", async () => {
+  test.runIf(inLab)("without events the page polls", async () => {
     const stint = fakeStint(busyNight);
     const url = await serve({ stint });
     const { page } = await visit(url, { clock: true });
@@ -219,7 +220,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     expect(problems).toEqual([]);
   });
 
-  test("an unknown URL is reported as such", async () => {
+  test.runIf(inLab)("an unknown URL is reported as such", async () => {
     const { page } = await visit(`${await serve({ stint: fakeStint(busyNight) })}flows`);
     await page.getByText("There is no such screen").waitFor();
     await page.getByRole("link", { name: "Open Health" }).click();

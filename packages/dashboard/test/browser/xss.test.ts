@@ -6,6 +6,7 @@ import { startWorker } from "../../../stint/test/support/watch.ts";
 import { browserPath, desktop, phone, visit } from "./support/browser.ts";
 import { go } from "./support/page.ts";
 import { installation } from "../support/installation.ts";
+import { slice } from "../../../stint/test/support/lab.ts";
 
 const corpus = [
   "<script>window.hit=1;alert(1)</script>",
@@ -115,7 +116,9 @@ describe.skipIf(browserPath === undefined)("hostile text", () => {
     // What cannot be seen is shown by its number.
     expect(await page.locator("tbody").innerText()).toContain("U+202E");
 
-    for (const [index, id] of ids.entries()) {
+    // The list has shown every text; in npm test a job's page shows each sort of them once.
+    const pages = slice([...ids.entries()], ([index]) => index % 4 === 2);
+    for (const [index, id] of pages) {
       await go(page, `jobs/${id}`);
       await page.getByText(id, { exact: true }).first().waitFor();
       await page.getByRole("region", { name: "Payload" }).locator(".json-name").first().waitFor();

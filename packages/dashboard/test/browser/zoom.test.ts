@@ -5,6 +5,7 @@ import { fakeStint } from "../support/fake.ts";
 import { serve } from "../support/serve.ts";
 import { browserPath, visit } from "./support/browser.ts";
 import { busyNight } from "./support/busy-night.ts";
+import { inLab } from "../../../stint/test/support/lab.ts";
 
 const charts = ["Throughput", "Failures", "Queue time p95"];
 const plot = (page: Page, title: string) =>
@@ -68,7 +69,7 @@ describe.skipIf(browserPath === undefined)("zoom", () => {
     expect(problems).toEqual([]);
   });
 
-  test("the charts of a queue zoom the same way, and a button resets", async () => {
+  test.runIf(inLab)("the charts of a queue zoom the same way, and a button resets", async () => {
     const { page, problems } = await visit(
       `${await serve({ stint: fakeStint(busyNight) })}queues/notification?range=6h`,
     );

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { testFolder } from "../support/folder.ts";
 import { freshSchema } from "../support/fresh.ts";
-import { slice } from "../support/lab.ts";
+import { inLab, slice } from "../support/lab.ts";
 import { project, start, stint } from "./support.ts";
 
 async function scriptFor(shell: string): Promise<string> {
@@ -254,11 +254,15 @@ test("bash completes kinds, queues, pools and ids from database and config", asy
   const script = await scriptFor("bash");
   const found = (line: string): string[] => offeredByBash(script, line.split(" "), place);
 
-  for (const [line, values] of Object.entries(expectedValues(ids)))
+  const expected = slice(Object.entries(expectedValues(ids)), ([line]) =>
+    /^stint jobs list --kind re|--pool|enqueue on|why|no_such/.test(line),
+  );
+  for (const [line, values] of expected)
     expect({ line, found: found(line) }).toEqual({ line, found: values });
-  expect(found("stint worker --pool mail,h")).toEqual(["mail,heavy"]);
   // bash replaces what follows the colon.
   expect(found("stint jobs list --kind billing:c")).toEqual(["charge"]);
+  if (!inLab) return;
+  expect(found("stint worker --pool mail,h")).toEqual(["mail,heavy"]);
   expect(found("stint jobs cancel 0").toSorted()).toEqual(Object.values(ids).toSorted());
   expect(found("stint jobs replay 0")).toEqual([]);
 });
@@ -269,14 +273,16 @@ for (const [shell, offeredBy] of Object.entries(shells)) {
     async () => {
       const { ids, ...place } = await projectWithJobs();
       // Each line is a process. What is found for which word is the same as with bash; a shell has its own way to ask and to show.
-      const expected = slice(Object.entries(expectedValues(ids)), ([line]) =>
-        /--kind $|npx .*kind|--pool|why/.test(line),
+      const expected = slice(
+        Object.entries(expectedValues(ids)),
+        ([line]) => /list --kind $|npx .*kind/.test(line) && !/no_such|none/.test(line),
       );
-      const listed = ["stint worker --pool mail,h", "stint jobs list --kind billing:c"];
+      const listed = inLab ? ["stint worker --pool mail,h", "stint jobs list --kind billing:c"] : [];
       const found = await offeredBy([...expected.map(([line]) => line), ...listed], place);
 
       for (const [line, values] of expected)
         expect({ line, found: found[line]?.toSorted() }).toEqual({ line, found: values });
+      if (!inLab) return;
       expect(found[listed[0] ?? ""]).toEqual([shell === "fish" ? "mail,heavy" : "heavy"]);
       expect(found[listed[1] ?? ""]).toEqual(["billing:charge"]);
     },
@@ -292,7 +298,7 @@ test("completion of values times out without output when the database does not r
   const { port } = silent.address() as AddressInfo;
   const url = `postgres://127.0.0.1:${port}/away`;
 
-  for (const source of ["kinds", "queues", "ids"]) {
+  for (const source of slice(["kinds", "queues", "ids"], (source) => source === "kinds")) {
     const args = ["complete-values", source, "--", "jobs", "list", "--database-url", url];
     expect(await start(args).ended).toEqual({
       code: 0,

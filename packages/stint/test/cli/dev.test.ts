@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { defineJob, typed, type Job } from "#stint/index.js";
 import { unusedSchema } from "../support/fresh.ts";
+import { inLab } from "../support/lab.ts";
 import { untilEnded } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { answer, project, start, stint } from "./support.ts";
@@ -82,23 +83,26 @@ test("dev reloads at once: a job of the old code is released and runs the new co
   expect((await dev.ended).code).toBe(0);
 });
 
-test("dev uses DATABASE_URL if set, and waits for an edit that fixes a broken config", async () => {
-  const fresh = await unusedSchema();
-  const folder = await project({
-    "stint.config.ts": `throw new Error("half written");`,
-    "handlers/work.ts": handlers(1),
-  });
-  const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
+test.runIf(inLab)(
+  "dev uses DATABASE_URL if set, and waits for an edit that fixes a broken config",
+  async () => {
+    const fresh = await unusedSchema();
+    const folder = await project({
+      "stint.config.ts": `throw new Error("half written");`,
+      "handlers/work.ts": handlers(1),
+    });
+    const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
 
-  await dev.wrote("could not be loaded (Error: half written)");
-  await dev.wrote("Waiting for a change");
-  await writeFile(join(folder, "stint.config.ts"), config);
-  await dev.wrote(`Serving default ×2 (work) in schema ${fresh.schema}`);
-  dev.process.kill("SIGTERM");
+    await dev.wrote("could not be loaded (Error: half written)");
+    await dev.wrote("Waiting for a change");
+    await writeFile(join(folder, "stint.config.ts"), config);
+    await dev.wrote(`Serving default ×2 (work) in schema ${fresh.schema}`);
+    dev.process.kill("SIGTERM");
 
-  expect((await dev.ended).code).toBe(0);
-  expect(existsSync(join(folder, ".stint"))).toBe(false);
-});
+    expect((await dev.ended).code).toBe(0);
+    expect(existsSync(join(folder, ".stint"))).toBe(false);
+  },
+);
 
 test("when dev is killed, its worker process ends", async () => {
   const fresh = await unusedSchema();
@@ -113,7 +117,7 @@ test("when dev is killed, its worker process ends", async () => {
   expect(await fresh.client().workers()).toEqual([]);
 });
 
-test("dev restarts a worker that was killed", async () => {
+test.runIf(inLab)("dev restarts a worker that was killed", async () => {
   const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });

@@ -3,6 +3,9 @@ import { entry } from "#stint/index.js";
 import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, scripted, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
+import { inLab } from "../support/lab.ts";
+
+const rounds = inLab ? 8 : 2;
 
 /** Leases end only when a test says so. */
 const worker = { lease: "1h" } as const;
@@ -49,7 +52,7 @@ test.each(["claimed", "before-settle", "settled"] as const)(
 test("workers killed again and again leave exactly one successor for each job", async () => {
   const fresh = await unusedSchema();
   await enqueueCarriers(fresh, 200);
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < rounds; round++) {
     const doomed = await startWorkerProcess(fresh, {
       kinds: ["scripted"],
       worker: { ...worker, maxCrashes: 50 },

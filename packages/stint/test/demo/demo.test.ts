@@ -7,6 +7,7 @@ import { isAlive } from "#stint/embedded/processes.js";
 import { readFlags } from "../../../../examples/study-platform/flags.ts";
 import { query, testDatabaseUrl } from "../support/database.ts";
 import { until } from "../support/until.ts";
+import { inLab } from "../support/lab.ts";
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const queues = ["embedding", "inference", "ocr", "notification", "agent", "maintenance"];
@@ -32,22 +33,25 @@ describe("npm start", () => {
     await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
   });
 
-  test("shows every kind of failure on DATABASE_URL, and reports its drain on SIGINT", async () => {
-    const demo = startDemo([], { DATABASE_URL: await ownDatabase() });
-    for (const event of [/joins in/, /429 Too Many Requests/, /dead at once/, /rolled back/])
-      await demo.says(event);
+  test.runIf(inLab)(
+    "shows every kind of failure on DATABASE_URL, and reports its drain on SIGINT",
+    async () => {
+      const demo = startDemo([], { DATABASE_URL: await ownDatabase() });
+      for (const event of [/joins in/, /429 Too Many Requests/, /dead at once/, /rolled back/])
+        await demo.says(event);
 
-    demo.process.kill("SIGINT");
-    const code = await demo.ended;
+      demo.process.kill("SIGINT");
+      const code = await demo.ended;
 
-    expect(demo.output()).toMatch(/^Using the Postgres of DATABASE_URL/);
-    expect(demo.output()).toMatch(/Drained in [\d.]+ s: \d+ running jobs ended, 0 released/);
-    expectConservation(demo.output());
-    expect({ code, errors: demo.errors() }).toEqual({ code: 0, errors: "" });
-    await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
-  });
+      expect(demo.output()).toMatch(/^Using the Postgres of DATABASE_URL/);
+      expect(demo.output()).toMatch(/Drained in [\d.]+ s: \d+ running jobs ended, 0 released/);
+      expectConservation(demo.output());
+      expect({ code, errors: demo.errors() }).toEqual({ code: 0, errors: "" });
+      await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
+    },
+  );
 
-  test("leaves no Postgres and no helper process behind when it is killed", async () => {
+  test.runIf(inLab)("leaves no Postgres and no helper process behind when it is killed", async () => {
     const demo = startDemo([]);
     await demo.says(/joins in/);
 

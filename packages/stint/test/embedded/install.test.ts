@@ -7,6 +7,7 @@ import { startEmbedded } from "#stint/embedded/embedded.js";
 import { query } from "../support/database.ts";
 import { holdEmbedded } from "../support/embedded-holder.ts";
 import { openFolder, testFolder } from "../support/folder.ts";
+import { inLab } from "../support/lab.ts";
 
 const settings = { fsync: "off" };
 
@@ -59,7 +60,7 @@ test("an install that is read-only, or closed to the server's user, is copied", 
   await chmod(packageDir, 0o755);
 });
 
-test("an ordinary user needs nothing special", async () => {
+test.runIf(inLab)("an ordinary user needs nothing special", async () => {
   const holder = holdEmbedded({ packageDir, settings, uid: 65534 });
 
   const { uid, url } = await holder.reported("started");
@@ -87,7 +88,7 @@ test("a dataDir in a folder closed to the server's user is kept", async () => {
   await rm(second.dataDir, { recursive: true });
 });
 
-test("a temp folder closed to the server's user is skipped", async () => {
+test.runIf(inLab)("a temp folder closed to the server's user is skipped", async () => {
   const closed = join(await testFolder(), "closed");
   await mkdir(closed, { mode: 0o700 });
   const holder = holdEmbedded({ settings }, { env: { TMPDIR: closed } });

@@ -8,6 +8,7 @@ import { query } from "../support/database.ts";
 import { holdEmbedded } from "../support/embedded-holder.ts";
 import { openFolder } from "../support/folder.ts";
 import { untilEnded, untilRemoved } from "../support/processes.ts";
+import { inLab } from "../support/lab.ts";
 
 const settings = { fsync: "off" };
 
@@ -68,7 +69,7 @@ test("a server whose guardian was killed is taken over by the next start", async
   expect(isAlive(server.pid)).toBe(false);
 });
 
-test("Ctrl-C reaches the program and not its server", async () => {
+test.runIf(inLab)("Ctrl-C reaches the program and not its server", async () => {
   const holder = holdEmbedded({ settings });
   const { pid, url } = await holder.reported("started");
 
@@ -82,16 +83,19 @@ test("Ctrl-C reaches the program and not its server", async () => {
   expect(isAlive(pid)).toBe(false);
 });
 
-test("a program that forgets to stop its server still ends, and the server with it", async () => {
-  const holder = holdEmbedded({ settings }, { afterwards: "forget" });
-  const { pid, dataDir: folder } = await holder.reported("started");
+test.runIf(inLab)(
+  "a program that forgets to stop its server still ends, and the server with it",
+  async () => {
+    const holder = holdEmbedded({ settings }, { afterwards: "forget" });
+    const { pid, dataDir: folder } = await holder.reported("started");
 
-  await holder.ended;
+    await holder.ended;
 
-  expect(holder.process.exitCode).toBe(0);
-  await untilEnded(pid);
-  await untilRemoved(folder);
-});
+    expect(holder.process.exitCode).toBe(0);
+    await untilEnded(pid);
+    await untilRemoved(folder);
+  },
+);
 
 /** The guardian is two shells: the server's parent, and a child of that parent which watches the pipe. */
 async function killGuardians(server: number): Promise<void> {

@@ -6,6 +6,7 @@ import { examine } from "#stint/doctor/doctor.js";
 import { adminClient } from "../support/database.ts";
 import { testFolder } from "../support/folder.ts";
 import { copyCluster } from "../support/own-server.ts";
+import { inLab } from "../support/lab.ts";
 
 /** The data of a server that `startEmbedded` has made and stopped. */
 async function madeBefore(): Promise<string> {
@@ -48,7 +49,7 @@ async function namesakes(connection: string): Promise<string[]> {
     .filter((title) => title.includes("name of Stint's schema"));
 }
 
-test("tables of an application go into public, and Stint's stay in its schema", async () => {
+test.runIf(inLab)("tables of an application go into public, and Stint's stay in its schema", async () => {
   const { url } = await start(join(await testFolder(), "server"));
   await migrate({ connection: url });
 

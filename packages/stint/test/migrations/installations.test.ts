@@ -5,36 +5,38 @@ import { SchemaVersionError } from "#stint/errors.js";
 import { schemaVersion } from "#stint/sql/schema-version.js";
 import { query, testDatabaseUrl } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
+import { slice } from "../support/lab.ts";
 
 const add = defineJob("add", { payload: typed<number>(), result: typed<number>() });
 
-test.each(["user", "select", "_x9", "table", "a23456789012345678901234567890123456789_b"])(
-  "a schema may be called %s",
-  async (schema) => {
+test.each(
+  slice(["user", "select", "_x9", "table", "a23456789012345678901234567890123456789_b"], (name) =>
+    /select|_b$/.test(name),
+  ),
+)("a schema may be called %s", async (schema) => {
+  await query(`drop schema if exists "${schema}" cascade`);
+  onTestFinished(async () => {
     await query(`drop schema if exists "${schema}" cascade`);
-    onTestFinished(async () => {
-      await query(`drop schema if exists "${schema}" cascade`);
-    });
-    await migrate({ connection: testDatabaseUrl(), schema });
-    const stint = createStint({ database: testDatabaseUrl(), schema, logger: silentLogger });
-    const worker = stint.worker({
-      pools: { default: 1 },
-      signals: false,
-      handlers: [handle(add, ({ payload }) => payload + 1)],
-    });
-    await worker.start();
+  });
+  await migrate({ connection: testDatabaseUrl(), schema });
+  const stint = createStint({ database: testDatabaseUrl(), schema, logger: silentLogger });
+  const worker = stint.worker({
+    pools: { default: 1 },
+    signals: false,
+    handlers: [handle(add, ({ payload }) => payload + 1)],
+  });
+  await worker.start();
 
-    const [fromSql] = await query<{ id: string }>(`select "${schema}".enqueue('add', '4') as id`);
-    const results = [
-      await stint.waitFor(await stint.enqueue(add, 1), { timeout: "60s" }),
-      await stint.waitFor(fromSql!.id, { timeout: "60s" }),
-    ];
-    await worker.stop();
-    await stint.close();
+  const [fromSql] = await query<{ id: string }>(`select "${schema}".enqueue('add', '4') as id`);
+  const results = [
+    await stint.waitFor(await stint.enqueue(add, 1), { timeout: "60s" }),
+    await stint.waitFor(fromSql!.id, { timeout: "60s" }),
+  ];
+  await worker.stop();
+  await stint.close();
 
-    expect(results).toEqual([2, 5]);
-  },
-);
+  expect(results).toEqual([2, 5]);
+});
 
 test("two installations in one database are independent", async () => {
   const [one, two] = [await freshSchema(), await freshSchema()];

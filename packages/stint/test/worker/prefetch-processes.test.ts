@@ -14,6 +14,7 @@ import {
   type Action,
   type WorkerProcess,
 } from "../support/worker-process.ts";
+import { inLab } from "../support/lab.ts";
 
 const slots = 4;
 const pools = { default: slots };
@@ -50,7 +51,7 @@ async function ends(fresh: Fresh): Promise<Record<string, unknown>[]> {
   return await fresh.sql("select state, count(*)::integer from stint.history group by 1 order by 1");
 }
 
-test("two processes with long jobs hold no more jobs than slots", async () => {
+test.runIf(inLab)("two processes with long jobs hold no more jobs than slots", async () => {
   const fresh = await unusedSchema();
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 10 } } });
   const workers = await Promise.all([start(), start()]);
@@ -163,7 +164,7 @@ test("a job that kills its workers quarantines no more jobs than ran beside it",
   ]);
 });
 
-test("a busy worker that claims it with many crash suspects quarantines no more", async () => {
+test.runIf(inLab)("a busy worker that claims it with many crash suspects quarantines no more", async () => {
   const fresh = await unusedSchema();
   const options = { delay: "1h", priority: -1 };
   await fresh
