@@ -127,9 +127,12 @@ export class Worker {
     const { db, listen } = this.#deps;
     const { leases, row, loopLag, listener, router, upkeep, loop, events } = this.#parts;
     await checkSchemaVersion(db, db.schema);
+    const registered = row.register();
     try {
-      await Promise.all([row.register(), leases.start()]);
+      await Promise.all([registered, leases.start()]);
     } catch (error) {
+      // A row that is deleted before its insert arrives would stay.
+      await registered.catch(() => undefined);
       await Promise.all([leases.stop(), row.delete().catch(() => undefined)]);
       if (this.#stopping.signal.aborted) return;
       throw error;

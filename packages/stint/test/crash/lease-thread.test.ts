@@ -3,11 +3,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { createStint, handle, LeasesUnavailableError, silentLogger } from "#stint/index.js";
+import { startCutProxy } from "../support/cut-proxy.ts";
 import { query } from "../support/database.ts";
 import { untilRunningFor } from "../support/database-time.ts";
 import { testFolder } from "../support/folder.ts";
 import { freshSchema, unusedSchema, type Fresh } from "../support/fresh.ts";
-import { until } from "../support/until.ts";
+import { until, untilSteady } from "../support/until.ts";
 import {
   scripted,
   entered,
@@ -27,14 +28,20 @@ async function startFaulty(fresh: Fresh): Promise<{ worker: WorkerProcess; noThr
   return { worker, noThreads };
 }
 
-test("a worker that may not start its lease thread refuses to start", async () => {
+test("a worker that may not start its lease thread refuses to start, and leaves no row", async () => {
   const fresh = await unusedSchema();
   const noThreads = join(await testFolder(), "no-threads");
   await writeFile(noThreads, "");
-  const worker = spawnWorkerProcess(fresh, {
-    execArgv: ["--import", faults],
-    env: { STINT_TEST_NO_THREADS: noThreads },
-  });
+  const proxy = await startCutProxy(fresh.url);
+  const registering = proxy.holdAt("register-worker");
+  const worker = spawnWorkerProcess(
+    { ...fresh, url: proxy.url },
+    { execArgv: ["--import", faults], env: { STINT_TEST_NO_THREADS: noThreads } },
+  );
+  // The row arrives after the refusal.
+  const held = await registering;
+  await untilSteady(() => proxy.count(""), 500);
+  await held.release();
 
   expect(await worker.ended).toEqual({ code: 1, signal: null });
   expect(worker.errors()).toContain("LEASES_UNAVAILABLE");
