@@ -13,25 +13,28 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const queues = ["embedding", "inference", "ocr", "notification", "agent", "maintenance"];
 
 describe("npm start", () => {
-  test("runs the demo, prints how a killed worker's job was rescued, and loses no job", async () => {
-    const demo = startDemo(["--seconds", "4"]);
+  test.runIf(inLab)(
+    "runs the demo, prints how a killed worker's job was rescued, and loses no job",
+    async () => {
+      const demo = startDemo(["--seconds", "4"]);
 
-    const code = await demo.ended;
+      const code = await demo.ended;
 
-    expect(demo.output()).toMatch(/^Starting an embedded Postgres/);
-    expectInOrder(demo.output(), [
-      /worker helper-\w+ joins in/,
-      /worker helper-\w+ was killed \(kill -9\) while running research-topic …\w+; its lease runs out/,
-      /its lease ran out: research-topic …\w+ rescued/,
-      /research-topic …\w+ is running again, on main-/,
-      /research-topic …\w+ succeeded on main-/,
-      /Drained in [\d.]+ s/,
-      /It adds up/,
-    ]);
-    expectConservation(demo.output());
-    expect({ code, errors: demo.errors() }).toEqual({ code: 0, errors: "" });
-    await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
-  });
+      expect(demo.output()).toMatch(/^Starting an embedded Postgres/);
+      expectInOrder(demo.output(), [
+        /worker helper-\w+ joins in/,
+        /worker helper-\w+ was killed \(kill -9\) while running research-topic …\w+; its lease runs out/,
+        /its lease ran out: research-topic …\w+ rescued/,
+        /research-topic …\w+ is running again, on main-/,
+        /research-topic …\w+ succeeded on main-/,
+        /Drained in [\d.]+ s/,
+        /It adds up/,
+      ]);
+      expectConservation(demo.output());
+      expect({ code, errors: demo.errors() }).toEqual({ code: 0, errors: "" });
+      await expect.poll(() => leftOf(demo), { timeout: 60_000 }).toEqual([]);
+    },
+  );
 
   test.runIf(inLab)(
     "shows every kind of failure on DATABASE_URL, and reports its drain on SIGINT",

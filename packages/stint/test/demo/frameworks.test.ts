@@ -10,6 +10,7 @@ import { Mailer, sendReceipt, STINT, WorkerModule } from "../../../../examples/n
 import { GET, POST } from "../../../../examples/next/app/api/payments/route.ts";
 import { stint as nextStint } from "../../../../examples/next/lib/stint.ts";
 import { freshSchema } from "../support/fresh.ts";
+import { inLab } from "../support/lab.ts";
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
@@ -83,23 +84,28 @@ test("Nest: the worker starts and stops with the application and uses its servic
   expect(await fresh.client().workers()).toHaveLength(0);
 });
 
-test("Next: a route enqueues, and a worker process runs the job and stops on SIGTERM", async () => {
-  const fresh = await freshSchema();
-  const environment = { DATABASE_URL: fresh.url, STINT_SCHEMA: fresh.schema };
-  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
-  const worker = startExample("examples/next/worker.ts", environment);
-  onTestFinished(async () => {
-    await nextStint().close();
-    vi.unstubAllEnvs();
-  });
+test.runIf(inLab)(
+  "Next: a route enqueues, and a worker process runs the job and stops on SIGTERM",
+  async () => {
+    const fresh = await freshSchema();
+    const environment = { DATABASE_URL: fresh.url, STINT_SCHEMA: fresh.schema };
+    for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
+    const worker = startExample("examples/next/worker.ts", environment);
+    onTestFinished(async () => {
+      await nextStint().close();
+      vi.unstubAllEnvs();
+    });
 
-  const url = "http://localhost/api/payments";
-  const posted = await POST(new Request(url, { method: "POST", body: JSON.stringify({ paymentId: "p1" }) }));
-  expect(posted.status).toBe(202);
-  const { job } = (await posted.json()) as { job: string };
-  await fresh.client().waitFor(job);
-  await worker.says("receipt for p1 sent");
-  expect(await (await GET(new Request(`${url}?job=${job}`))).json()).toEqual({ state: "succeeded" });
+    const url = "http://localhost/api/payments";
+    const posted = await POST(
+      new Request(url, { method: "POST", body: JSON.stringify({ paymentId: "p1" }) }),
+    );
+    expect(posted.status).toBe(202);
+    const { job } = (await posted.json()) as { job: string };
+    await fresh.client().waitFor(job);
+    await worker.says("receipt for p1 sent");
+    expect(await (await GET(new Request(`${url}?job=${job}`))).json()).toEqual({ state: "succeeded" });
 
-  expect(await worker.stop()).toBe(0);
-});
+    expect(await worker.stop()).toBe(0);
+  },
+);

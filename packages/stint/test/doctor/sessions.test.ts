@@ -1,11 +1,12 @@
 import { onTestFinished, expect, test } from "vitest";
 import type { Client } from "pg";
 import { adminClient, query } from "../support/database.ts";
-import { freshSchema } from "../support/fresh.ts";
+import { sharedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { healthyServer, lookAt, of } from "./support.ts";
 
 const server = healthyServer();
+const shared = sharedSchema(server.url);
 
 /** A session of an application that is looked at. */
 async function somebody(name: string): Promise<{ client: Client; pid: number }> {
@@ -19,7 +20,7 @@ async function somebody(name: string): Promise<{ client: Client; pid: number }> 
 }
 
 test("a forgotten transaction that pins the horizon is reported, and its fix ends it", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = shared();
   const { client, pid } = await somebody("forgetful");
   await client.query("begin isolation level repeatable read");
   await client.query("select 1");
@@ -39,7 +40,7 @@ test("a forgotten transaction that pins the horizon is reported, and its fix end
 });
 
 test("a transaction younger than the patience is not reported", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = shared();
   const { client } = await somebody("quick");
   await client.query("begin isolation level repeatable read");
   await client.query("select 1");
@@ -48,7 +49,7 @@ test("a transaction younger than the patience is not reported", async () => {
 });
 
 test("a prepared transaction that pins the horizon is reported, and its fix ends it", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = shared();
   const { client } = await somebody("coordinator");
   await client.query("begin");
   await client.query(`insert into "${fresh.schema}".kind (name, queue) values ('k', 'q')`);
@@ -63,7 +64,7 @@ test("a prepared transaction that pins the horizon is reported, and its fix ends
 });
 
 test("a replication slot that pins nothing is not reported", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = shared();
   await fresh.sql("select pg_create_physical_replication_slot('spare', true)");
 
   expect(of(await lookAt(fresh), "horizon")).toEqual([]);
@@ -72,7 +73,7 @@ test("a replication slot that pins nothing is not reported", async () => {
 });
 
 test("a blocking lock is reported, with the sessions that wait", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = shared();
   const [holder, waiter] = [await somebody("holder"), await somebody("waiter")];
   await holder.client.query("begin");
   await holder.client.query(`lock table "${fresh.schema}".worker in access exclusive mode`);
@@ -102,7 +103,7 @@ test("a blocking lock is reported, with the sessions that wait", async () => {
 });
 
 test("a blocking row lock is reported", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = shared();
   await fresh.sql("insert into stint.kind (name, queue) values ('k', 'q')");
   const [holder, waiter] = [await somebody("holder"), await somebody("waiter")];
   await holder.client.query("begin");
@@ -129,7 +130,7 @@ test("a blocking row lock is reported", async () => {
 });
 
 test("a lock on a table that a check reads makes that check a note, and no other", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = shared();
   const { client } = await somebody("holder");
   await client.query("begin");
   await client.query(`lock table "${fresh.schema}".worker in access exclusive mode`);

@@ -33,14 +33,12 @@ export async function unusedSchema(url = testDatabaseUrl()): Promise<Fresh> {
 }
 
 /** One installation for all tests of a file, each of which reads only what it added itself. */
-export function sharedSchema(): () => Fresh {
+export function sharedSchema(url: () => string = testDatabaseUrl): () => Fresh {
   let opened: Opened | undefined;
   beforeAll(async () => {
-    opened = await openSchema(
-      testDatabaseUrl(),
-      (await takeFromShelf()) ?? (await make(testDatabaseUrl())),
-      true,
-    );
+    const again = hasShelf(url());
+    const taken = again ? await takeFromShelf() : undefined;
+    opened = await openSchema(url(), taken ?? (await make(url())), again);
     return opened.end;
   });
   return () => {

@@ -60,6 +60,12 @@ const testSettings = {
   fsync: "off",
   synchronous_commit: "off",
   full_page_writes: "off",
+  wal_level: "minimal",
+  max_wal_senders: "0",
+  max_wal_size: "4GB",
+  checkpoint_timeout: "1h",
+  // An analysed schema is no longer like a new one, and would not be used again. Tests vacuum what they need vacuumed.
+  autovacuum_naptime: "1d",
   max_connections: "300",
   shared_buffers: "256MB",
   // Errors that tests provoke on purpose would fill the log.

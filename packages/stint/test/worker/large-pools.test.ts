@@ -108,7 +108,7 @@ test("an idle worker of 5,000 queues sends no more than one of a single queue", 
   expect(looks.map(large.count)).toEqual(before);
 });
 
-test("thousands of queues of three jobs are drained with few claims over a slow network", async () => {
+test("many queues of three jobs are drained with few claims over a slow network", async () => {
   const fresh = await freshSchema();
   const size = inLab ? 5_000 : 1_500;
   const queues = queuesOf(size);
