@@ -83,7 +83,7 @@ const owned = { payload: typed<object>(), backoff: steps("1h"), attempts: 1 };
 const plain = defineJob("plain", owned);
 const atomic = defineJob("atomic", { ...owned, atomic: true });
 
-test.each(["fast", "immediate"] as const)(
+test.each(slice(["fast", "immediate"] as const, (mode) => mode === "immediate"))(
   "a restart (%s) during handler transactions spends no attempt, doubles no write",
   async (mode) => {
     const fresh = await freshSchema(server.url);

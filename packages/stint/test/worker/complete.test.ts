@@ -11,6 +11,7 @@ import {
   type Tx,
 } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { noteTable } from "../support/note-table.ts";
 import { steal } from "../support/steal.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
@@ -30,11 +31,11 @@ async function withNotes(): Promise<{
   notes: () => Promise<string[]>;
 }> {
   const fresh = await freshSchema();
-  await fresh.sql("create table stint.note (job uuid)");
+  const table = await noteTable(fresh, "job uuid");
   return {
     fresh,
-    note: async (tx, job) => void (await tx.query(`insert into "${fresh.schema}".note values ($1)`, [job])),
-    notes: async () => (await fresh.sql<{ job: string }>("select job from stint.note")).map(({ job }) => job),
+    note: async (tx, job) => void (await tx.query(`insert into ${table} values ($1)`, [job])),
+    notes: async () => (await fresh.sql<{ job: string }>(`select job from ${table}`)).map(({ job }) => job),
   };
 }
 

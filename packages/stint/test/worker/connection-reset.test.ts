@@ -4,6 +4,7 @@ import { commitOfHandler, startCutProxy, type CutProxy } from "../support/cut-pr
 import { passTime } from "../support/database-time.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
+import { noteTable } from "../support/note-table.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
 import { slice } from "../support/lab.ts";
@@ -18,9 +19,9 @@ type Fault = (tx: Tx, proxy: CutProxy) => Promise<unknown>;
 /** Run one job with `complete` and one of an atomic kind, each through a proxy of its own. Returns them, and what they wrote. */
 async function meet(fault: Fault): Promise<{ jobs: Job[]; writes: unknown[] }> {
   const fresh = await freshSchema();
-  await fresh.sql("create table stint.note (kind text, part integer)");
+  const table = await noteTable(fresh, "kind text, part integer");
   const write = async (tx: Tx, { kind, fence }: HandlerContext, proxy: CutProxy): Promise<void> => {
-    const insert = `insert into "${fresh.schema}".note values ($1, $2)`;
+    const insert = `insert into ${table} values ($1, $2)`;
     await tx.query(insert, [kind, 1]);
     if (fence.epoch === 1) await fault(tx, proxy);
     await tx.query(insert, [kind, 2]);
@@ -42,7 +43,7 @@ async function meet(fault: Fault): Promise<{ jobs: Job[]; writes: unknown[] }> {
   };
   const jobs = await Promise.all([run(false), run(true)]);
   const writes = await fresh.sql(
-    "select kind, part, count(*)::int from stint.note group by 1, 2 order by 1, 2",
+    `select kind, part, count(*)::int from ${table} group by 1, 2 order by 1, 2`,
   );
   return { jobs, writes };
 }

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { defineJob, handle, steps, typed, type Tx } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { noteTable } from "../support/note-table.ts";
 import { sharedWorker, startWorker } from "../support/watch.ts";
 
 const options = { payload: typed<{ n: number }>(), backoff: steps("1h"), attempts: 1 };
@@ -13,11 +14,11 @@ async function withNotes(): Promise<{
   count: () => Promise<number>;
 }> {
   const fresh = await freshSchema();
-  await fresh.sql("create table stint.note (n integer)");
+  const table = await noteTable(fresh, "n integer");
   return {
     fresh,
-    note: async (tx) => void (await tx.query(`insert into "${fresh.schema}".note values (1)`)),
-    count: async () => (await fresh.sql("select from stint.note")).length,
+    note: async (tx) => void (await tx.query(`insert into ${table} values (1)`)),
+    count: async () => (await fresh.sql(`select from ${table}`)).length,
   };
 }
 

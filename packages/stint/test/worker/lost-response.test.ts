@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, handle, steps, typed } from "#stint/index.js";
 import { commitOfHandler, startCutProxy } from "../support/cut-proxy.ts";
 import { freshSchema } from "../support/fresh.ts";
+import { noteTable } from "../support/note-table.ts";
 import { until } from "../support/until.ts";
 import { gate } from "../support/gate.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
@@ -10,7 +11,7 @@ const work = defineJob("work", { payload: typed<object>(), backoff: steps(0) });
 
 test("a lost response to a commit: complete() finds the commit, written once", async () => {
   const fresh = await freshSchema();
-  await fresh.sql("create table stint.note (job uuid)");
+  const table = await noteTable(fresh, "job uuid");
   const proxy = await startCutProxy(fresh.url);
   const stint = fresh.client({ database: proxy.url, prepare: false });
   const swallowed = gate<{ cut: Promise<void> }>();
@@ -18,7 +19,7 @@ test("a lost response to a commit: complete() finds the commit, written once", a
     handlers: [
       handle(work, async ({ id, complete }) => {
         await complete(async (tx) => {
-          await tx.query(`insert into "${fresh.schema}".note values ($1)`, [id]);
+          await tx.query(`insert into ${table} values ($1)`, [id]);
           swallowed.open({ cut: proxy.cutAt(commitOfHandler, "unanswered") });
         });
       }),
@@ -31,7 +32,7 @@ test("a lost response to a commit: complete() finds the commit, written once", a
 
   expect(await seen("settled")).toMatchObject({ id, outcome: "succeeded", attempt: 1 });
   expect(all("leaseLost")).toEqual([]);
-  expect(await fresh.sql("select job from stint.note")).toEqual([{ job: id }]);
+  expect(await fresh.sql(`select job from ${table}`)).toEqual([{ job: id }]);
   expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, epoch: 1 });
 });
 

@@ -15,7 +15,11 @@ declare module "vitest" {
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   let browser: Promise<BrowserServer> | undefined;
-  const server = createServer((_, response) => {
+  const server = createServer(({ url }, response) => {
+    if (url === "/blank") {
+      response.setHeader("content-type", "text/html").end("<!doctype html><title>blank</title>");
+      return;
+    }
     browser ??= import("./start-browser.ts").then(async ({ startBrowser }) => await startBrowser());
     browser.then(
       (started) => response.end(started.wsEndpoint()),
