@@ -1,13 +1,14 @@
 /**
  * What each job does. A handler is plain code: it returns when it is done and throws when it failed.
  *
- * All of them pass `signal` on, so that a worker that must stop, or has lost its lease, stops paying for calls
- * whose answer it could not record.
+ * All of them pass `signal` on. A worker that must stop, or has lost its lease, then stops paying for calls whose
+ * result it could not record.
  */
 import {
   cancel,
   handle,
   entry,
+  park,
   PermanentError,
   RateLimitedError,
   snooze,
@@ -47,10 +48,14 @@ export function allHandlers(stint: Stint): Handler[] {
       });
     }),
 
-    handle(readPage, async ({ payload, signal, complete }) => {
+    handle(readPage, async ({ payload, createdAt, signal, complete }) => {
       const text = await recognize(payload.file, signal);
-      // A page becomes a note, and the note is asked to be embedded: the next job of the chain, in the same commit.
-      await complete(async (tx) => {
+      // A person looks at handwriting first. Parking spends no attempt; `runNow`, or the time in `until`, lifts it.
+      const isNew = Date.now() - createdAt.getTime() < 6_000;
+      if (payload.file.startsWith("handwriting") && isNew)
+        return park("review", { note: "handwriting: check the text", until: "6s" });
+      // A page becomes a note, and the next job of the chain embeds it: enqueued in the same commit.
+      return await complete(async (tx) => {
         const { rows } = await tx.query(
           "insert into study_demo.note (reader, text) values ($1, $2) returning id::text",
           [payload.reader, text],
@@ -102,7 +107,7 @@ export function agentHandlers(): Handler[] {
   ];
 }
 
-/** Says once, for every handler, what a provider's answer means for a job. */
+/** Maps the responses of providers to outcomes of jobs, once for every handler. */
 export const explainProviderErrors: Middleware = async (_context, next) => {
   try {
     return await next();
@@ -110,7 +115,7 @@ export const explainProviderErrors: Middleware = async (_context, next) => {
     if (!(error instanceof ProviderError)) throw error;
     const { status, message, retryAfterMs, cause = error } = error;
     if (retryAfterMs !== undefined) throw new RateLimitedError({ retryAfter: retryAfterMs, message, cause });
-    // 4xx: the same request would get the same answer for ever. 5xx: it may pass, so it stays as it is.
+    // 4xx: the same request would always fail. 5xx: it may succeed later, so the error is retried.
     if (status < 500) throw new PermanentError(message, { cause });
     throw error;
   }

@@ -91,8 +91,7 @@ export class Producer {
   };
 
   readonly #scanPage: Action = async (tx) => {
-    // Some pages are empty, and cannot be read; some are maps, and take long.
-    const sort = this.#actions % 17 === 0 ? "blank" : this.#actions % 67 === 0 ? "map" : "page";
+    const sort = this.#sortOfPage();
     const file = `${sort}-${this.#actions}.jpg`;
     const scanId = await insert(tx, "insert into study_demo.scan (file) values ($1)", [file]);
     const reader = oneOf(readers);
@@ -100,6 +99,13 @@ export class Producer {
       entry(readPage, { scanId, file, reader }, { tenant: reader }),
     ]);
   };
+
+  /** Some pages are empty and cannot be read, some are maps and take long, some are handwriting and need a review. */
+  #sortOfPage(): string {
+    if (this.#actions % 17 === 0) return "blank";
+    if (this.#actions % 67 === 0) return "map";
+    return this.#actions % 11 === 0 ? "handwriting" : "page";
+  }
 
   readonly #beginReadingPlan: Action = async (tx) => {
     const first = entry(remindReader, { reader: oneOf(readers), chapter: 1 }, { delay: "2s" });

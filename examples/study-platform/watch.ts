@@ -40,8 +40,8 @@ export class Watch {
     try {
       return await next();
     } catch (error) {
-      // What a handler throws because it was told to stop is no failure.
-      if (!context.signal.aborted) this.#tellFailure(context, error);
+      // An error of a handler that was aborted is no failure.
+      if (!context.signal.aborted) this.#reportFailure(context, error);
       throw error;
     } finally {
       this.#busy[queue] -= 1;
@@ -52,7 +52,8 @@ export class Watch {
     worker.on("settled", ({ kind, state, outcome }) => {
       if (state === "succeeded") this.countSuccess(kind);
       if (state === "cancelled") this.#feed.add("plain", `${kind}: cancelled by its handler, on purpose`);
-      if (outcome === "snoozed") this.#feed.add("plain", `${kind}: snoozed, at no cost`);
+      if (outcome === "snoozed") this.#feed.add("plain", `${kind}: snoozed, no attempt spent`);
+      if (outcome === "parked") this.#feed.add("plain", `${kind}: parked for review, no attempt spent`);
     });
     worker.on("leaseLost", ({ kind }) => {
       this.#feed.add("bad", `${kind}: the lease was lost, and the late outcome refused`);
@@ -61,18 +62,18 @@ export class Watch {
       this.#feed.add("wait", `${kind}: running for ${(ms / 1_000).toFixed(1)} s, which is slow for its kind`),
     );
     worker.on("blocked", ({ ms }) =>
-      this.#feed.add("wait", `the event loop stood still for ${Math.round(ms)} ms`),
+      this.#feed.add("wait", `the event loop was blocked for ${Math.round(ms)} ms`),
     );
   }
 
-  /** Also called for the helper, which tells of its successes by message. */
+  /** Also called for the helper, which reports its successes by message. */
   countSuccess(kind: string): void {
     const queue = queueOf(kind);
     this.#succeeded[queue] += 1;
     this.#moments.get(queue)?.push(performance.now());
   }
 
-  #tellFailure({ kind, attempt, maxAttempts }: HandlerContext, error: unknown): void {
+  #reportFailure({ kind, attempt, maxAttempts }: HandlerContext, error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
     if (error instanceof RateLimitedError) {
       this.#feed.add("wait", `${kind}: ${message}; waits at least ${Number(error.retryAfter) / 1_000} s`);

@@ -5,6 +5,7 @@ import { GoTo } from "../../components/link.tsx";
 import { Banner } from "../../components/page.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { duration, number, rate } from "../../format.ts";
+import { deadColumn, readyColumn, runningColumn } from "../queues/depth-columns.tsx";
 
 type Kind = Wire<KindView>;
 
@@ -19,24 +20,9 @@ const columns: readonly Column<Kind>[] = [
       </GoTo>
     ),
   },
-  {
-    title: "Ready",
-    number: true,
-    sort: ({ depth }) => depth.ready,
-    cell: ({ depth }) => number(depth.ready),
-  },
-  {
-    title: "Running",
-    number: true,
-    sort: ({ depth }) => depth.running,
-    cell: ({ depth }) => number(depth.running),
-  },
-  {
-    title: "Dead",
-    number: true,
-    sort: ({ depth }) => depth.dead,
-    cell: ({ depth }) => <span className={depth.dead > 0 ? "bad" : "muted"}>{number(depth.dead)}</span>,
-  },
+  readyColumn,
+  runningColumn,
+  deadColumn,
   { title: "Ended", number: true, sort: ({ rates }) => rates.ended, cell: ({ rates }) => rate(rates.ended) },
   {
     title: "Queue time p95",

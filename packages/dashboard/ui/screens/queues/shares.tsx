@@ -7,6 +7,7 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { duration, number } from "../../format.ts";
 import { useStats, useTenants } from "../../queries.ts";
+import { deadColumn, readyColumn, runningColumn } from "./depth-columns.tsx";
 import { queueColumn } from "./queue-column.tsx";
 import "./shares.css";
 
@@ -113,18 +114,8 @@ function severalPriorities(all: readonly Priority[]): readonly Priority[] {
 const priorityColumns: readonly Column<Priority>[] = [
   queueColumn,
   { title: "Priority", number: true, sort: ({ priority }) => priority, cell: ({ priority }) => priority },
-  {
-    title: "Ready",
-    number: true,
-    sort: ({ depth }) => depth.ready,
-    cell: ({ depth }) => number(depth.ready),
-  },
-  {
-    title: "Running",
-    number: true,
-    sort: ({ depth }) => depth.running,
-    cell: ({ depth }) => number(depth.running),
-  },
+  readyColumn,
+  runningColumn,
   {
     title: "Waiting",
     number: true,
@@ -132,12 +123,7 @@ const priorityColumns: readonly Column<Priority>[] = [
     leaves: "next",
     cell: ({ depth }) => number(depth.scheduled + depth.retrying + depth.parked),
   },
-  {
-    title: "Dead",
-    number: true,
-    sort: ({ depth }) => depth.dead,
-    cell: ({ depth }) => <span className={depth.dead > 0 ? "bad" : "muted"}>{number(depth.dead)}</span>,
-  },
+  deadColumn,
 ];
 
 function Waiting({ waiting: { tenants, of } }: { readonly waiting: WaitingTenants }) {
