@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { InvalidOptionError } from "../errors.ts";
+import { closest } from "../model/names.ts";
 import { Context, type GlobalOptions } from "./context.ts";
 import { exitCodes, reportError, UsageError } from "./report-error.ts";
 
@@ -82,4 +83,14 @@ export class ListOption extends Option {
 /** For options that may be repeated, whose values may hold commas. */
 export function repeated(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
+}
+
+/** For groups with a default command, where a misspelt command arrives as an argument of the default. */
+export function unknownCommand(group: Command, name: string): UsageError {
+  const suggestion = closest(
+    name,
+    group.commands.map((command) => command.name()),
+  );
+  const meant = suggestion === undefined ? "" : ` (Did you mean ${suggestion}?)`;
+  return new UsageError(`unknown command '${name}'${meant}`);
 }

@@ -12,6 +12,7 @@ import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addQueues } from "./commands/queues.ts";
+import { addSchedules } from "./commands/schedules.ts";
 import { addStats } from "./commands/stats.ts";
 import { addTop } from "./commands/top.ts";
 import { addWorker } from "./commands/worker.ts";
@@ -63,6 +64,7 @@ function program(): Command {
     addTop,
     addStats,
     addQueues,
+    addSchedules,
     addWorkers,
     addDashboard,
     addGrants,

@@ -103,3 +103,15 @@ export function changeBetween({ offsetAt }: Zone, from: number, to: number): num
   }
   return high * 1_000;
 }
+
+const weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"] as const;
+
+/** A moment on the clocks of a zone, for people: `Sun 2026-03-29 03:00:00 +02:00`. */
+export function localText({ offsetAt }: Zone, at: number): string {
+  const offset = offsetAt(at);
+  const local = new Date(at + offset);
+  const minutes = Math.abs(offset) / 60_000;
+  const two = (value: number): string => String(Math.floor(value)).padStart(2, "0");
+  const text = local.toISOString().slice(0, 19).replace("T", " ");
+  return `${weekdays[local.getUTCDay()]} ${text} ${offset < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
+}

@@ -2,6 +2,7 @@ import type { Tx } from "../db/db.ts";
 import { InvalidOptionError } from "../errors.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Completed } from "../model/outcome.ts";
+import { scheduledSlotOf, type ScheduledSlot } from "../model/scheduled-slot.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { HandlerContext, WaitForSignal } from "./handler.ts";
 import type { AttemptSteps } from "./steps.ts";
@@ -39,6 +40,7 @@ export class Context implements HandlerContext {
   readonly sleep: HandlerContext["sleep"];
   readonly waitForSignal: WaitForSignal;
   declare readonly createdAt: Date;
+  declare readonly schedule: ScheduledSlot | null;
   declare readonly signal: AbortSignal;
   declare readonly logger: Logger;
   readonly #attempt: AttemptOfContext;
@@ -65,14 +67,17 @@ export class Context implements HandlerContext {
     this.#attempt = attempt;
     // One by one, with descriptors that all contexts share: 0.1 µs each.
     Object.defineProperty(this, "createdAt", Context.#createdAt);
+    Object.defineProperty(this, "schedule", Context.#schedule);
     Object.defineProperty(this, "signal", Context.#signal);
     Object.defineProperty(this, "logger", Context.#logger);
     if (tx !== undefined) Object.defineProperty(this, "tx", { value: tx, enumerable: true });
   }
 
   static readonly #createdAt = own((context) => new Date(context.#attempt.job.createdAt));
+  static readonly #schedule = own((context) => scheduledSlotOf(context.meta));
   static readonly #signal = own((context) => context.#attempt.signal);
   static readonly #logger = own((context) => context.#attempt.logger);
+
   /** Of a kind that is not atomic. Not an own property: reading it throws, and a spread reads every own property. */
   get tx(): Tx {
     throw new InvalidOptionError(

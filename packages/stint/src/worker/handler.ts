@@ -12,6 +12,7 @@ import type { Fence } from "../model/job.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import type { Completed, Outcome } from "../model/outcome.ts";
 import type { StandardSchema } from "../model/standard-schema.ts";
+import type { ScheduledSlot } from "../model/scheduled-slot.ts";
 import type { Logger } from "../runtime/logger.ts";
 
 /** How to wait for a signal. */
@@ -50,6 +51,8 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
   readonly tenant: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, unknown>>;
+  /** The schedule and the slot that enqueued this job; null for other jobs. Work out dates from the slot: the job may run late. */
+  readonly schedule: ScheduledSlot | null;
   /** Pass this to systems that can refuse a caller whose epoch is not the newest. */
   readonly fence: Fence;
   /** Aborts when the lease is lost, time is up, the job is cancelled, or the worker must stop. Its reason says which. */

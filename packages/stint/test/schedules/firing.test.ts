@@ -8,9 +8,9 @@ test("each slot fires once, at its time, with a job that names it", async () => 
   const fresh = await freshSchema();
   const stint = fresh.client();
   const seen: { name: string; slot: string; key: string; early: boolean }[] = [];
-  await startWorker(stint, {}, ({ meta, key }) => {
-    const { name, slot } = meta["schedule"] as { name: string; slot: string };
-    seen.push({ name, slot, key, early: Date.parse(slot) > Date.now() + 500 });
+  await startWorker(stint, {}, ({ schedule, key }) => {
+    const { name, slot } = schedule!;
+    seen.push({ name, slot: slot.toISOString(), key, early: slot.getTime() > Date.now() + 500 });
   });
   const made = await stint.schedules.set("tick", {
     cron: "* * * * * *",

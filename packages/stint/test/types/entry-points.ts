@@ -113,6 +113,7 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
       "ScheduleState",
       "ScheduleTiming",
       "ScheduledJobOptions",
+      "ScheduledSlot",
       "SchedulesClient",
       "SetScheduleOptions",
       "SignalOptions",

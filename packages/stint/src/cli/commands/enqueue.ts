@@ -3,6 +3,7 @@ import type { EnqueueOptions } from "../../client/prepare.ts";
 import { InvalidOptionError } from "../../errors.ts";
 import { examples, integer, repeated, runs } from "../command.ts";
 import { say } from "../output.ts";
+import { readJson, toDate } from "../values.ts";
 
 type Flags = {
   delay?: string;
@@ -43,7 +44,7 @@ export function addEnqueue(program: Command): void {
   );
   runs<Flags>(command, async (context, { options, args: [kind = "", json = ""] }) => {
     await context.requireConfig();
-    const payload = parse(json === "-" ? await readAll(process.stdin) : json);
+    const payload = await readJson(json);
     const client = await context.client();
     const { id, created } = await client.enqueue(kind, payload, toOptions(options));
     if (context.out.json) return context.out.document({ id, kind, created });
@@ -62,7 +63,7 @@ function toOptions(flags: Flags): EnqueueOptions {
     throw new InvalidOptionError("--at", "takes --at or --delay, not both");
   const later = delay === undefined ? {} : { delay };
   return {
-    ...(at === undefined ? later : { runAt: toDate(at) }),
+    ...(at === undefined ? later : { runAt: toDate(at, "--at") }),
     ...(key === undefined ? {} : { key }),
     ...(priority === undefined ? {} : { priority }),
     ...(tags === undefined ? {} : { tags }),
@@ -70,33 +71,4 @@ function toOptions(flags: Flags): EnqueueOptions {
     ...(Object.keys(dedupe).length === 0 ? {} : { dedupe }),
     ...(id === undefined ? {} : { id }),
   };
-}
-
-// Without a zone the same words would mean another moment on another machine.
-const moment = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/;
-
-function toDate(text: string): Date {
-  const date = new Date(text);
-  if (moment.test(text) && !Number.isNaN(date.getTime())) return date;
-  throw new InvalidOptionError(
-    "--at",
-    `must be a date with time and zone, as 2027-01-31T09:00:00Z, got ${JSON.stringify(text)}`,
-  );
-}
-
-function parse(json: string): unknown {
-  try {
-    return JSON.parse(json) as unknown;
-  } catch (error) {
-    const hint = "Quote it for the shell, as '{\"a\":1}', or pass - and give it on standard input";
-    throw new InvalidOptionError("json", `is not JSON (${(error as Error).message}). ${hint}`, {
-      cause: error,
-    });
-  }
-}
-
-async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
-  const parts: Buffer[] = [];
-  for await (const part of stream) parts.push(Buffer.from(part));
-  return Buffer.concat(parts).toString("utf8");
 }

@@ -1,12 +1,10 @@
 import type { Command } from "commander";
 import type { QueueHealth } from "../../inspect/types.ts";
-import { closest } from "../../model/names.ts";
-import { examples, runs } from "../command.ts";
+import { examples, runs, unknownCommand } from "../command.ts";
 import { depthColumns } from "../depth-columns.ts";
 import { count, duration, lateIn, rate, slotsText } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { paint, say, type Piece } from "../output.ts";
-import { UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
 import { addForget, addSet, addShow } from "./queue-settings.ts";
 
@@ -42,15 +40,6 @@ function addList(queues: Command): void {
       if (workers === 0 && depth.ready > 0)
         context.out.note(say`No worker serves queue ${queue}, where jobs wait.`);
   });
-}
-
-function unknownCommand(group: Command, name: string): UsageError {
-  const suggestion = closest(
-    name,
-    group.commands.map((command) => command.name()),
-  );
-  const meant = suggestion === undefined ? "" : ` (Did you mean ${suggestion}?)`;
-  return new UsageError(`unknown command '${name}'${meant}`);
 }
 
 const columns: readonly Column<QueueHealth>[] = [
