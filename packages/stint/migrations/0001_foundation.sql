@@ -114,6 +114,25 @@ create table stint.dedupe_window (
 );
 create index dedupe_window_expires on stint.dedupe_window (expires_at);
 
+-- The newest job of a dedupe key whose holder is running: it is parked until that one ends (lift_latest). The primary key allows one for each key.
+create table stint.latest (
+  kind         text not null,
+  key          text not null,
+  job_id       uuid not null,                      -- the parked job
+  behind       uuid not null,                      -- the job that it waits for
+  dedupe_until text not null,                      -- with which it takes the key
+  xid          xid8 not null default pg_current_xact_id(),
+  checked      boolean not null default false,     -- false until the transaction that wrote it commits, see check_latest
+  primary key (kind, key)
+);
+create index latest_behind on stint.latest (behind);
+create index latest_unchecked on stint.latest (xid) where not checked;
+
+-- Jobs that ended while a transaction was replacing the job behind them. Upkeep lifts what is left behind if that transaction rolls back.
+create table stint.latest_missed (
+  behind uuid primary key
+);
+
 -- Successors of jobs, written with the job that carries them. The statement in which that job succeeds enqueues them (run_follow_ups). They stay
 -- while it is dead or cancelled: it may be replayed.
 create table stint.follow_up (

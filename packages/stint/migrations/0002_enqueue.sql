@@ -211,12 +211,12 @@ end
 $$;
 
 -- Any jobs, among them those with a dedupe key and those that may have been enqueued before. `p_rows` is an array of
--- checked rows; it returns one row per input row, by ordinal. A row's own `wake` overrides `p_notify`. `p_after` is the latest deadline of earlier sends of these
+-- checked rows; it returns one row per input row, by ordinal, with the status that enqueue_row describes. A row's own `wake` overrides `p_notify`. `p_after` is the latest deadline of earlier sends of these
 -- rows: until it has passed, a send that is still under way could write what this one does not see yet.
 create function stint.enqueue_rows(
   p_rows jsonb, p_notify boolean, p_until timestamptz default null, p_after timestamptz default null
 )
-returns table (ordinal integer, id uuid, created boolean, listening boolean)
+returns table (ordinal integer, id uuid, created boolean, listening boolean, status text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -246,14 +246,14 @@ begin
 
   -- A key held for a length of time, or an enqueue that may have happened before, needs a look beyond
   -- the live table.
-  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.successor))' then
+  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.successor) || exists (@.replace))' then
     for ordinal, v_row in
       select r.ordinality, r.value
       from jsonb_array_elements(p_rows) with ordinality r
       -- The same order as below, for the same reason.
       order by (r.value ->> 'kind') collate "C", (r.value ->> 'dedupe_key') collate "C", r.value ->> 'id'
     loop
-      select e.id, e.created into id, created from stint.enqueue_row(v_row, v_now) e;
+      select e.id, e.created, e.status into id, created, status from stint.enqueue_row(v_row, v_now) e;
       return next;
     end loop;
     if clock_timestamp() > p_until then
@@ -302,9 +302,10 @@ begin
     from input i left join inserted n on n.id = i.id
     order by i.kind collate "C", i.dedupe_key collate "C", i.id
   loop
+    status := 'created';
     -- What met an existing row is settled by itself, with a fresh snapshot.
     if not created then
-      select e.id, e.created into id, created from stint.enqueue_row(p_rows -> (ordinal - 1), v_now) e;
+      select e.id, e.created, e.status into id, created, status from stint.enqueue_row(p_rows -> (ordinal - 1), v_now) e;
     end if;
     return next;
   end loop;
@@ -318,8 +319,11 @@ $$;
 -- A loser of a race waits inside `insert … on conflict` for the winner's commit or rollback, then looks
 -- again; so a winner that rolls back never takes the loser's job with it. `p_now` is the time of the whole
 -- batch: with times of their own, rows would not run in the order they were given in.
+--
+-- `status` says what it did: `created` a job; found an `existing` one with the key and changed nothing; `replaced` the payload or the run time of
+-- a waiting one; or `deferred` the work: the run time of the waiting job moved back, or a new job waits behind the running one.
 create function stint.enqueue_row(p_row jsonb, p_now timestamptz)
-returns table (id uuid, created boolean)
+returns table (id uuid, created boolean, status text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -337,6 +341,7 @@ declare
   v_inserted boolean;
 begin
   id := v_id;
+  status := 'created';
 
   for try in 1 .. 100 loop
     v_now := clock_timestamp();
@@ -374,6 +379,8 @@ begin
       if v_other <> v_id then
         id := v_other;
         created := false;
+        status := 'existing';
+        perform stint.count_enqueue(p_row ->> 'queue', v_kind, status);
         return next;
         return;
       end if;
@@ -413,10 +420,15 @@ begin
       return;
     end if;
 
-    select j.id into v_other from stint.job j where j.kind = v_kind and j.dedupe_key = v_key;
-    if found then
+    if p_row ? 'replace' then
+      select r.id, r.status into v_other, status from stint.replace_waiting(p_row, p_now) r;
+    else
+      select j.id, 'existing' into v_other, status from stint.job j where j.kind = v_kind and j.dedupe_key = v_key;
+    end if;
+    if v_other is not null then
       id := v_other;
       created := false;
+      perform stint.count_enqueue(p_row ->> 'queue', v_kind, status);
       return next;
       return;
     end if;
@@ -427,6 +439,217 @@ begin
     using errcode = '40001', hint = 'The key is changing hands very quickly. Try again.';
 end
 $$;
+
+-- ---- Replacing -------------------------------------------------------------------------------------
+
+-- One more enqueue that created nothing. Appended, never updated: a counter that every enqueue of a key updates would make them wait for each other.
+create function stint.count_enqueue(p_queue text, p_kind text, p_status text) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into stint.enqueue_count (queue, kind, status, count) values (p_queue, p_kind, p_status, 1);
+end
+$$;
+
+-- Another job holds the key of `p_row`. The newest work of the key replaces the one that waits; while the holder runs, it waits behind it. Null: the
+-- holder has just started or ended, and the caller tries again. Row locks and the primary key of `latest` decide; the holder is never locked while it
+-- runs, because a transaction of the caller could then keep it from recording its outcome.
+create function stint.replace_waiting(p_row jsonb, p_now timestamptz, out id uuid, out status text)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_kind   constant text := p_row ->> 'kind';
+  v_key    constant text := p_row ->> 'dedupe_key';
+  v_job    stint.job;
+  v_holder uuid;
+begin
+  -- A job that waits behind the holder comes first: it is newer than the holder, also after the holder has failed and waits for its retry.
+  update stint.latest l
+  set xid = pg_current_xact_id(), checked = false
+  where l.kind = v_kind and l.key = v_key
+  returning l.job_id into id;
+  if found then
+    select j.* into v_job from stint.job j where j.id = replace_waiting.id and j.state = 'parked' and j.park_reason = 'latest' for update;
+    if not found then                              -- it was cancelled
+      delete from stint.latest l where l.kind = v_kind and l.key = v_key;
+      id := null;
+      return;
+    end if;
+    status := stint.replace_job(v_job, p_row, p_now);
+    return;
+  end if;
+
+  select j.* into v_job
+  from stint.job j
+  where j.kind = v_kind and j.dedupe_key = v_key and j.state in ('scheduled', 'ready', 'retrying')
+  for update;
+  if found then
+    id := v_job.id;
+    status := stint.replace_job(v_job, p_row, p_now);
+    return;
+  end if;
+
+  select j.id into v_holder from stint.job j where j.kind = v_kind and j.dedupe_key = v_key and j.state in ('running', 'parked');
+  if not found then
+    return;
+  end if;
+  insert into stint.latest (kind, key, job_id, behind, dedupe_until)
+  values (v_kind, v_key, (p_row ->> 'id')::uuid, v_holder, p_row ->> 'dedupe_until')
+  on conflict do nothing;
+  if not found then
+    return;
+  end if;
+  id := (p_row ->> 'id')::uuid;
+  status := 'deferred';
+  perform from stint.enqueue_row(p_row - array['replace', 'dedupe_key', 'dedupe_until', 'max_wait_ms', 'again'], p_now);
+  select j.* into v_job from stint.job j where j.id = replace_waiting.id;
+  update stint.job j set state = 'parked', park_reason = 'latest' where j.id = v_job.id;
+  insert into stint.tally_delta (queue, kind, priority, scheduled, parked)
+  values (v_job.queue, v_kind, v_job.priority, - (v_job.state = 'scheduled')::integer, 1);
+end
+$$;
+
+-- Gives a waiting job, which is locked, the payload or the run time of `p_row`, or both. A new payload has all its attempts. Nothing makes a job that
+-- failed run before its backoff is over. With `max_wait_ms`, the run time moves no further than that from the first enqueue.
+create function stint.replace_job(p_job stint.job, p_row jsonb, p_now timestamptz) returns text
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_payload constant boolean := p_row ->> 'replace' in ('payload', 'both');
+  v_run_at  timestamptz := p_job.run_at;
+  v_state   stint.job_state := p_job.state;
+begin
+  if p_row ->> 'replace' in ('run_at', 'both') then
+    v_run_at := least(
+      coalesce((p_row ->> 'run_at')::timestamptz, p_now + (p_row ->> 'delay_ms')::bigint * interval '1 millisecond', p_job.run_at),
+      p_job.created_at + (p_row ->> 'max_wait_ms')::bigint * interval '1 millisecond');
+    if v_state = 'retrying' then
+      v_run_at := greatest(v_run_at, p_job.run_at);
+    elsif v_state in ('scheduled', 'ready') then
+      v_state := case when v_run_at > clock_timestamp() then 'scheduled' else 'ready' end;
+    end if;
+  end if;
+  update stint.job j
+  set
+    payload = case when v_payload then p_row -> 'payload' else j.payload end,
+    attempts = case when v_payload then 0 else j.attempts end,
+    state = v_state,
+    run_at = v_run_at
+  where j.id = p_job.id;
+  -- What an earlier attempt remembered belongs to the payload it had.
+  if v_payload and p_job.epoch > 0 then
+    delete from stint.step s where s.job_id = p_job.id;
+    update stint.progress p set checkpoint = null, checkpoint_at = null where p.job_id = p_job.id and p.checkpoint is not null;
+  end if;
+  if v_state <> p_job.state then
+    insert into stint.tally_delta (queue, kind, priority, scheduled)
+    values (p_job.queue, p_job.kind, p_job.priority, case when v_state = 'scheduled' then 1 else -1 end);
+  end if;
+  return case when v_run_at > p_job.run_at then 'deferred' else 'replaced' end;
+end
+$$;
+
+-- Jobs have ended: what waits behind them takes their dedupe keys. A row that is locked belongs to a transaction that replaces the waiting job at this
+-- moment. It is stepped over: that transaction lifts the job when it commits (check_latest), and upkeep does if it rolls back (lift_missed).
+create function stint.lift_latest(p_ended uuid[]) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_next   stint.latest;
+  v_job    stint.job;
+  v_holder stint.job;
+  v_hints  text[] := '{}';
+begin
+  for v_next in
+    select l.* from stint.latest l where l.behind = any (p_ended) for update skip locked
+  loop
+    for try in 1 .. 100 loop
+      -- The key was free for a moment, between the end of the one and the commit of the other, and was taken.
+      select j.* into v_holder from stint.job j where j.kind = v_next.kind and j.dedupe_key = v_next.key and j.id <> v_next.job_id for no key update;
+      if found then
+        update stint.job j set has_follow_ups = true where j.id = v_holder.id and j.has_follow_ups is null;
+        update stint.latest l set behind = v_holder.id, checked = true where l.kind = v_next.kind and l.key = v_next.key;
+        exit;
+      end if;
+      begin
+        update stint.job j
+        set
+          state = case when j.run_at > clock_timestamp() then 'scheduled' else 'ready' end::stint.job_state,
+          park_reason = null, dedupe_key = v_next.key, dedupe_until = v_next.dedupe_until
+        where j.id = v_next.job_id and j.state = 'parked' and j.park_reason = 'latest'
+        returning j.* into v_job;
+        if found then
+          insert into stint.tally_delta (queue, kind, priority, scheduled, parked)
+          values (v_job.queue, v_job.kind, v_job.priority, (v_job.state = 'scheduled')::integer, -1);
+          v_hints := v_hints || case v_job.state when 'scheduled' then 'due' else 'ready:' || v_job.queue end;
+        end if;
+        delete from stint.latest l where l.kind = v_next.kind and l.key = v_next.key;
+        exit;
+      exception
+        when unique_violation then null;           -- taken at this very moment: look again
+      end;
+    end loop;
+  end loop;
+
+  insert into stint.latest_missed (behind)
+  select distinct l.behind from stint.latest l where l.behind = any (p_ended)
+  on conflict do nothing;
+
+  -- A full notification queue would fail the commit. A wake is only a hint.
+  if v_hints <> '{}' and pg_notification_queue_usage() < 0.5 and current_setting('max_prepared_transactions') = '0'
+    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
+  then
+    perform pg_notify(stint.wake_channel(), hint) from (select distinct unnest(v_hints) as hint) hints;
+  end if;
+end
+$$;
+
+-- For upkeep: lifts what lift_latest stepped over. Returns how many are locked still.
+create function stint.lift_missed() returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ids constant uuid[] := array(select m.behind from stint.latest_missed m limit 1000 for update skip locked);
+begin
+  delete from stint.latest_missed m where m.behind = any (v_ids);
+  perform stint.lift_latest(v_ids);
+  return (select count(*) from stint.latest_missed m where m.behind = any (v_ids));
+end
+$$;
+
+-- At the commit of a transaction that wrote to `latest`. Only now is the job ahead locked: it learns that another waits behind it, or has ended while
+-- this transaction was open, and then the other is lifted here. Ahead in the order of ids, in which settling takes them, too.
+create function stint.check_latest() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_next stint.latest;
+begin
+  for v_next in
+    select l.* from stint.latest l where l.xid = pg_current_xact_id() and not l.checked order by l.behind
+  loop
+    update stint.latest l set checked = true where l.kind = v_next.kind and l.key = v_next.key;
+    perform from stint.job j where j.id = v_next.behind for no key update;
+    if found then
+      update stint.job j set has_follow_ups = true where j.id = v_next.behind and j.has_follow_ups is null;
+    else
+      perform stint.lift_latest(array[v_next.behind]);
+    end if;
+  end loop;
+  return null;
+end
+$$;
+
+create constraint trigger check_latest after insert or update of xid on stint.latest
+deferrable initially deferred
+for each row when (not new.checked) execute function stint.check_latest();
 
 -- ---- Follow-ups ------------------------------------------------------------------------------------
 
@@ -460,6 +683,8 @@ begin
         update stint.follow_up f set error = left(sqlerrm, 1000) where f.id = v_next.id;
     end;
   end loop;
+
+  perform stint.lift_latest(array(select j.id from unnest(p_ids, p_states) as j (id, state) where j.state in ('succeeded', 'dead', 'cancelled')));
 
   -- A full notification queue would fail the commit. A wake is only a hint.
   if v_queues <> '{}' and pg_notification_queue_usage() < 0.5

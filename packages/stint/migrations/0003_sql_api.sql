@@ -176,6 +176,83 @@ begin
 end
 $$;
 
+-- The fields of a row for `dedupe`, `debounce` and `throttle`: how several enqueues of one key become fewer jobs. At most one of these is given.
+create function stint.checked_shaping(p_kind text, p_options jsonb) returns jsonb
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_name    text;
+  v_given   jsonb;
+  v_allowed text[];
+  v_until   text;
+  v_replace text;
+  v_row     jsonb;
+begin
+  if (p_options ? 'dedupe')::integer + (p_options ? 'debounce')::integer + (p_options ? 'throttle')::integer > 1 then
+    perform stint.refuse(p_kind, 'give one of dedupe, debounce and throttle', p_options);
+  end if;
+  v_name := case when p_options ? 'dedupe' then 'dedupe' when p_options ? 'debounce' then 'debounce' when p_options ? 'throttle' then 'throttle' end;
+  if v_name is null then
+    return '{}';
+  end if;
+  v_given := p_options -> v_name;
+  v_allowed := case v_name
+    when 'dedupe' then array['key', 'until', 'replace'] when 'debounce' then array['key', 'wait', 'maxWait'] else array['key', 'every'] end;
+  if jsonb_typeof(v_given) <> 'object' or v_given - v_allowed <> '{}' then
+    perform stint.refuse(p_kind, case v_name
+      when 'dedupe' then 'dedupe must be {"key": text, "until": "started", "finished" or a length of time, "replace": true, "payload" or "runAt"}'
+      when 'debounce' then 'debounce must be {"key": text, "wait": a length of time, "maxWait": a length of time}'
+      else 'throttle must be {"key": text, "every": a length of time}' end, v_given);
+  end if;
+  v_given := jsonb_strip_nulls(v_given);
+  v_row := jsonb_build_object('dedupe_key', coalesce(stint.checked_text(p_kind, v_given, 'key'), stint.checked_text(p_kind, p_options, 'key')));
+  if v_row -> 'dedupe_key' = 'null' then
+    perform stint.refuse(p_kind, v_name || ' needs a key, its own or the job''s', v_given);
+  end if;
+
+  if v_name = 'throttle' then
+    if not v_given ? 'every' then
+      perform stint.refuse(p_kind, 'throttle needs every, a length of time', v_given);
+    end if;
+    return v_row || jsonb_build_object('dedupe_ms', stint.checked_ms(p_kind, v_given, 'every', 1));
+  end if;
+
+  if v_name = 'debounce' then
+    if not v_given ? 'wait' then
+      perform stint.refuse(p_kind, 'debounce needs wait, a length of time', v_given);
+    end if;
+    if p_options ? 'runAt' or p_options ? 'delay' then
+      perform stint.refuse(p_kind, 'debounce sets the run time itself: leave out runAt and delay', p_options);
+    end if;
+    v_row := v_row || jsonb_strip_nulls(jsonb_build_object(
+      'dedupe_until', 'finished', 'replace', 'both',
+      'delay_ms', stint.checked_ms(p_kind, v_given, 'wait', 1), 'max_wait_ms', stint.checked_ms(p_kind, v_given, 'maxWait', 1)));
+    if (v_row ->> 'max_wait_ms')::bigint < (v_row ->> 'delay_ms')::bigint then
+      perform stint.refuse(p_kind, 'maxWait must not be shorter than wait', v_given);
+    end if;
+    return v_row;
+  end if;
+
+  v_until := case when coalesce(v_given -> 'until', '"finished"') in ('"started"', '"finished"') then coalesce(v_given ->> 'until', 'finished') end;
+  if coalesce(v_given -> 'replace', 'false') not in ('true', 'false', '"payload"', '"runAt"') then
+    perform stint.refuse(p_kind, 'replace must be true, "payload" or "runAt"', v_given -> 'replace');
+  end if;
+  v_replace := case v_given ->> 'replace'
+    when 'true' then case when p_options ? 'runAt' or p_options ? 'delay' then 'both' else 'payload' end
+    when 'payload' then 'payload' when 'runAt' then 'run_at' end;
+  if v_replace is not null and v_until is null then
+    perform stint.refuse(p_kind, 'replace needs until "started" or "finished": a key held for a time may belong to a job that has ended', v_given);
+  end if;
+  if v_replace = 'run_at' and not (p_options ? 'runAt' or p_options ? 'delay') then
+    perform stint.refuse(p_kind, 'replace of "runAt" needs the new time: give runAt or delay', v_given);
+  end if;
+  return v_row || jsonb_strip_nulls(jsonb_build_object(
+    'dedupe_until', v_until, 'replace', v_replace,
+    'dedupe_ms', case when v_until is null then stint.checked_ms(p_kind, v_given, 'until', 1) end));
+end
+$$;
+
 -- Turns what a person wrote into a row for enqueue_rows, or refuses it with the rule it breaks.
 create function stint.checked_row(p_kind text, p_payload jsonb, p_options jsonb) returns jsonb
 language plpgsql volatile security definer
@@ -184,13 +261,11 @@ as $$
 declare
   v_name    constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
   v_allowed constant text[] := array[
-    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes', 'wake'];
+    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'debounce', 'throttle', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes', 'wake'];
   v_options jsonb := '{}';
   v_unknown text;
   v_kind    stint.kind;
-  v_dedupe  jsonb;
   v_key     text;
-  v_until   text;
 begin
   if p_kind is null or p_kind !~ v_name then
     raise exception 'stint: kind % is not a name', coalesce(quote_literal(left(p_kind, 200)), 'null')
@@ -253,17 +328,6 @@ begin
   end if;
 
   v_key := stint.checked_text(p_kind, v_options, 'key');
-  v_dedupe := v_options -> 'dedupe';
-  if v_dedupe is not null then
-    if jsonb_typeof(v_dedupe) <> 'object' or v_dedupe - array['key', 'until'] <> '{}' then
-      perform stint.refuse(p_kind, 'dedupe must be {"key": text, "until": "started", "finished" or a length of time}', v_dedupe);
-    end if;
-    v_dedupe := jsonb_build_object('key', v_key, 'until', 'finished') || jsonb_strip_nulls(v_dedupe);
-    if stint.checked_text(p_kind, jsonb_strip_nulls(v_dedupe), 'key') is null then
-      perform stint.refuse(p_kind, 'dedupe needs a key, its own or the job''s', v_options -> 'dedupe');
-    end if;
-    v_until := case when v_dedupe -> 'until' in ('"started"', '"finished"') then v_dedupe ->> 'until' end;
-  end if;
 
   return jsonb_strip_nulls(jsonb_build_object(
     'id', coalesce((v_options ->> 'id')::uuid, stint.new_id()),
@@ -280,11 +344,9 @@ begin
     'key', v_key,
     'tenant', stint.checked_text(p_kind, v_options, 'tenant'),
     'tags', v_options -> 'tags',
-    'wake', v_options -> 'wake',
-    'dedupe_key', v_dedupe ->> 'key',
-    'dedupe_until', v_until,
-    'dedupe_ms', case when v_until is null then stint.checked_ms(p_kind, v_dedupe, 'until', 1) end
+    'wake', v_options -> 'wake'
   ))
+  || stint.checked_shaping(p_kind, v_options)
   -- Added last: stripping nulls would reach into what belongs to the caller.
   || case when v_options ? 'meta' then jsonb_build_object('meta', v_options -> 'meta') else '{}' end
   || jsonb_build_object('payload', p_payload);
@@ -299,9 +361,17 @@ as $$
   select e.id from stint.enqueue_rows(jsonb_build_array(stint.checked_row(kind, payload, coalesce(options, '{}'))), null) e
 $$;
 
+-- The same, with what it did: "created", "existing", "replaced" or "deferred" (see enqueue_row).
+create function stint.enqueue_one(kind text, payload jsonb, options jsonb default '{}') returns table (id uuid, status text)
+language sql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select e.id, e.status from stint.enqueue_rows(jsonb_build_array(stint.checked_row(kind, payload, coalesce(options, '{}'))), null) e
+$$;
+
 -- Enqueue many: an array of {"kind": …, "payload": …, "options": {…}}. All of them, or none.
 create function stint.enqueue_many(jobs jsonb)
-returns table (ordinal integer, id uuid, created boolean)
+returns table (ordinal integer, id uuid, created boolean, status text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -326,7 +396,7 @@ begin
     order by j.ordinality), '[]') into v_rows
   from jsonb_array_elements(jobs) with ordinality j;
   return query
-    select e.ordinal, e.id, e.created from stint.enqueue_rows(v_rows, null) e order by e.ordinal;
+    select e.ordinal, e.id, e.created, e.status from stint.enqueue_rows(v_rows, null) e order by e.ordinal;
 end
 $$;
 

@@ -12,6 +12,9 @@ create table stint.series (
   queue       text not null,
   kind        text not null,
   arrived     bigint not null default 0,           -- counted by folds, from the tallies; the other counters by workers
+  existing    bigint not null default 0,           -- enqueues that created no job, by what they did instead; counted by folds
+  replaced    bigint not null default 0,
+  deferred    bigint not null default 0,
   claimed     bigint not null default 0,
   succeeded   bigint not null default 0,
   failed      bigint not null default 0,

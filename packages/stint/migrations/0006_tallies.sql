@@ -131,6 +131,47 @@ create view stint.arrivals as
   group by queue, kind
   having sum(arrived) > 0;
 
+-- Enqueues that created no job, appended by enqueue_row. Each fold adds up what came since, and merges all rows into one for each queue, kind and status.
+create table stint.enqueue_count (
+  queue  text not null,
+  kind   text not null,
+  status text not null,
+  count  bigint not null,
+  merged boolean not null default false
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = false);
+create index enqueue_count_new on stint.enqueue_count (merged) where not merged;
+alter table stint.enqueue_count replica identity full;
+
+-- How often an enqueue found a job with its dedupe key: it was existing, replaced or deferred.
+create view stint.enqueues as
+  select queue, kind, status, sum(count) as count from stint.enqueue_count group by queue, kind, status;
+
+-- Merges the counts of enqueues and records them in the series. Called by folds, one session at a time.
+create function stint.fold_enqueues() returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_new jsonb;
+begin
+  if not exists (select from stint.enqueue_count c where not c.merged) then
+    return;
+  end if;
+  with gone as (
+    delete from stint.enqueue_count c returning c.queue, c.kind, c.status, c.count, c.merged
+  ), sums as (
+    insert into stint.enqueue_count (queue, kind, status, count, merged)
+    select queue, kind, status, sum(count), true from gone group by queue, kind, status
+  ), new as (
+    select queue, kind, jsonb_object_agg(status, count) as counts
+    from (select queue, kind, status, sum(count) as count from gone where not merged group by queue, kind, status) n
+    group by queue, kind
+  )
+  select jsonb_agg(jsonb_build_object('queue', queue, 'kind', kind) || counts) into v_new from new;
+  perform stint.record_series(v_new);
+end
+$$;
+
 -- The depth found by counting, which reads every live and every dead job: for recounts and for checks.
 create view stint.counted as
   select
@@ -245,6 +286,7 @@ begin
     return null;
   end if;
   perform stint.roll_up_series();
+  perform stint.fold_enqueues();
 
   -- Whole transactions, at least one.
   select (u.xid::text::bigint + 1)::text::xid8 into v_end

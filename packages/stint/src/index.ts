@@ -45,7 +45,9 @@ export type { QueueChange, QueueSetting, QueueSettings } from "./model/queue-set
 export type { StandardSchema } from "./model/standard-schema.ts";
 export { defineConfig, type StintConfig } from "./config.ts";
 export type { StintOptions } from "./client/options.ts";
-export type { DedupeUntil, EnqueueOptions } from "./client/prepare.ts";
+export type { EnqueueOptions } from "./client/prepare.ts";
+export type { DedupeUntil, ShapingOptions } from "./client/shaping.ts";
+export type { EnqueueStatus } from "./model/enqueue-status.ts";
 export type { QueueSettingsClient } from "./client/queue-settings.ts";
 export type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
 export {

@@ -1,6 +1,7 @@
 import type { JobDefinition, JobTypes } from "../define.ts";
 import { InvalidOptionError, StintError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
+import type { EnqueueStatus } from "../model/enqueue-status.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
 import type { EnqueueOptions } from "./prepare.ts";
 import type { SignalSendOptions, SignalTarget } from "./signals.ts";
@@ -9,7 +10,9 @@ import type { SignalSendOptions, SignalTarget } from "./signals.ts";
 export type Enqueued<Types extends JobTypes = JobTypes> = {
   readonly id: string;
   readonly kind: string;
-  /** False: a job with the same dedupe key existed already, and this is its id. */
+  /** What the enqueue did. Unless it is `created`, the id may be that of an earlier job with the same dedupe key. */
+  readonly status: EnqueueStatus;
+  /** Whether the status is `created`. */
   readonly created: boolean;
   /** For the compiler only. */
   readonly types?: Types;
@@ -89,5 +92,5 @@ export function toAllEnqueued(rows: readonly EncodedRow[], results: readonly Enq
 
 export function toEnqueued(row: EncodedRow, result: EnqueuedRow | undefined): Enqueued {
   if (result === undefined) throw new Error(`enqueue: the database returned nothing for job ${row.row.id}`);
-  return { id: result.id, kind: row.row.kind, created: result.created };
+  return { id: result.id, kind: row.row.kind, status: result.status, created: result.created };
 }

@@ -3,15 +3,13 @@ import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { encodeJson } from "../model/json.ts";
-import { checkText, closest } from "../model/names.ts";
+import { checkText } from "../model/names.ts";
 import { refuseUnknownKeys, requireDate } from "../model/options.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import { newId } from "../runtime/new-id.ts";
 import type { EncodedRow, EnqueueRow } from "../sql/enqueue.ts";
 import { requireId } from "./ids.ts";
-
-/** Until the job that holds the key has started, has finished, or for a `Duration` from its enqueue. */
-export type DedupeUntil = "started" | "finished" | (string & {}) | number;
+import { setShaping, shapingKeys, type ShapingOptions } from "./shaping.ts";
 
 export type EnqueueOptions = (
   | {
@@ -24,29 +22,28 @@ export type EnqueueOptions = (
       /** Run after this delay, by the database's clock. */
       delay?: Duration;
     }
-) & {
-  /** The id of an earlier enqueue with an unknown outcome: the repeat is the same job. */
-  id?: string;
-  /** Smaller runs first. */
-  priority?: number;
-  attempts?: number;
-  /** The business key of the logical work. Default: the kind's `key`, applied to the payload. */
-  key?: string;
-  /** At most one job of this kind with this key until it has started, has finished, or a time has passed. */
-  dedupe?: { key?: string; until?: DedupeUntil };
-  tenant?: string;
-  tags?: readonly string[];
-  /** A correlation id, a trace context and similar. */
-  meta?: Record<string, unknown>;
-  timeout?: Duration;
-  lease?: Duration;
-  maxCrashes?: number;
-  /**
-   * Enqueue this job when this one succeeds, in the transaction that records the success: both happen, or neither. Made by
-   * `entry(definition, payload, options)`. Its `delay` counts from then. It takes no `id` and no `dedupe`.
-   */
-  successor?: Successor;
-};
+) &
+  ShapingOptions & {
+    /** The id of an earlier enqueue with an unknown outcome: the repeat is the same job. */
+    id?: string;
+    /** Smaller runs first. */
+    priority?: number;
+    attempts?: number;
+    /** The business key of the logical work. Default: the kind's `key`, applied to the payload. */
+    key?: string;
+    tenant?: string;
+    tags?: readonly string[];
+    /** A correlation id, a trace context and similar. */
+    meta?: Record<string, unknown>;
+    timeout?: Duration;
+    lease?: Duration;
+    maxCrashes?: number;
+    /**
+     * Enqueue this job when this one succeeds, in the transaction that records the success: both happen, or neither. Made by
+     * `entry(definition, payload, options)`. Its `delay` counts from then. It takes no `id`, `dedupe`, `debounce` or `throttle`.
+     */
+    successor?: Successor;
+  };
 
 /** A job to enqueue after another, as `entry(…)` makes it. */
 export type Successor = {
@@ -62,7 +59,7 @@ const keys = [
   "priority",
   "attempts",
   "key",
-  "dedupe",
+  ...shapingKeys,
   "tenant",
   "tags",
   "meta",
@@ -72,7 +69,6 @@ const keys = [
   "successor",
 ] as const satisfies (keyof EnqueueOptions)[];
 
-const events = ["started", "finished"] as const;
 const maxTags = 32;
 const metaBytes = 16_384;
 // After the year 9999 Postgres and JavaScript write dates differently.
@@ -96,6 +92,8 @@ export function prepareRow(
   // The first error is thrown. A second one must not become an unhandled rejection.
   if (isThenable(checked)) checked.then(undefined, () => undefined);
   const row = encodeRow(definition, payload, options, maxPayloadBytes);
+  if (options.successor !== undefined && row.row.replace !== undefined)
+    throw new InvalidOptionError(`${what}.successor`, "cannot be given with replace or debounce");
   const successor =
     options.successor === undefined
       ? undefined
@@ -123,7 +121,7 @@ function prepareSuccessor(
   const given: unknown = successor;
   if (typeof given !== "object" || given === null || !("job" in given))
     throw new InvalidOptionError(`${what}.successor`, `must be made by entry(…), got ${describe(given)}`);
-  for (const name of ["id", "dedupe"] as const)
+  for (const name of ["id", ...shapingKeys] as const)
     if (successor.options?.[name] !== undefined)
       throw new InvalidOptionError(`${what}.successor.${name}`, "cannot be given to a successor");
   return prepareRow(options.find(successor.job), successor.payload, successor.options ?? {}, options);
@@ -153,7 +151,7 @@ function encodeRow(
 
   if (options.tenant !== undefined) row.tenant = checkText(options.tenant, `${what}.tenant`);
   if (options.tags !== undefined) row.tags = checkTags(options.tags, what);
-  if (options.dedupe !== undefined) setDedupe(row, what, options.dedupe);
+  setShaping(row, what, options);
 
   return {
     row,
@@ -194,31 +192,6 @@ function setTime(row: EnqueueRow, what: string, { runAt, delay }: EnqueueOptions
     row.run_at = at.toISOString();
   }
   if (delay !== undefined) row.delay_ms = toMs(delay, `${what}.delay`, { max: 100 * 365 * 86_400_000 });
-}
-
-function setDedupe(row: EnqueueRow, what: string, dedupe: NonNullable<EnqueueOptions["dedupe"]>): void {
-  refuseUnknownKeys(`${what}.dedupe`, dedupe, ["key", "until"]);
-  const key = dedupe.key ?? row.key;
-  if (key === undefined) {
-    throw new InvalidOptionError(
-      `${what}.dedupe.key`,
-      "is needed, because this job has no key of its own. Give dedupe: { key }, or a key",
-    );
-  }
-  row.dedupe_key = checkText(key, `${what}.dedupe.key`);
-  const until = dedupe.until ?? "finished";
-  const event = events.find((word) => word === until);
-  if (event !== undefined) {
-    row.dedupe_until = event;
-    return;
-  }
-  const word = typeof until === "string" ? closest(until, events) : undefined;
-  if (word !== undefined)
-    throw new InvalidOptionError(
-      `${what}.dedupe.until`,
-      `must be "started", "finished" or a duration, got ${describe(until)}; did you mean "${word}"?`,
-    );
-  row.dedupe_ms = toMs(until, `${what}.dedupe.until`, { min: 1 });
 }
 
 function checkTags(tags: readonly string[], what: string): readonly string[] {

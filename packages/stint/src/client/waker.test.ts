@@ -27,7 +27,13 @@ const encoded = (row: Partial<EnqueueRow>): EncodedRow => ({
   meta: undefined,
 });
 const answered = (rows: readonly EncodedRow[], listening: boolean, notCreated?: number): EnqueuedRow[] =>
-  rows.map((_, index) => ({ ordinal: index + 1, id: "id", created: index !== notCreated, listening }));
+  rows.map((_, index) => ({
+    ordinal: index + 1,
+    id: "id",
+    created: index !== notCreated,
+    status: index === notCreated ? "existing" : "created",
+    listening,
+  }));
 
 test("after a quiet time a wake is sent at once", () => {
   const { waker, sent } = byHand();

@@ -44,9 +44,9 @@ export class Waker {
   enqueued(rows: readonly EncodedRow[], answers: readonly EnqueuedRow[], notify: boolean): void {
     const hints = new Set<string>();
     let lastQueue: string | undefined;
-    for (const { created, ordinal } of answers) {
+    for (const { status, ordinal } of answers) {
       const row = rows[ordinal - 1]?.row;
-      if (!created || row === undefined) continue;
+      if (status === "existing" || row === undefined) continue;
       if (row.run_at !== undefined || row.delay_ms !== undefined) hints.add("due");
       // Consecutive rows are mostly of one queue; building a text for each of a thousand is visible in profiles.
       else if (row.queue !== lastQueue) hints.add(`ready:${(lastQueue = row.queue)}`);

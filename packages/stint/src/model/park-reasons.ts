@@ -41,6 +41,12 @@ export const parkRules = {
     until: true,
     why: "Its handler waits for a signal. It goes on when the signal is sent, or at its `until` if it has one.",
   },
+  latest: {
+    by: "stint",
+    runNow: false,
+    until: false,
+    why: "It has the newest work of its dedupe key, and runs once the job that holds the key has ended.",
+  },
   blocked: { ...reserved, why: "It waits for other jobs." },
   breaker: { ...reserved, why: "The breaker of a dependency is open." },
   budget: { ...reserved, why: "The retry budget is spent for now." },

@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
 import { statement, type Statement } from "../db/statement.ts";
+import type { EnqueueStatus } from "../model/enqueue-status.ts";
 
 /** One checked row for `stint.enqueue_rows`. Fields left out take the table's defaults. */
 export type EnqueueRow = {
@@ -20,6 +21,10 @@ export type EnqueueRow = {
   dedupe_key?: string;
   dedupe_until?: "started" | "finished";
   dedupe_ms?: number;
+  /** What of the waiting job with this dedupe key this enqueue replaces. Not with `dedupe_ms`. */
+  replace?: "payload" | "run_at" | "both";
+  /** A replaced run time moves no further than this from the first enqueue. */
+  max_wait_ms?: number;
   /** This id may have been enqueued before: look for it among the finished ones, too. */
   again?: true;
 };
@@ -36,8 +41,9 @@ export type EncodedRow = {
 export type EnqueuedRow = {
   ordinal: number;
   id: string;
-  /** False: another job holds the dedupe key, and this is its id. */
+  /** Whether the status is `created`. */
   created: boolean;
+  status: EnqueueStatus;
   /** Whether some worker listens for wakes now. */
   listening: boolean;
 };
@@ -54,7 +60,7 @@ const enqueueNew = statement(
 const enqueueRows = statement(
   "enqueue",
   `
-  select ordinal, id, created, listening
+  select ordinal, id, created, listening, status
   from stint.enqueue_rows($1::text::jsonb, $2::boolean, $3::timestamptz, $4::timestamptz)
   order by ordinal`,
 );
@@ -84,7 +90,7 @@ const enqueueNewInside = statement(
 const enqueueRowsInside = statement(
   "enqueue-inside",
   `
-  select ordinal, id, created, listening
+  select ordinal, id, created, listening, status
   from stint.enqueue_rows(case when ${isInside("$3")} then $1::text::jsonb else '[]' end, $2::boolean)
   order by ordinal`,
 );
@@ -167,7 +173,13 @@ function withPayload({ successor, ...encoded }: EncodedRow): string {
 }
 
 function allNew(rows: readonly EncodedRow[], listening: boolean): EnqueuedRow[] {
-  return rows.map(({ row: { id } }, index) => ({ ordinal: index + 1, id, created: true, listening }));
+  return rows.map(({ row: { id } }, index) => ({
+    ordinal: index + 1,
+    id,
+    created: true,
+    status: "created",
+    listening,
+  }));
 }
 
 /** Whether it can meet no other job, so that it is certain to be created, and has no successor. */

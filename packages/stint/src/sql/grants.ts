@@ -20,7 +20,8 @@ grant select, insert, update, delete on stint.operation to :role;
 grant insert on stint.tally_delta to :role;
 grant select, delete on stint.series, stint.tenant_usage to :role;
 grant select
-  on stint.jobs, stint.depth, stint.arrivals, stint.counted, stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.migration
+  on stint.jobs, stint.depth, stint.arrivals, stint.counted, stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded,
+    stint.enqueues, stint.latest, stint.latest_missed, stint.migration
   to :role;
 grant execute on all functions in schema stint to :role;
 `,
@@ -28,7 +29,8 @@ grant execute on all functions in schema stint to :role;
 grant usage on schema stint to :role;
 grant select on stint.migration to :role;
 grant execute on function
-  stint.enqueue(text, jsonb, jsonb), stint.enqueue_many(jsonb), stint.enqueue_rows(jsonb, boolean, timestamptz, timestamptz),
+  stint.enqueue(text, jsonb, jsonb), stint.enqueue_one(text, jsonb, jsonb), stint.enqueue_many(jsonb),
+  stint.enqueue_rows(jsonb, boolean, timestamptz, timestamptz),
   stint.enqueue_new(uuid[], text[], text[], jsonb, jsonb, boolean, timestamptz), stint.wake_channel(),
   stint.signal(text, text, jsonb, jsonb), stint.send_signal(uuid, text, text, text, jsonb, text, boolean, timestamptz)
   to :role;
@@ -36,7 +38,7 @@ grant execute on function
   read: `-- Looks at everything and changes nothing.
 grant usage on schema stint to :role;
 grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.follow_up, stint.step, stint.progress, stint.signal, stint.audit, stint.migration,
-  stint.schedule, stint.schedule_slot,
+  stint.schedule, stint.schedule_slot, stint.latest, stint.latest_missed, stint.enqueues, stint.enqueue_count,
   stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.arrivals, stint.counted, stint.series, stint.tenant_usage, stint.operation
   to :role;
 grant execute on function

@@ -15,6 +15,7 @@ import {
 } from "../db/row.ts";
 import { statement, type Statement } from "../db/statement.ts";
 import { counterNames, type Counter } from "../model/counters.ts";
+import { duplicateStatuses, type DuplicateStatus } from "../model/enqueue-status.ts";
 
 /** What happened to the jobs of one kind in one queue, to be added to the current step. An absent property is zero. */
 export type SeriesRow = {
@@ -28,8 +29,8 @@ export type SeriesRow = {
 } & { readonly [counter in SeriesCounter]?: number };
 
 /** The counters of `model/counters.ts`, and what folds count. */
-export type SeriesCounter = Counter | "arrived";
-export const seriesCounters: readonly SeriesCounter[] = ["arrived", ...counterNames];
+export type SeriesCounter = Counter | DuplicateStatus | "arrived";
+export const seriesCounters: readonly SeriesCounter[] = ["arrived", ...duplicateStatuses, ...counterNames];
 
 /** The column of a property: `run_ms` for `runMs`. */
 export function columnOf(property: string): string {

@@ -1,4 +1,5 @@
 import { deliver } from "./deliver.ts";
+import { latest } from "./latest.ts";
 import { presence } from "./presence.ts";
 import { promote } from "./promote.ts";
 import { prune } from "./prune.ts";
@@ -14,6 +15,7 @@ export const services = [
   schedules,
   rescue,
   presence,
+  latest,
   tallies,
   prune,
 ] as const satisfies readonly UpkeepService[];

@@ -82,7 +82,7 @@ test("enqueue reports an existing job, by dedupe key and by id", async () => {
   const second = await run();
 
   expect(first.created).toBe(true);
-  expect(second).toEqual({ ...first, created: false });
+  expect(second).toEqual({ ...first, status: "existing", created: false });
 });
 
 const refused: [string[], string][] = [

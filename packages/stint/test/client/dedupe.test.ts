@@ -1,6 +1,6 @@
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { defineJob, handle, typed, type EnqueueOptions, type Stint } from "#stint/index.js";
+import { defineJob, handle, typed, type Enqueued, type EnqueueOptions, type Stint } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
@@ -10,6 +10,8 @@ type Until = NonNullable<NonNullable<EnqueueOptions["dedupe"]>["until"]>;
 
 const enqueue = (stint: Stint, until: Until, key = "k") =>
   stint.enqueue(sync, { n: 1 }, { dedupe: { key, until } });
+
+const existing = (first: Enqueued): Enqueued => ({ ...first, status: "existing", created: false });
 
 async function liveIds(fresh: Fresh): Promise<string[]> {
   return (await fresh.sql<{ id: string }>("select id from stint.job order by id")).map((row) => row.id);
@@ -63,7 +65,7 @@ test.each<Until>(["started", "finished", "1h"])(
     const stint = fresh.client();
     const first = await enqueue(stint, untilWhen);
     expect(first.created).toBe(true);
-    expect(await enqueue(stint, untilWhen)).toEqual({ ...first, created: false });
+    expect(await enqueue(stint, untilWhen)).toEqual(existing(first));
     expect((await enqueue(stint, untilWhen, "other")).created).toBe(true);
     const sameKey = defineJob("another-kind", { payload: typed<unknown>() });
     expect((await stint.enqueue(sameKey, 1, { dedupe: { key: "k", until: untilWhen } })).created).toBe(true);
@@ -85,7 +87,7 @@ test("a running job blocks a key held until finished, not one held until started
   const second = await enqueue(stint, "finished", "f");
   const again = await heldWorker(stint);
   await again.started;
-  expect(await enqueue(stint, "finished", "f")).toEqual({ ...second, created: false });
+  expect(await enqueue(stint, "finished", "f")).toEqual(existing(second));
   again.letGo();
   await stint.waitFor(second, { timeout: "60s" });
   const third = await enqueue(stint, "finished", "f");
@@ -99,12 +101,12 @@ test("a finished job blocks a key held for a time until that time ends", async (
   const stint = fresh.client();
   const first = await enqueue(stint, "1h");
   await stint.cancel(first.id);
-  expect(await enqueue(stint, "1h")).toEqual({ ...first, created: false });
+  expect(await enqueue(stint, "1h")).toEqual(existing(first));
 
   await fresh.sql("update stint.dedupe_window set expires_at = clock_timestamp()");
   const second = await enqueue(stint, "1h");
   expect(second.created).toBe(true);
-  expect(await enqueue(stint, "1h")).toEqual({ ...second, created: false });
+  expect(await enqueue(stint, "1h")).toEqual(existing(second));
 });
 
 test.each<Until>(["started", "finished", "1h"])(
@@ -151,7 +153,7 @@ test.each<Until>(["finished", "1h"])(
     await untilWaiting(fresh, 1);
     await tx.query("commit");
 
-    expect(await losing).toEqual({ ...winner, created: false });
+    expect(await losing).toEqual(existing(winner));
     expect(await liveIds(fresh)).toEqual([winner.id]);
   },
 );

@@ -43,12 +43,13 @@ test.each(clients)(
       seen.push(first);
     });
     const [first] = seen as { id: string }[];
-    expect(first).toEqual({ id: first!.id, kind: "note", created: true });
+    expect(first).toEqual({ id: first!.id, kind: "note", status: "created", created: true });
     expect(await stint.get(first!.id)).toMatchObject({ payload, tags: ["a", "b"], state: "ready" });
 
     await inTransaction(fresh.url, async (tx) => {
       expect(await stint.in(tx).enqueue(note, payload, { dedupe })).toMatchObject({
         ...first,
+        status: "existing",
         created: false,
       });
       const many = await stint

@@ -45,7 +45,7 @@ test.each<Cut>(["unsent", "unanswered"])(
     const answer = await stint.enqueue(note, 1);
     await cutDone;
 
-    expect(answer).toMatchObject({ kind: "note", created: true });
+    expect(answer).toMatchObject({ kind: "note", status: "created", created: true });
     expect(await stored(fresh)).toEqual([{ id: answer.id, payload: 1 }]);
   },
 );
@@ -63,7 +63,7 @@ test("an enqueue repeated after its job has ended adds no second job", async () 
   });
   const answer = await stint.enqueue(note, 1);
 
-  expect(answer).toEqual({ id: await ended, kind: "note", created: true });
+  expect(answer).toEqual({ id: await ended, kind: "note", status: "created", created: true });
   expect(await stored(fresh)).toHaveLength(1);
   expect((await direct.get(answer.id))!.state).toBe("cancelled");
 });
@@ -125,7 +125,7 @@ test.each<Cut>(["unsent", "unanswered"])(
 
     proxy.up();
     const again = await stint.enqueue(note, 1, { id: ids[0]! });
-    expect(again).toEqual({ id: ids[0], kind: "note", created: true });
+    expect(again).toEqual({ id: ids[0], kind: "note", status: "created", created: true });
     await stint.enqueueMany([entry(note, 2, { id: ids[1]! })]);
     expect(await stored(fresh)).toEqual(ids.map((id, index) => ({ id, payload: index + 1 })));
   },
@@ -148,7 +148,12 @@ test("an enqueue repeated with its id is the same job, even a finished one", asy
   await worker.start();
   await direct.waitFor(id, { timeout: "60s" });
   proxy.up();
-  expect(await stint.enqueue(note, 1, { id })).toEqual({ id, kind: "note", created: true });
+  expect(await stint.enqueue(note, 1, { id })).toEqual({
+    id,
+    kind: "note",
+    status: "created",
+    created: true,
+  });
   await worker.stop();
 
   expect(runs).toBe(1);

@@ -19,7 +19,8 @@ import { deliver, sendSignalOnce } from "#stint/sql/signals.js";
 import { succeed } from "#stint/sql/succeed.js";
 import { suspend } from "#stint/sql/suspend.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { addOne, auditInfo, expire, take } from "./jobs.ts";
+import { liftMissedLatest } from "#stint/sql/latest.js";
+import { addOne, auditInfo, expire, take, type JobInput } from "./jobs.ts";
 
 // Every statement that moves jobs is run on a job of every state, and a trigger writes down what it did to it.
 
@@ -83,6 +84,16 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
     await send(db, subject.id);
     return subject;
   },
+  "ready with a key": async ({ db }) => stranger(db, await addOne(db, keyed)),
+  "scheduled with a key": async ({ db }) => stranger(db, await addOne(db, { ...keyed, delay_ms: 3_600_000 })),
+  "running with a key": async ({ db }) => {
+    const id = await addOne(db, keyed);
+    const [job] = await take(db);
+    return { id, fence: job!.fence };
+  },
+  // The job itself, with the fence of the one that it waits for.
+  "parked behind another": async ({ db }) => await behind(db, {}),
+  "parked behind another, and later": async ({ db }) => await behind(db, { delay_ms: 3_600_000 }),
   succeeded: async ({ db }) => await ended(db, "succeeded"),
   dead: async ({ db }) => await ended(db, "dead"),
   cancelled: async ({ db }) => await ended(db, "cancelled"),
@@ -93,6 +104,9 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   enqueueNew: (db) => addOne(db),
   enqueueLater: (db) => addOne(db, { delay_ms: 3_600_000 }),
   enqueueOnce: (db) => addOne(db, { dedupe_key: newId() }),
+  enqueueLatest: (db) => addOne(db, { ...keyed, replace: "both", run_at: "2026-01-01T00:00:00Z" }),
+  enqueueLatestLater: (db) => addOne(db, { ...keyed, replace: "both", delay_ms: 7_200_000 }),
+  liftMissed: (db) => liftMissedLatest(db),
   enqueueAgain: (db, { id }) => addOne(db, { id, again: true }),
   promote: (db) => promote(db, 10),
   claim: (db) => take(db),
@@ -135,6 +149,14 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
     ]),
   ),
 };
+
+const keyed = { dedupe_key: "k", dedupe_until: "finished" } as const;
+
+async function behind(db: Db, later: JobInput): Promise<Subject> {
+  await addOne(db, keyed);
+  const [job] = await take(db);
+  return { id: await addOne(db, { ...keyed, ...later, replace: "both" }), fence: job!.fence };
+}
 
 const retry = (fence: Fence, delayMs: number): Parameters<typeof requeue>[1][number] => ({
   fence,
@@ -251,7 +273,7 @@ async function movesIn(fresh: Fresh): Promise<string[]> {
     park: string | null;
   }>(
     `select
-       (array_agg(was order by seq) filter (where was is not null))[1] as was,
+       (array_agg(was order by seq))[1] as was,
        (array_agg(becomes order by seq desc) filter (where becomes is not null))[1] as becomes,
        min(statement) as statement, max(park) as park
      from stint.moved group by job`,
@@ -259,9 +281,18 @@ async function movesIn(fresh: Fresh): Promise<string[]> {
   return rows
     .filter(({ was, becomes }) => was !== becomes)
     .map(({ was, becomes, statement, park: reason }) =>
-      show(was ?? "absent", becomes, statement.replaceAll(variants, ""), parks(was, becomes) ? reason : null),
+      show(
+        was ?? "absent",
+        becomes,
+        isLifted(was, becomes, reason) ? "latest" : statement.replaceAll(variants, ""),
+        parks(was, becomes) ? reason : null,
+      ),
     );
 }
+
+/** Every statement that ends a job lifts the one behind it, by the same function. */
+const isLifted = (from: FromState | null, to: string | null, reason: string | null): boolean =>
+  from === "parked" && to !== "cancelled" && reason === "latest";
 
 const parks = (from: FromState | null, to: string | null): boolean => from === "parked" || to === "parked";
 
@@ -275,7 +306,7 @@ test("every statement makes only the transitions of the table, from every state"
 
   for (const begin of Object.values(begins)) {
     for (const statement of Object.values(statements)) {
-      for (const table of ["job", "history", "audit", "step", "signal"])
+      for (const table of ["job", "history", "audit", "step", "signal", "latest"])
         await fresh.sql(`delete from stint.${table}`);
       const subject = await begin(fresh);
       await fresh.sql(`delete from stint.moved`);

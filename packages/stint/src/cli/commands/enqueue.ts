@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import type { EnqueueOptions } from "../../client/prepare.ts";
+import type { ShapingOptions } from "../../client/shaping.ts";
 import { InvalidOptionError } from "../../errors.ts";
+import type { EnqueueStatus } from "../../model/enqueue-status.ts";
 import { examples, integer, repeated, runs } from "../command.ts";
 import { say } from "../output.ts";
 import { readJson, toDate } from "../values.ts";
@@ -14,6 +16,9 @@ type Flags = {
   tenant?: string;
   dedupeKey?: string;
   dedupeUntil?: string;
+  replace?: true;
+  debounce?: string;
+  throttle?: string;
   id?: string;
 };
 
@@ -36,6 +41,12 @@ export function addEnqueue(program: Command): void {
       "--dedupe-until <until>",
       '… until it has "started", has "finished" (default), or a time has passed',
     )
+    .option(
+      "--replace",
+      "… and give a waiting one this payload and time; while it runs, run once more after it",
+    )
+    .option("--debounce <duration>", "run this long after the last enqueue with the key, with its payload")
+    .option("--throttle <duration>", "at most one job with the key in this time")
     .option("--id <uuid>", "the job's id: repeat an enqueue whose outcome is unknown");
   examples(
     command,
@@ -46,19 +57,39 @@ export function addEnqueue(program: Command): void {
     await context.requireConfig();
     const payload = await readJson(json);
     const client = await context.client();
-    const { id, created } = await client.enqueue(kind, payload, toOptions(options));
-    if (context.out.json) return context.out.document({ id, kind, created });
-    if (created) context.out.line(say`Enqueued ${kind} ${id}`);
-    else context.out.line(say`There is such a job already: ${kind} ${id}`);
+    const { id, status, created } = await client.enqueue(kind, payload, toOptions(options));
+    if (context.out.json) return context.out.document({ id, kind, status, created });
+    context.out.line(say`${texts[status]} ${kind} ${id}`);
   });
 }
 
-function toOptions(flags: Flags): EnqueueOptions {
-  const { delay, at, key, priority, tag: tags, tenant, dedupeKey, dedupeUntil, id } = flags;
+const texts: Record<EnqueueStatus, string> = {
+  created: "Enqueued",
+  existing: "Exists already, unchanged:",
+  replaced: "Replaced the waiting job:",
+  deferred: "Deferred, runs later:",
+};
+
+function toShaping(flags: Flags): ShapingOptions {
+  const { dedupeKey, dedupeUntil, replace, debounce, throttle } = flags;
+  const key = dedupeKey === undefined ? {} : { key: dedupeKey };
   const dedupe = {
-    ...(dedupeKey === undefined ? {} : { key: dedupeKey }),
+    ...key,
     ...(dedupeUntil === undefined ? {} : { until: dedupeUntil }),
+    ...(replace === undefined ? {} : { replace }),
   };
+  const isTimed = debounce !== undefined || throttle !== undefined;
+  return {
+    ...(debounce === undefined ? {} : { debounce: { ...key, wait: debounce } }),
+    ...(throttle === undefined ? {} : { throttle: { ...key, every: throttle } }),
+    ...(Object.keys(dedupe).length === 0 || (isTimed && dedupeUntil === undefined && replace === undefined)
+      ? {}
+      : { dedupe }),
+  };
+}
+
+function toOptions(flags: Flags): EnqueueOptions {
+  const { delay, at, key, priority, tag: tags, tenant, id } = flags;
   if (delay !== undefined && at !== undefined)
     throw new InvalidOptionError("--at", "takes --at or --delay, not both");
   const later = delay === undefined ? {} : { delay };
@@ -68,7 +99,7 @@ function toOptions(flags: Flags): EnqueueOptions {
     ...(priority === undefined ? {} : { priority }),
     ...(tags === undefined ? {} : { tags }),
     ...(tenant === undefined ? {} : { tenant }),
-    ...(Object.keys(dedupe).length === 0 ? {} : { dedupe }),
+    ...toShaping(flags),
     ...(id === undefined ? {} : { id }),
   };
 }
