@@ -160,12 +160,12 @@ export async function stepsOf(db: Run, jobId: string, limit: number): Promise<St
 
 function toView(row: Row): StepView {
   const type = stepTypeOf(row, "type");
-  const timedOut = type === "signal" && !flag(row, "is_received");
+  const isOverdue = type === "signal" && !flag(row, "is_received");
   return {
     seq: number(row, "seq"),
     name: text(row, "name"),
     type,
-    state: flag(row, "is_pending") ? "waiting" : timedOut ? "timed-out" : "done",
+    state: flag(row, "is_pending") ? "waiting" : isOverdue ? "timed-out" : "done",
     at: time(row, "at"),
     tookMs: numberOrNull(row, "took_ms"),
     until: timeOrNull(row, "until"),

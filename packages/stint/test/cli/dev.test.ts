@@ -104,7 +104,7 @@ test.runIf(inLab)(
   },
 );
 
-test("when dev is killed, its worker process ends", async () => {
+test.runIf(inLab)("when dev is killed, its worker process ends", async () => {
   const fresh = await unusedSchema();
   const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });

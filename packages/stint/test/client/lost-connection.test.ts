@@ -12,6 +12,7 @@ import {
 } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { startCutProxy, type Cut, type CutProxy } from "../support/cut-proxy.ts";
+import { slice } from "../support/lab.ts";
 
 const note = defineJob("note", { payload: typed<number>() });
 const uuid = /[0-9a-f]{8}-[0-9a-f-]{27}/;
@@ -68,25 +69,28 @@ test("an enqueue repeated after its job has ended adds no second job", async () 
   expect((await direct.get(answer.id))!.state).toBe("cancelled");
 });
 
-test.each<Cut>(["unsent", "unanswered"])("a batch that is %s is repeated as the same jobs", async (cut) => {
-  const fresh = await freshSchema();
-  const { proxy, stint } = await viaProxy(fresh);
-  let cutDone = proxy.cutAt(".enqueue", cut);
-  const answers: Enqueued[] = await Promise.all([1, 2, 3].map((n) => stint.enqueue(note, n)));
-  await cutDone;
-  cutDone = proxy.cutAt(".enqueue", cut);
-  answers.push(...(await stint.enqueueMany([4, 5].map((n) => entry(note, n)))));
-  await cutDone;
-  cutDone = proxy.cutAt(".enqueue", cut);
-  answers.push(await stint.enqueue(note, 6, { dedupe: { key: "k" } }));
-  answers.push(await stint.enqueue(note, 7, { dedupe: { key: "t", until: "1h" } }));
-  await cutDone;
+test.each(slice<Cut>(["unsent", "unanswered"], (cut) => cut === "unanswered"))(
+  "a batch that is %s is repeated as the same jobs",
+  async (cut) => {
+    const fresh = await freshSchema();
+    const { proxy, stint } = await viaProxy(fresh);
+    let cutDone = proxy.cutAt(".enqueue", cut);
+    const answers: Enqueued[] = await Promise.all([1, 2, 3].map((n) => stint.enqueue(note, n)));
+    await cutDone;
+    cutDone = proxy.cutAt(".enqueue", cut);
+    answers.push(...(await stint.enqueueMany([4, 5].map((n) => entry(note, n)))));
+    await cutDone;
+    cutDone = proxy.cutAt(".enqueue", cut);
+    answers.push(await stint.enqueue(note, 6, { dedupe: { key: "k" } }));
+    answers.push(await stint.enqueue(note, 7, { dedupe: { key: "t", until: "1h" } }));
+    await cutDone;
 
-  expect(answers.every((answer) => answer.created)).toBe(true);
-  expect((await stored(fresh)).map((row) => row.id)).toEqual(answers.map((answer) => answer.id));
-});
+    expect(answers.every((answer) => answer.created)).toBe(true);
+    expect((await stored(fresh)).map((row) => row.id)).toEqual(answers.map((answer) => answer.id));
+  },
+);
 
-test.each<Cut>(["unsent", "unanswered"])(
+test.each(slice<Cut>(["unsent", "unanswered"], (cut) => cut === "unanswered"))(
   "a commit of many statements that is %s is repeated whole",
   async (cut) => {
     const fresh = await freshSchema();
@@ -99,7 +103,7 @@ test.each<Cut>(["unsent", "unanswered"])(
   },
 );
 
-test.each<Cut>(["unsent", "unanswered"])(
+test.each(slice<Cut>(["unsent", "unanswered"], (cut) => cut === "unanswered"))(
   "with the database gone, an enqueue that was %s is unknown and can be repeated",
   async (cut) => {
     const fresh = await freshSchema();
@@ -236,17 +240,20 @@ test("the schema check of a first enqueue survives a lost connection", async () 
   expect(await stored(fresh)).toHaveLength(1);
 });
 
-test.each<Cut>(["unsent", "unanswered"])("a cancel that was %s is reported as unknown", async (cut) => {
-  const fresh = await freshSchema();
-  const { proxy, stint } = await viaProxy(fresh);
-  const { id } = await stint.enqueue(note, 1);
-  void proxy.cutAt(".cancel", cut);
-  const error = await stint.cancel(id).catch((e: unknown) => e);
+test.each(slice<Cut>(["unsent", "unanswered"], (cut) => cut === "unanswered"))(
+  "a cancel that was %s is reported as unknown",
+  async (cut) => {
+    const fresh = await freshSchema();
+    const { proxy, stint } = await viaProxy(fresh);
+    const { id } = await stint.enqueue(note, 1);
+    void proxy.cutAt(".cancel", cut);
+    const error = await stint.cancel(id).catch((e: unknown) => e);
 
-  expect(error).toBeInstanceOf(UnknownOutcomeError);
-  expect(error).toMatchObject({ action: "cancel", jobIds: [id] });
-  expect((await stint.get(id))!.state).toBe(cut === "unsent" ? "ready" : "cancelled");
-});
+    expect(error).toBeInstanceOf(UnknownOutcomeError);
+    expect(error).toMatchObject({ action: "cancel", jobIds: [id] });
+    expect((await stint.get(id))!.state).toBe(cut === "unsent" ? "ready" : "cancelled");
+  },
+);
 
 test("waitFor survives a lost connection", async () => {
   const fresh = await freshSchema();

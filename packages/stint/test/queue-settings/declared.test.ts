@@ -121,7 +121,7 @@ test.each([
     /queues\.mail\.targetAeg: .*did you mean "targetAge"/,
   ],
   ["a negative age", { mail: { targetAge: -1 } }, /queues\.mail\.targetAge: must be a duration/],
-  ["an age of zero", { mail: { targetAge: 0 } }, /queues\.mail\.targetAge: must be at least 1ms/],
+  ["an age of zero", { mail: { targetAge: 0 } }, /queues\.mail\.targetAge: must be at least 1 ms/],
   ["NaN", { mail: { targetAge: Number.NaN } }, /queues\.mail\.targetAge: must be a duration/],
   ["a huge age", { mail: { targetAge: "40000d" } }, /queues\.mail\.targetAge: must be at most/],
   ["settings that are no object", { mail: "30s" }, /queues\.mail: must be an object of options/],

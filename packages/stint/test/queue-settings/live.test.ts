@@ -138,7 +138,7 @@ test.each<[string, (stint: Stint) => Promise<unknown>, RegExp]>([
   ["NaN", (s) => s.queueSettings.set("mail", { targetAge: Number.NaN }, { reason }), /must be a duration/],
   ["infinity", (s) => s.queueSettings.set("mail", { targetAge: Infinity }, { reason }), /must be a duration/],
   ["a huge age", (s) => s.queueSettings.set("mail", { targetAge: "99999d" }, { reason }), /must be at most/],
-  ["zero", (s) => s.queueSettings.set("mail", { targetAge: "0.4ms" }, { reason }), /must be at least 1ms/],
+  ["zero", (s) => s.queueSettings.set("mail", { targetAge: "0.4ms" }, { reason }), /must be at least 1 ms/],
   [
     "no reason",
     (s) => s.queueSettings.set("mail", { targetAge: 1 }, {} as { reason: string }),

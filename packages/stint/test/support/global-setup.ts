@@ -63,6 +63,7 @@ const testSettings = {
   wal_level: "minimal",
   max_wal_senders: "0",
   max_wal_size: "4GB",
+  wal_init_zero: "off",
   checkpoint_timeout: "1h",
   // An analysed schema is no longer like a new one, and would not be used again. Tests vacuum what they need vacuumed.
   autovacuum_naptime: "1d",

@@ -7,7 +7,7 @@ import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
-import { slice } from "../support/lab.ts";
+import { inLab, slice } from "../support/lab.ts";
 
 const stream = defineJob("stream", { payload: typed<object>() });
 const wanted = defineJob("wanted", {
@@ -110,7 +110,7 @@ test("a job committed late, with a time before the floor, is claimed", async () 
   expect(await fresh.client().get("00000000-0000-7000-8000-000000000001")).toMatchObject({ kind: "wanted" });
 });
 
-test("a retried job is claimed among the others", async () => {
+test.runIf(inLab)("a retried job is claimed among the others", async () => {
   const fresh = await unusedSchema();
   const { ran } = await startBusy(fresh);
   const { id } = await fresh.client().enqueue(wanted, { fail: true });

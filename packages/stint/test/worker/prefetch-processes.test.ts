@@ -138,7 +138,7 @@ test("jobs that waited in a killed worker run elsewhere, and none is quarantined
   expect(second.reports.filter(({ event, state }) => event === "rescued" && state !== "ready")).toEqual([]);
 });
 
-test("a job that kills its workers quarantines no more jobs than ran beside it", async () => {
+test.runIf(inLab)("a job that kills its workers quarantines no more jobs than ran beside it", async () => {
   const fresh = await unusedSchema();
   const [poison] = await enqueueAmong(fresh, [{ do: "die" }]);
   const lives: WorkerProcess[] = [];
