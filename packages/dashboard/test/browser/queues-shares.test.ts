@@ -95,7 +95,7 @@ describe.skipIf(browserPath === undefined)("queues: tenants and priorities", () 
     expect(await region.locator("tbody tr").count()).toBe(50);
   });
 
-  test("hidden tenants are reported as hidden", async () => {
+  test.runIf(inLab)("hidden tenants are reported as hidden", async () => {
     const { stint, serve } = await installation();
     await stint.enqueue(embed, { n: 1 }, { tenant: "acme" });
     const authorize = () => ({ user: "eve", role: "view" as const });

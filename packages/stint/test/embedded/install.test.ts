@@ -71,7 +71,7 @@ test.runIf(inLab)("an ordinary user needs nothing special", async () => {
   await holder.reported("stopped");
 });
 
-test("a dataDir in a folder closed to the server's user is kept", async () => {
+test.runIf(inLab)("a dataDir in a folder closed to the server's user is kept", async () => {
   const closed = join(await testFolder(), "closed");
   await mkdir(closed, { mode: 0o700 });
   const dataDir = join(closed, ".stint", "postgres");

@@ -78,7 +78,7 @@ test("the search path is set on data of an older release, whose tables are found
   expect(await namesakes(url)).toEqual([]);
 });
 
-test("a search_path set by the user is kept", async () => {
+test.runIf(inLab)("a search_path set by the user is kept", async () => {
   const dataDir = await madeBefore();
   const first = await startEmbedded({ dataDir, settings: { fsync: "off" } });
   await on(first.url, "create schema app", "alter role stint set search_path = app");

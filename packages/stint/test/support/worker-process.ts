@@ -83,7 +83,7 @@ function builtProgram(): string {
 }
 
 /** Short enough for a test to wait for, and long enough that a worker on a loaded machine renews in time. */
-export const fast = { lease: "3s", rescueEvery: 200, poll: 200 } as const;
+export const fast = { lease: "3s", rescueEvery: 300, poll: 300 } as const;
 
 /** End the leases of workers that are dead or paused now, so that a test need not wait for it. */
 export async function expireLeases(fresh: Fresh): Promise<void> {
