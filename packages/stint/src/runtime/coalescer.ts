@@ -35,6 +35,8 @@ export class Coalescer<Item, Result> {
   readonly #maxOut: number;
   readonly #rest: (tookMs: number, size: number) => number;
   readonly #onCallbackError: (error: unknown) => void;
+  #restUntil = 0;
+  /** Ends the rest. There is none while no item waits: a timer for each small send would wake an almost idle process. */
   #resting: NodeJS.Timeout | undefined;
   #queue: Waiting<Item, Result>[] = [];
   #out = 0;
@@ -64,7 +66,7 @@ export class Coalescer<Item, Result> {
   ): void {
     this.#queue.push({ item, resolve, reject });
     if (this.#scheduled || this.#out >= this.#maxOut) return;
-    if (this.#resting !== undefined && this.#queue.length < this.#maxBatch) return;
+    if (this.#mustRest()) return;
     this.#scheduled = true;
     // Deferred by a microtask: a loop that submits a hundred items would otherwise send the first one alone.
     // Not by queueMicrotask, which makes an async resource for every call.
@@ -103,18 +105,22 @@ export class Coalescer<Item, Result> {
     return most;
   }
 
-  #startRest(ms: number): void {
-    if (ms <= 0 || this.#idleWaiters.length > 0) return;
-    this.#endRest();
-    this.#resting = setTimeout(() => {
+  /** Whether the waiting items should wait for more. They are sent at the end of the rest. */
+  #mustRest(): boolean {
+    if (this.#restUntil === 0 || this.#queue.length >= this.#maxBatch) return false;
+    const leftMs = this.#restUntil - performance.now();
+    if (leftMs <= 0) return false;
+    this.#resting ??= setTimeout(() => {
       this.#endRest();
       this.#flush();
-    }, ms);
+    }, leftMs);
+    return true;
   }
 
   #endRest(): void {
     clearTimeout(this.#resting);
     this.#resting = undefined;
+    this.#restUntil = 0;
   }
 
   async #sendBatch(batch: Waiting<Item, Result>[]): Promise<void> {
@@ -135,8 +141,11 @@ export class Coalescer<Item, Result> {
       }
     } finally {
       this.#out--;
-      this.#startRest(this.#rest(performance.now() - sentAt, batch.length));
-      if (this.#resting === undefined || this.#queue.length >= this.#maxBatch) this.#flush();
+      const now = performance.now();
+      const restMs = this.#idleWaiters.length > 0 ? 0 : this.#rest(now - sentAt, batch.length);
+      this.#endRest();
+      if (restMs > 0) this.#restUntil = now + restMs;
+      if (this.#queue.length === 0 || !this.#mustRest()) this.#flush();
     }
   }
 

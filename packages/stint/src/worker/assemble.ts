@@ -177,6 +177,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     logger,
     pollMs,
     onClaimed: (jobs, sentAt) => pipeline.claimed(jobs, sentAt),
+    listens: () => row.wantsWakes,
     listen: () => row.askForWakes(),
   });
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { StageMemory } from "./claim-channel.ts";
 import { ClaimLeases } from "./claim-leases.ts";
 import { stage, type LeasedClaim } from "./lease-messages.ts";
 
@@ -13,7 +14,7 @@ function hold(count: number): { leases: ClaimLeases; claim: LeasedClaim; overs: 
     kinds: names.map(() => "work"),
     leaseMs: names.map(() => 30_000),
     renewUntil: names.map(() => 60_000),
-    stages: new Uint8Array(new SharedArrayBuffer(count)),
+    ...new StageMemory().allocate(count),
   };
   const overs: ClaimLeases[] = [];
   return { leases: new ClaimLeases(claim, (over) => overs.push(over)), claim, overs };

@@ -29,7 +29,10 @@ export type LeasedClaim = {
   readonly leaseMs: readonly number[];
   /** Never renewed past this: a handler that hangs must not keep its job for ever. */
   readonly renewUntil: readonly number[];
+  /** The part of `chunk` from `offset` on. */
   readonly stages: Uint8Array<SharedArrayBuffer>;
+  readonly chunk: Uint8Array<SharedArrayBuffer>;
+  readonly offset: number;
 };
 
 export type LeaseThreadData = {
@@ -46,7 +49,7 @@ export type LeaseThreadData = {
   /** Written by the main thread: [0] the time of its last heartbeat in ms, [1] the serial number of the attempt whose handler is on its stack. */
   readonly heartbeat: SharedArrayBuffer;
   /**
-   * Brings a `LeasedClaim` for every claim. The thread reads it whenever its loop turns. A message that wakes the thread for each claim
+   * The port of a `ClaimChannel`. The thread reads it whenever its loop turns. A message that wakes the thread for each claim
    * would cost more than the rest of a short job.
    */
   readonly claims: MessagePort;

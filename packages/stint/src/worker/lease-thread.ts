@@ -7,7 +7,7 @@
  */
 import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
-import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import type { ConnectionParts } from "../db/connection.ts";
 import type { Db, RunOptions } from "../db/db.ts";
 import { isTransient } from "../db/transient.ts";
@@ -17,6 +17,7 @@ import { RetryDelay } from "../runtime/retry-delay.ts";
 import { Wakeable } from "../runtime/sleep.ts";
 import { wake } from "../sql/enqueue.ts";
 import { renew } from "../sql/renew.ts";
+import { ClaimReceiver } from "./claim-channel.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
 import { releaseUnbegun } from "./release-unbegun.ts";
 import { LeasePassword } from "./lease-password.ts";
@@ -31,6 +32,7 @@ import {
 const data = workerData as LeaseThreadData;
 const heartbeat = new Float64Array(data.heartbeat);
 const asleep = new Int32Array(data.asleep);
+const claims = new ClaimReceiver(data.claims, (each) => each >= stage.over);
 const idleMs = 3_600_000;
 /** How long the loop goes on to turn without a lease: the next claim is likely to come soon, and needs no message then. */
 const lingerMs = 1_000;
@@ -84,8 +86,8 @@ let tryAgainAt = 0;
 const stopping = new AbortController();
 const releaseDelay = new RetryDelay(Math.random, { baseMs: 200, capMs: 2_000 });
 let releaseAt = 0;
-/** When the last claim was read. */
-let heldAt = -Infinity;
+/** When the last claim came. */
+let receivedAt = -Infinity;
 let renewAll = false;
 let blocked: { since: number; kinds: readonly string[]; warned: boolean } | undefined;
 
@@ -122,13 +124,10 @@ async function keepLeases(): Promise<void> {
 }
 
 function receiveClaims(): void {
-  for (;;) {
-    const received = receiveMessageOnPort(data.claims);
-    if (received === undefined) return;
-    const claim = received.message as LeasedClaim;
+  const before = claims.received;
+  for (let claim = claims.next(); claim !== undefined; claim = claims.next())
     untracked.set(claim, trackAt(claim));
-    heldAt = now();
-  }
+  if (claims.received > before) receivedAt = now();
 }
 
 async function rest(): Promise<void> {
@@ -324,7 +323,7 @@ function blockingKinds(): string[] {
 
 function untilNext(): number {
   const at = now();
-  if (!isHolding() && at >= heldAt + lingerMs) return renewable ? idleMs : Math.max(1, tryAgainAt - at);
+  if (!isHolding() && at >= receivedAt + lingerMs) return renewable ? idleMs : Math.max(1, tryAgainAt - at);
   let next = at + watchMs;
   if (!renewable) next = Math.min(next, tryAgainAt);
   for (const lease of leases.values()) if (at < lease.renewUntil) next = Math.min(next, lease.renewAt);

@@ -66,6 +66,7 @@ function start(queue: string, slots: number, answer: Answer) {
     logger: silentLogger,
     pollMs: () => 60_000,
     onClaimed: (jobs) => jobs.forEach((each) => pools.find(each.queue)?.takeSlot()),
+    listens: () => false,
     listen: async () => await Promise.resolve(false),
   });
   const stopping = new AbortController();

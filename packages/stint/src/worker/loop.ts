@@ -20,7 +20,9 @@ export type LoopOptions = {
   readonly pollMs: () => number;
   /** Keep the leases of these jobs and start their attempts as slots are free. `sentAt` is from before the claim. */
   readonly onClaimed: (jobs: readonly ClaimedJob[], sentAt: number) => void;
-  /** Called before the loop waits: make enqueuers send wakes. True if they sent none before, so one may have been missed. */
+  /** Whether enqueuers send wakes. */
+  readonly listens: () => boolean;
+  /** Called before the loop waits, unless they do: make enqueuers send wakes. True if they sent none before, so one may have been missed. */
   readonly listen: () => Promise<boolean>;
 };
 
@@ -87,15 +89,16 @@ export class ClaimLoop {
 
   /** Claims until `stopping`, then returns once nothing more will be claimed. Survives any outage. */
   async run(stopping: AbortSignal): Promise<void> {
-    const { pools, quarantine, logger, listen } = this.#options;
+    const { pools, quarantine, logger, listens, listen } = this.#options;
     // Once, and not for each wait: that costs more than the rest of the wait.
     stopping.addEventListener("abort", () => this.wake(), { once: true });
     while (!stopping.aborted) {
       this.#turnedAt = monotonicMs();
       try {
-        await this.#pause(stopping);
+        const restMs = this.#pauseUntil - monotonicMs();
+        if (restMs > 0) await sleep(restMs, stopping);
         if ((await this.#fill(stopping)) || (await quarantine.investigate(stopping))) continue;
-        if (!pools.saturated && (await listen())) {
+        if (!pools.saturated && !listens() && (await listen())) {
           pools.mayHaveWork();
           this.#waits = 0;
           continue;
@@ -108,15 +111,6 @@ export class ClaimLoop {
         pools.mayHaveWork();
       }
     }
-  }
-
-  /**
-   * Rest after a claim that took all there was. In a stream of jobs each wake would otherwise lead to a claim of a single job,
-   * and an almost idle worker would keep the database busy. After a rest the jobs of a moment share one claim.
-   */
-  async #pause(stopping: AbortSignal): Promise<void> {
-    const restMs = this.#pauseUntil - monotonicMs();
-    if (restMs > 0) await sleep(restMs, stopping);
   }
 
   /** Wait for a wake, the next poll or the next sweep, whichever is first. */
@@ -144,7 +138,7 @@ export class ClaimLoop {
   /** One claim for every pool with room. True if there may be more to claim. */
   async #fill(stopping: AbortSignal): Promise<boolean> {
     const { pools } = this.#options;
-    await this.#search();
+    if (this.#isSearchDue()) await this.#search();
     const takes = this.#takes();
     if (takes.length === 0) {
       if (pools.saturated) this.#lastClaimAt = monotonicMs();
@@ -164,7 +158,7 @@ export class ClaimLoop {
   async #search(): Promise<void> {
     const { pools, claimer } = this.#options;
     const { search } = pools;
-    if (search === undefined || !this.#isSearchDue()) return;
+    if (search === undefined) return;
     const sentAt = monotonicMs();
     const found = await claimer.readyQueues(search.start());
     search.done(found, { sentAt, at: monotonicMs() });
@@ -186,7 +180,10 @@ export class ClaimLoop {
     const at = monotonicMs();
     this.#lastClaimAt = sentAt;
     const full = pools.claimed(takes, jobs, { sentAt, at });
-    this.#pauseUntil = full.size > 0 || pools.isUnasked ? 0 : at + pauseAfter(at - sentAt);
+    // A wake reaches every worker, and one of them takes the job: without a rest, the others would claim in vain at every wake. After a claim
+    // that found jobs the next may follow at once: the jobs that arrive during its round trip share it.
+    const isIdle = jobs.length === 0 && full.size === 0 && !pools.isUnasked;
+    this.#pauseUntil = isIdle ? at + pauseAfter(at - sentAt) : 0;
     if (floors !== undefined) this.#floors.measured(at - sentAt, jobs.length);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
     if (jobs.length === 0) return;

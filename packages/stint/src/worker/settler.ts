@@ -7,7 +7,7 @@ import type { SettledAttempt } from "../model/telemetry.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
-import { pauseAfter, sleep } from "../runtime/sleep.ts";
+import { sleep } from "../runtime/sleep.ts";
 import { finish, type Finish } from "../sql/finish.ts";
 import { requeue, type Requeue } from "../sql/requeue.ts";
 import { settledByOwner } from "../sql/settled.ts";
@@ -26,6 +26,8 @@ export type OnSent = (ended: readonly Ended[], tookMs: number) => void;
 const largestBatch = 1_000;
 /** After a batch smaller than this, wait a moment so that the next one is larger. */
 const smallBatch = 100;
+/** How long. At 200 jobs a second two then share a statement, at 1,000 ten do; a job by itself is recorded at once. */
+const collectMs = 10;
 /** Characters of results in one statement; as parameters they are copied several times. */
 const heaviestBatch = 8_388_608;
 
@@ -51,7 +53,7 @@ export class Settler {
       maxWeight: heaviestBatch,
       inFlight: 2,
       // No caller waits for it, and its slot is free already.
-      rest: (tookMs, size) => (size < smallBatch ? pauseAfter(tookMs) : 0),
+      rest: (_, size) => (size < smallBatch ? collectMs : 0),
       onCallbackError: (error) => logger.error({ err: error }, "an outcome was recorded, but not reported"),
     });
   }
