@@ -1,4 +1,5 @@
 import type { ClaimedJob } from "../../src/model/job.ts";
+import { StageMemory } from "../../src/worker/claim-channel.ts";
 import { ClaimLeases, type LeasedJob } from "../../src/worker/claim-leases.ts";
 
 /** A plain claimed job, with the fields that a test overrides. */
@@ -39,7 +40,7 @@ export function leasedJobs(jobs: readonly ClaimedJob[]): LeasedJob[] {
     kinds: jobs.map(({ kind }) => kind),
     leaseMs: jobs.map(() => 30_000),
     renewUntil: jobs.map(() => 60_000),
-    stages: new Uint8Array(new SharedArrayBuffer(jobs.length)),
+    ...new StageMemory().allocate(jobs.length),
   };
   const leases = new ClaimLeases(claim, () => undefined);
   return jobs.map((job, index) => ({ job, leases, index }));
