@@ -68,7 +68,7 @@ test("a claim of more jobs than a chunk holds gets memory of its own", () => {
   expect([stages.length, chunk.length]).toEqual([10_000, 10_000]);
 });
 
-test("the sender is told when the thread is asleep", () => {
+test("a send reports whether the thread is asleep and must be woken", () => {
   const { channel } = connect();
   expect(channel.send(claimOf("a"))).toBe(false);
   Atomics.store(new Int32Array(channel.asleep), 0, 1);

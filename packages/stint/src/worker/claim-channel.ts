@@ -20,6 +20,9 @@ export class StageMemory {
   }
 }
 
+/** Of all workers of this process. */
+export const stageMemory = new StageMemory();
+
 /** Brings the claims of the main thread to one lease thread, which reads them whenever its loop turns. */
 export class ClaimChannel {
   /** For the thread. */

@@ -5,7 +5,7 @@ import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
-import { ClaimChannel, StageMemory } from "./claim-channel.ts";
+import { ClaimChannel, stageMemory } from "./claim-channel.ts";
 import { ClaimLeases, type LeasedJob } from "./claim-leases.ts";
 import { code } from "./lease-thread-code.js";
 import type { FromThread, LeasedClaim, LeaseThreadData, ToThread } from "./lease-messages.ts";
@@ -40,7 +40,6 @@ export type LeasesOptions = {
 /** The main thread's side of the lease thread: sends it the leases to keep, and receives those that were lost. */
 export class Leases {
   readonly #options: LeasesOptions;
-  readonly #stages = new StageMemory();
   readonly #heartbeat = new Float64Array(new SharedArrayBuffer(16));
   readonly #held = new Set<ClaimLeases>();
   readonly #retryDelay = new RetryDelay();
@@ -145,7 +144,7 @@ export class Leases {
         kinds: jobs.map((job) => job.kind),
         leaseMs: jobs.map((job) => job.leaseMs),
         renewUntil: jobs.map((job) => until + timeoutMs(job)),
-        ...this.#stages.allocate(jobs.length),
+        ...stageMemory.allocate(jobs.length),
       },
       (over) => this.#forget(over),
     );
