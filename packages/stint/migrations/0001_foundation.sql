@@ -15,7 +15,7 @@ as $$
 $$;
 
 -- Live jobs only. A job that ends leaves for `history`, so the cost of claiming does not grow with
--- what was done before.
+-- the number of finished jobs.
 create table stint.job (
   id               uuid primary key,
   kind             text not null,
@@ -25,8 +25,8 @@ create table stint.job (
   run_at           timestamptz not null,
   created_at       timestamptz not null,
 
-  -- Six counters that never stand for one another.
-  attempts         integer not null default 0,     -- counted at claim; given back when it was not the job's fault
+  -- Six independent counters.
+  attempts         integer not null default 0,     -- counted at claim; subtracted again when the attempt is not spent
   crashes          integer not null default 0,     -- its worker died while running it
   interruptions    integer not null default 0,     -- drained, snoozed, parked
   faults           integer not null default 0,     -- the database failed the transaction that its handler was given
@@ -41,7 +41,7 @@ create table stint.job (
   claimed_at       timestamptz,
   cancel_requested boolean not null default false,
 
-  -- Set only where this very job was given its own; else its kind's and its worker's say counts, as it is when it runs.
+  -- Set only if this job was enqueued with its own value. Otherwise the settings of its kind and its worker apply when it runs.
   max_attempts     integer,
   max_crashes      integer,
   timeout_ms       bigint,
@@ -54,7 +54,7 @@ create table stint.job (
   dedupe_until     text check (dedupe_until in ('started', 'finished')),
   park_reason      text,                           -- set while it is parked, and while a quarantined job runs alone
   park_until       timestamptz,                    -- a parked job becomes ready at this time, which is also its run_at
-  reason           text,                           -- in words, of people and of handlers
+  reason           text,                           -- free text of operators and handlers
   meta             jsonb,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
@@ -81,30 +81,29 @@ create table stint.job (
   autovacuum_analyze_scale_factor = 0,
   autovacuum_analyze_threshold = 20000,
   autovacuum_vacuum_cost_delay = 0,
-  -- Giving pages back takes an exclusive lock on the busiest table, and see make_room().
+  -- Truncation takes an exclusive lock on the busiest table; see also make_room().
   vacuum_truncate = false
 );
 
--- The leading columns of the indexes below have no statistics. A queue's table is empty and full within minutes, and what
--- ANALYZE saw in between misleads: where all jobs were in one queue and came in the order of their times, it finds both
--- in step with the table's pages, and the planner then rather sorts a whole queue than believe that an index scan stops early.
+-- The leading columns of the indexes below have no statistics. A queue's table fills and empties within minutes, and the
+-- statistics of one moment mislead the planner. If all jobs were in one queue and ordered by time, ANALYZE finds a high
+-- correlation, and the planner then sorts a whole queue instead of an index scan that stops early.
 alter table stint.job
   alter column queue set statistics 0,
   alter column run_at set statistics 0,
   alter column lease_until set statistics 0,
   alter column park_reason set statistics 0;
 
--- In exactly the order of the claim, holding only what may run now: a claim never sorts and never
--- walks what cannot run.
+-- In claim order, with ready jobs only: a claim never sorts, and never reads a job that cannot run.
 create index job_ready on stint.job (queue, priority, run_at, id) where state = 'ready';
 create index job_due on stint.job (run_at) where state in ('scheduled', 'retrying') or park_until is not null;
 create index job_lease on stint.job (lease_until) where state = 'running';
 create index job_parked on stint.job (park_reason, run_at) where state = 'parked';
 create index job_key on stint.job (key) where key is not null;
--- Decides uniqueness. Nothing else does.
+-- This index alone decides uniqueness.
 create unique index job_dedupe on stint.job (kind, dedupe_key) where dedupe_key is not null;
 
--- Keys deduplicated for a length of time outlive their job, so they live beside it.
+-- Keys deduplicated for a length of time outlive their job, so they have their own table.
 create table stint.dedupe_window (
   kind       text not null,
   key        text not null,
@@ -143,8 +142,8 @@ create table stint.follow_up (
 );
 create index follow_up_job on stint.follow_up (job_id);
 
--- Finished jobs. The dead have a partition of their own, because people come back to them;
--- the others are kept by day and dropped whole.
+-- Finished jobs. Dead jobs have their own partition, because operators replay them;
+-- the others are partitioned by day, and whole days are dropped.
 create table stint.history (
   id            uuid not null,
   kind          text not null,
@@ -180,7 +179,7 @@ create table stint.history (
 create table stint.history_dead partition of stint.history for values in ('dead');
 create table stint.history_done partition of stint.history for values in ('succeeded', 'cancelled')
   partition by range (finished_at);
--- Takes what no day's partition takes, so that finishing a job can never fail for want of one.
+-- Takes rows that no day's partition takes, so that a missing partition cannot fail the end of a job.
 create table stint.history_done_rest partition of stint.history_done default;
 -- They have no key. Under a publication for all tables, replays and pruning could not delete from them otherwise.
 alter table stint.history_dead replica identity full;
@@ -206,8 +205,8 @@ create table stint.kind (
 );
 
 -- Settings of queues, by name or by pattern (`tenant-*`; `*` is for all queues). The exact name wins, then the longest pattern. A worker
--- writes what its code declares when it starts; set_queue() changes a setting live. A live change stays until code declares another
--- value, which is why the declared value has a column of its own.
+-- writes the declarations of its code when it starts; set_queue() changes a setting live. A live change stays until code declares another
+-- value, which is why the declared value has its own column.
 create table stint.queue (
   name                   text collate "C" primary key,
   target_age_ms          bigint,                   -- the oldest ready job should be younger than this; null: the next pattern decides
@@ -228,13 +227,13 @@ create table stint.worker (
   kinds      text[] not null,
   started_at timestamptz not null default clock_timestamp(),
   seen_at    timestamptz not null default clock_timestamp(),
-  listening      boolean not null default false,       -- false while saturated or without a listener: no wake is sent for it
+  listening  boolean not null default false,       -- false while saturated or without a listener: no wake is sent for it
   draining   boolean not null default false,
   asleep     boolean not null default false,       -- in sleep mode: no heartbeats, but a wake reaches it
   vitals     jsonb                                 -- as it last reported: busy, slots, waiting, lagMs, rssBytes
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- What people did to a job, to the settings of a queue or to a schedule, and why. Written in the same statement as the change.
+-- Actions of operators on jobs, queue settings and schedules, with their reasons. Written in the same statement as the change.
 create table stint.audit (
   id     uuid primary key,
   at     timestamptz not null default clock_timestamp(),
@@ -269,5 +268,5 @@ create view stint.jobs as
     result, log
   from stint.history;
 
--- Types are open to everybody unless it is said otherwise.
+-- PostgreSQL grants usage of new types to everyone by default.
 revoke all on type stint.job_state from public;

@@ -3,8 +3,8 @@
 
 -- ---- Keeping the tables in shape --------------------------------------------------------------------
 
--- These need the owner's rights; workers call them and get nothing more. Each gives up soon where it would have to
--- wait for a lock, because everybody else would wait behind it; there is always a next time.
+-- These functions run with the owner's rights; workers may call them and need no other right. Each stops early if it would
+-- have to wait for a lock, because other sessions would queue behind it. The next run tries again.
 
 -- One partition a day, from today to `p_days` ahead. A day whose rows already went to the rest keeps them there.
 create function stint.make_partitions(p_days integer) returns integer
@@ -101,5 +101,5 @@ $$;
 select stint.make_partitions(3);
 select stint.make_room();
 
--- Functions are open to everybody unless it is said otherwise.
+-- PostgreSQL grants execute on new functions to everyone by default.
 revoke all on all functions in schema stint from public;

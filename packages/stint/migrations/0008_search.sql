@@ -1,10 +1,10 @@
 -- The window of jobs that a search reads.
 -- oldest code: 1
 
--- The newest jobs below an id and from another on, whatever they are, newest first: a window for those who look for something
--- in it. It costs as much as it has rows, however many jobs there are and whatever the statistics say, because nothing but
--- reading the primary keys in their order is allowed to the planner. The lower end is for what the rows do not show: the
--- entries of jobs long gone, which somebody's open transaction keeps. No payload and no result: both may be megabytes.
+-- The newest jobs between two ids, newest first: one window of a search, with matching and other jobs. Its cost is its
+-- number of rows, whatever the number of jobs and the statistics, because the planner may only read the primary keys in
+-- their order. The lower end bounds the dead index entries that are read while another session's transaction stays open:
+-- they do not count as rows. No payload and no result: both may be megabytes.
 create function stint.newest_between(p_before uuid, p_from uuid, p_live boolean, p_done boolean, p_dead boolean, p_rows integer)
 returns table (
   id uuid, kind text, queue text, state stint.job_state, priority smallint, run_at timestamptz, created_at timestamptz,

@@ -1,4 +1,4 @@
--- Bulk operations: what each one acts on, why, and how far it is.
+-- Bulk operations: the filter, the reason and the progress of each.
 -- oldest code: 1
 
 create table stint.operation (
@@ -7,14 +7,14 @@ create table stint.operation (
   filter          jsonb not null,
   reason          text not null,
   actor           text not null,
-  -- What is `running` and has not progressed for a minute is shown as abandoned: its process died.
+  -- A `running` operation without progress for a minute is shown as abandoned: its process died.
   state           text not null default 'running' check (state in ('running', 'finished', 'aborted', 'abandoned')),
   matched         integer not null,
   matched_capped  boolean not null,
   done            integer not null default 0,
-  skipped         integer not null default 0,      -- no longer in a state for it when their turn came
-  cursor          uuid,                            -- the walk goes on below this id
-  -- What matched at this moment is acted on: that of the preview, where there was one. Jobs that came later are left alone.
+  skipped         integer not null default 0,      -- jobs that had left a suitable state before their turn
+  cursor          uuid,                            -- the search continues below this id
+  -- The operation acts on jobs that matched at this moment: that of the preview, if there was one. Later jobs are not touched.
   as_of           timestamptz not null default clock_timestamp(),
   abort_requested boolean not null default false,
   error           text,                            -- why it was abandoned, where that is known
