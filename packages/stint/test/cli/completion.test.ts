@@ -265,7 +265,8 @@ test("bash completes kinds, queues, pools and ids from database and config", asy
   expect(found("stint worker --pool mail,h")).toEqual(["mail,heavy"]);
   expect(found("stint jobs cancel 0").toSorted()).toEqual(Object.values(ids).toSorted());
   expect(found("stint jobs replay 0")).toEqual([]);
-});
+  // Each line is a process, one after another.
+}, 600_000);
 
 for (const [shell, offeredBy] of Object.entries(shells)) {
   // Their values come by the same command as those of bash.
