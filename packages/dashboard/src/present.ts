@@ -32,10 +32,19 @@ export type DataName = "payload" | "result";
 export function presentDetail(detail: JobDetail, visitor: Visitor, redactor: Redactor): PresentedDetail {
   const { job } = detail;
   const { payload, result, meta, log, secrets } = redact(job, redactor);
+  const remembered = redactSteps(detail, visitor, redactor, secrets);
   // What was hidden in one place must not be read in another: errors quote their input, and the words made for the screen
   // quote errors.
-  const rest = secrets.outOf({ ...detail, job: { ...job, payload: null, result: null, meta: {}, log } });
-  const words = { ...rest, job: { ...rest.job, meta: secrets.outOfData(meta) as Job["meta"] } };
+  const rest = secrets.outOf({
+    ...detail,
+    ...remembered.words,
+    job: { ...job, payload: null, result: null, meta: {}, log },
+  });
+  const words = {
+    ...rest,
+    ...remembered.withData(rest),
+    job: { ...rest.job, meta: secrets.outOfData(meta) as Job["meta"] },
+  };
   if (!visitor.can.payloads) return { ...words, hidden: true };
 
   const cut: DataName[] = [];
@@ -50,6 +59,44 @@ export function presentDetail(detail: JobDetail, visitor: Visitor, redactor: Red
   };
   const shown = { ...words.job, payload: fit("payload", payload), result: fit("result", result) };
   return { ...words, job: shown, ...(cut.length === 0 ? {} : { cut, preview: previews }) };
+}
+
+type Remembered = Pick<JobDetail, "steps" | "progress" | "signals">;
+
+/**
+ * Results of steps, checkpoints and payloads of signals are data like payloads: redacted by the same paths, and only for visitors who may see
+ * payloads. `words` is the rest, without them; `withData` puts them back.
+ */
+function redactSteps(
+  { steps, progress, signals }: Remembered,
+  visitor: Visitor,
+  redactor: Redactor,
+  secrets: Secrets,
+): { readonly words: Remembered; readonly withData: (words: Remembered) => Remembered } {
+  const data = (root: string, values: readonly unknown[]): unknown[] =>
+    values.map((value) => redactor.value(root, value, secrets));
+  const results = data(
+    "result",
+    steps.map(({ result }) => result),
+  );
+  const payloads = data(
+    "payload",
+    signals.map(({ payload }) => payload),
+  );
+  const [checkpoint] = data("payload", [progress?.checkpoint ?? null]);
+  const shown = (value: unknown): unknown => (visitor.can.payloads ? secrets.outOfData(value) : null);
+  return {
+    words: {
+      steps: steps.map((step) => ({ ...step, result: null })),
+      progress: progress === null ? null : { ...progress, checkpoint: null },
+      signals: signals.map((signal) => ({ ...signal, payload: null })),
+    },
+    withData: (words) => ({
+      steps: words.steps.map((step, index) => ({ ...step, result: shown(results[index]) ?? null })),
+      progress: words.progress === null ? null : { ...words.progress, checkpoint: shown(checkpoint) ?? null },
+      signals: words.signals.map((signal, index) => ({ ...signal, payload: shown(payloads[index]) ?? null })),
+    }),
+  };
 }
 
 /** A payload or a result as a whole, however large, as JSON text. Redacted like what the screen shows. */

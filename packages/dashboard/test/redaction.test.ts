@@ -155,6 +155,47 @@ test("tenants, which may repeat hidden values, are shown only with payload right
     expect(all).toMatchObject([{ topTenants: [{ tenant: card }] }, { tenants: [{ tenant: card }] }]);
 });
 
+test("results of steps and payloads of signals are redacted, and hidden like payloads", async () => {
+  const card = "4111-1111";
+  const at = new Date(0);
+  const detail = fakeDetail(
+    {},
+    {
+      steps: [
+        {
+          seq: 1,
+          name: `charge ${card}`,
+          type: "step",
+          state: "done",
+          at,
+          tookMs: 1,
+          until: null,
+          epoch: 1,
+          result: { card },
+        },
+      ],
+      progress: {
+        fraction: 0.5,
+        note: `card ${card}`,
+        checkpoint: { card },
+        checkpointAt: at,
+        lines: [{ at, epoch: 1, text: `took ${card}` }],
+        lineCount: 1,
+        at,
+      },
+      signals: [{ id: jobId, name: "paid", payload: { card }, sentAt: at, sentBy: "ann" }],
+    },
+  );
+  const seen = async (role: "admin" | "view", redact: string[]): Promise<string> => {
+    const dashboard = open({ role }, { stint: fakeStint({ job: detail }), redact });
+    return JSON.stringify((await ask(dashboard, `/api/jobs/${jobId}`)).body);
+  };
+
+  expect(await seen("admin", [])).toContain(`{"card":"${card}"}`);
+  expect(await seen("admin", ["*.card"])).not.toContain(card);
+  expect(await seen("view", [])).not.toContain(`{"card"`);
+});
+
 const secret = 'pa"ss word\nof two lines';
 
 function failedWith(message: string, job: Partial<Job> = {}): JobDetail {

@@ -50,8 +50,12 @@ export type Me = {
 };
 
 /** `hidden`: the role may not see payloads, so payload and result are null. Servers of an older version do not number attempts. */
-export type JobAnswer = Omit<Wire<JobDetail>, "attemptOfEpoch"> &
-  Partial<Pick<JobDetail, "attemptOfEpoch">> & { readonly hidden?: boolean };
+export type JobAnswer = Omit<Wire<JobDetail>, "attemptOfEpoch" | Remembered> &
+  Partial<Pick<JobDetail, "attemptOfEpoch"> & Pick<Wire<JobDetail>, Remembered>> & {
+    readonly hidden?: boolean;
+  };
+/** Servers of an older version do not send these. */
+type Remembered = "steps" | "progress" | "signals" | "stalledMs";
 export type JobsFilter = Wire<JobFilter>;
 
 /** Without a fingerprint: something is redacted, and the role may not search by what could tell of it. */

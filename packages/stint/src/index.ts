@@ -49,6 +49,10 @@ export type { EnqueueOptions } from "./client/prepare.ts";
 export type { DedupeUntil, ShapingOptions } from "./client/shaping.ts";
 export type { EnqueueStatus } from "./model/enqueue-status.ts";
 export type { QueueSettingsClient } from "./client/queue-settings.ts";
+export type { JobSteps } from "./client/steps.ts";
+export type { ProgressView } from "./sql/progress.ts";
+export type { SignalView } from "./sql/signals.ts";
+export type { StepView } from "./sql/steps.ts";
 export type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
 export {
   defineSchedule,

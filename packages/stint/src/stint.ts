@@ -1,6 +1,6 @@
 import { EnqueueClient } from "./client/enqueue-client.ts";
 import type { Enqueued, Enqueues, InOptions, ManyEntry } from "./client/entries.ts";
-import { requireId } from "./client/ids.ts";
+import { idOf } from "./client/ids.ts";
 import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/jobs.ts";
 import { Lifetime } from "./client/lifetime.ts";
 import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
@@ -10,9 +10,9 @@ import { QueueSettingsClient } from "./client/queue-settings.ts";
 import { withRetry } from "./client/retry.ts";
 import type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
 import { SchedulesClient } from "./client/schedules.ts";
+import { readSteps, type JobSteps } from "./client/steps.ts";
 import { Waiting } from "./client/wait.ts";
 import { Waker } from "./client/waker.ts";
-import type { Connection } from "./db/connection.ts";
 import type { PgDb } from "./db/pg.ts";
 import type { TransactionLike } from "./db/transactions/user-transaction.ts";
 import type { JobDefinition, JobTypes } from "./define.ts";
@@ -30,6 +30,7 @@ import { version } from "./version.ts";
 import { OpenWorkers } from "./worker/open-workers.ts";
 import { resolveWorkerOptions, type WorkerOptions } from "./worker/options.ts";
 import { Worker } from "./worker/worker.ts";
+import { requireWorkerConnection } from "./worker/worker-connection.ts";
 
 export type InspectorOptions = {
   /** Connections of its own. Default 2. */
@@ -167,6 +168,30 @@ export class Stint implements Enqueues {
     await this.#lifetime.run(() => this.#jobs.runNow(id, options));
   }
 
+  /**
+   * End a job that no worker runs as succeeded, with this result: its work was done by a person, a webhook or another system. A job that is
+   * scheduled, as the deadline of an approval, never runs then. The audit records who and why.
+   *
+   * @throws {WrongStateError} It runs, or has ended.
+   * @throws {InvalidPayloadError} The result does not fit the schema of its kind, or would not survive JSON.
+   */
+  async complete<Types extends JobTypes>(
+    job: Enqueued<Types> | string,
+    result?: Types["result"],
+    options: ActOptions = {},
+  ): Promise<void> {
+    await this.#lifetime.run(async () => {
+      const encode = async (kind: string): Promise<string | null> =>
+        await this.#enqueues.encodeResult(kind, result);
+      await this.#jobs.complete(idOf(job, "complete(job)"), encode, options);
+    });
+  }
+
+  /** What a job remembers and reports: its steps, progress, log lines, and signals it has not received. */
+  async steps(job: Enqueued | string): Promise<JobSteps> {
+    return await this.#lifetime.run(() => readSteps(this.#db, idOf(job, "steps(job)")));
+  }
+
   /** Requeue a dead or cancelled job with a fresh set of attempts. Its history stays; the audit records who and why. */
   async replay(id: string, options: ActOptions & { reason: string }): Promise<void> {
     await this.#lifetime.run(() => this.#jobs.replay(id, options));
@@ -225,9 +250,8 @@ export class Stint implements Enqueues {
     this.#lifetime.requireNotClosing();
     const resolved = resolveWorkerOptions(options);
     for (const handler of resolved.handlers.values()) this.#enqueues.kinds.add(handler.definition);
-    const { connection, maxPayloadBytes } = this.#options;
-    if (connection === undefined) throw needsConnections();
-    requirePassable(connection);
+    const { maxPayloadBytes } = this.#options;
+    const connection = requireWorkerConnection(this.#options.connection);
     const deps = {
       ...this.#options,
       connection,
@@ -261,30 +285,6 @@ export class Stint implements Enqueues {
 
   #wake(hints: readonly string[]): void {
     this.#waker.wake(hints, this.#options.wake !== "none");
-  }
-}
-
-function idOf(job: Enqueued | string, option: string): string {
-  return requireId(typeof job === "string" ? job : (job as Enqueued | undefined)?.id, option);
-}
-
-function needsConnections(): InvalidOptionError {
-  return new InvalidOptionError(
-    "stint.worker",
-    "needs connections of its own, and this client uses your pool. Make another client for the worker: createStint({ database: <connection string> })",
-  );
-}
-
-/** The lease thread connects by itself. Of functions, it can only call that of the password, by message. */
-function requirePassable(connection: Connection): void {
-  try {
-    structuredClone(typeof connection === "string" ? connection : { ...connection, password: undefined });
-  } catch (error) {
-    throw new InvalidOptionError(
-      "createStint.database",
-      "must not contain functions other than password where a worker is made, because its lease thread connects by itself",
-      { cause: error },
-    );
   }
 }
 

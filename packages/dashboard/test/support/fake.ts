@@ -44,6 +44,10 @@ export function fakeDetail(job: Partial<Job> = {}, detail: Partial<JobDetail> = 
     why: { summary: "It is dead.", findings: [] },
     run: { p50: null, p95: null, p99: null },
     traceId: null,
+    steps: [],
+    progress: null,
+    signals: [],
+    stalledMs: null,
     ...detail,
   };
 }

@@ -13,6 +13,7 @@ import { addJobs } from "./commands/jobs.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addQueues } from "./commands/queues.ts";
 import { addSchedules } from "./commands/schedules.ts";
+import { addSignal } from "./commands/signal.ts";
 import { addStats } from "./commands/stats.ts";
 import { addTop } from "./commands/top.ts";
 import { addWorker } from "./commands/worker.ts";
@@ -59,6 +60,7 @@ function program(): Command {
     addWorker,
     addMigrate,
     addEnqueue,
+    addSignal,
     addJobs,
     addDead,
     addTop,

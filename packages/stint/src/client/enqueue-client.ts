@@ -3,7 +3,8 @@ import type { JobDefinition } from "../define.ts";
 import type { PgDb } from "../db/pg.ts";
 import { UserTransaction, type TransactionLike } from "../db/transactions/user-transaction.ts";
 import { refuseUnknownKeys, requireBoolean } from "../model/options.ts";
-import { isThenable } from "../model/standard-schema.ts";
+import { encodeJson } from "../model/json.ts";
+import { isThenable, validate } from "../model/standard-schema.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
 import type { SignalRow } from "../sql/signals.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
@@ -105,6 +106,14 @@ export class EnqueueClient {
     const row = this.#signalRow(target, name, payload, options);
     await withRetry(this.#db, async () => await this.checkSchema());
     return jobOfSignal(row, await sendSignal(this.#db, row, this.#options.wake !== "none"));
+  }
+
+  /** A result as JSON text, checked by the schema of its kind if this client has it. */
+  async encodeResult(kind: string, result: unknown): Promise<string | null> {
+    const options = { kind, root: "result", maxBytes: this.#options.maxPayloadBytes };
+    const schema = this.kinds.known(kind)?.result;
+    const checked = schema === undefined ? result : await validate(schema, result, options);
+    return checked === undefined ? null : encodeJson(checked, options);
   }
 
   #signalRow(target: SignalTarget, name: string, payload: unknown, options: SignalSendOptions): SignalRow {

@@ -7,3 +7,8 @@ export function requireId(id: unknown, option = "id"): string {
   if (isUuid(id)) return id.toLowerCase();
   throw new InvalidOptionError(option, `must be the UUID of a job, got ${describe(id)}`);
 }
+
+/** The id of what `enqueue` returned, or an id. */
+export function idOf(job: { readonly id: string } | string, option: string): string {
+  return requireId(typeof job === "string" ? job : (job as { id?: unknown } | undefined)?.id, option);
+}

@@ -8,6 +8,7 @@ import { liveStates, states, type JobState } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
 import { get, list, type ListFilter } from "../sql/find.ts";
+import { completeWaiting } from "../sql/complete.ts";
 import { cancel, replay, runNow, stateOf } from "../sql/operate.ts";
 import type { AuditInfo } from "../sql/transitions.ts";
 import { sendOnce, withRetry } from "./retry.ts";
@@ -130,6 +131,28 @@ export class Jobs {
     if (queue === undefined)
       throw new WrongStateError(id, await this.#stateOf(id), "replay", ["dead", "cancelled"]);
     this.#wake(`ready:${queue}`);
+  }
+
+  /** `encode` checks the result by the kind of the job. */
+  async complete(
+    jobId: string,
+    encode: (kind: string) => Promise<string | null>,
+    options: ActOptions,
+  ): Promise<void> {
+    const id = requireId(jobId);
+    const audit = this.#auditInfo("complete", options, false);
+    const job = await this.get(id);
+    if (job === undefined) throw new JobNotFoundError(id);
+    const result = await encode(job.kind);
+    const kind = await this.#act(
+      "complete",
+      id,
+      async (db, one, info) => await completeWaiting(db, one, result, info),
+      audit,
+    );
+    if (kind !== undefined) return;
+    const waiting = liveStates.filter((state) => state !== "running");
+    throw new WrongStateError(id, await this.#stateOf(id), "complete", waiting);
   }
 
   async #act<T>(

@@ -15,6 +15,11 @@ export class Kinds {
     this.#byName.set(definition.kind, definition);
   }
 
+  /** The definition of this kind, if the client has it. */
+  known(kind: string): JobDefinition | undefined {
+    return this.#byName.get(kind);
+  }
+
   /** @throws {UnknownKindError} This client has no kind of this name. */
   find(job: unknown): JobDefinition {
     if (typeof job !== "string") return requireDefinition(job, "enqueue(job)");

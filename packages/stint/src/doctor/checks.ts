@@ -14,6 +14,7 @@ import { queues } from "./checks/queues.ts";
 import { schema } from "./checks/schema.ts";
 import { server } from "./checks/server.ts";
 import { settings } from "./checks/settings.ts";
+import { stalls } from "./checks/stalls.ts";
 import { tallies } from "./checks/tallies.ts";
 import { vacuum } from "./checks/vacuum.ts";
 import { wakes } from "./checks/wakes.ts";
@@ -40,4 +41,5 @@ export const checks: readonly Check[] = [
   kinds,
   queues,
   lease,
+  stalls,
 ];

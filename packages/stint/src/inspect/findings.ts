@@ -4,14 +4,15 @@ import type { CloseJob, Surroundings } from "../sql/explain-job.ts";
 import type { Explanation } from "./types.ts";
 
 /** Everything known about a job and its surroundings. The rules of `why` read nothing else. */
-export type Facts = Pick<CloseJob, "job" | "at" | "timeoutMs" | "maxCrashes"> & {
-  /** The schema, for the commands in the advice. */
-  readonly schema: string;
-  readonly around: Surroundings;
-  readonly audit: readonly AuditEntry[];
-  /** The 95th percentile of the kind's run times; null while there are too few. */
-  readonly p95Ms: number | null;
-};
+export type Facts = Pick<CloseJob, "job" | "at" | "timeoutMs" | "maxCrashes"> &
+  Partial<Pick<CloseJob, "quietMs" | "stallAfterMs">> & {
+    /** The schema, for the commands in the advice. */
+    readonly schema: string;
+    readonly around: Surroundings;
+    readonly audit: readonly AuditEntry[];
+    /** The 95th percentile of the kind's run times; null while there are too few. */
+    readonly p95Ms: number | null;
+  };
 
 export type Finding = Explanation["findings"][number];
 

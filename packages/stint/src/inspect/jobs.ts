@@ -1,9 +1,11 @@
 import { withRetry } from "../client/retry.ts";
 import { requireId } from "../client/ids.ts";
+import { readSteps } from "../client/steps.ts";
 import type { Db } from "../db/db.ts";
 import { attemptNumbers } from "../model/attempt-number.ts";
 import { checkNameOrPattern } from "../model/name-pattern.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
+import { isStalled } from "../model/slow.ts";
 import { isTerminal } from "../model/state.ts";
 import { auditOf, replaysIn, type AuditEntry } from "../sql/audit.ts";
 import { deadGroups } from "../sql/dead-groups.ts";
@@ -75,9 +77,10 @@ export function inspectJobs(
 
     async job(id) {
       const wanted = requireId(id);
-      const [seen, audit] = await Promise.all([
+      const [seen, audit, remembered] = await Promise.all([
         withRetry(db, (run) => closeJob(run, wanted)),
         withRetry(db, (run) => auditOf(run, wanted)),
+        readSteps(db, wanted),
       ]);
       if (seen === undefined) return undefined;
       const run = await normalOf(seen.job.kind);
@@ -90,6 +93,8 @@ export function inspectJobs(
         why: await explainFrom(seen, audit, run),
         run,
         traceId: traceIdOf(seen.job.meta),
+        ...remembered,
+        stalledMs: isStalled(seen.quietMs, seen.stallAfterMs) ? seen.quietMs : null,
       };
     },
 

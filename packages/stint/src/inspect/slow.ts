@@ -38,6 +38,8 @@ function textOf(job: RunningJob, p95Ms: number | null, because: Slowness): strin
       ? `${ran}, and its lease ran out ${formatMs(-job.leaseLeftMs)} ago: its worker stopped responding.`
       : `${ran}, and its lease runs out in ${formatMs(job.leaseLeftMs)}: it is not being renewed.`;
   }
+  if (because === "stalled")
+    return `${ran} and has reported nothing for ${formatMs(job.quietMs)}; its kind allows ${formatMs(job.stallAfterMs ?? 0)}.`;
   if (because === "near-timeout") return `${ran} of the ${formatMs(job.timeoutMs ?? 0)} it may take.`;
   return `${ran}; p95 for this kind is ${formatMs(p95Ms ?? 0)}.`;
 }

@@ -2,6 +2,7 @@
  * The results of the inspector, shown by the dashboard, `stint top` and other commands. Durations are in milliseconds, rates per
  * second. Every figure is a tally or bounded; none is found by counting a table.
  */
+import type { JobSteps } from "../client/steps.ts";
 import type { Job } from "../model/job.ts";
 import type { TargetSource } from "../model/queue-settings.ts";
 import type { JobState } from "../model/state.ts";
@@ -237,6 +238,13 @@ export type JobDetail = {
   /** The normal run times of its kind. */
   readonly run: Percentiles;
   readonly traceId: string | null;
+  /** What it remembers and reports. */
+  readonly steps: JobSteps["steps"];
+  readonly progress: JobSteps["progress"];
+  /** Signals that it has not received yet. */
+  readonly signals: JobSteps["signals"];
+  /** Since its handler last reported anything, if it runs and its kind declares `stallAfter`. */
+  readonly stalledMs: number | null;
 };
 
 /** Why a job is not running, or how it runs, in plain words. */
@@ -275,7 +283,7 @@ export type SlowJob = {
   readonly runningMs: number;
   /** The 95th percentile of its kind; null while there are too few runs. */
   readonly p95Ms: number | null;
-  readonly because: "beyond-normal" | "near-lease" | "near-timeout";
+  readonly because: "beyond-normal" | "near-lease" | "near-timeout" | "stalled";
   readonly text: string;
 };
 

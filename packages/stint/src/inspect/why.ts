@@ -3,7 +3,7 @@ import { formatMs } from "../model/figures.ts";
 import type { Job } from "../model/job.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import { parkRules, type ParkRule } from "../model/park-reasons.ts";
-import { isBeyondNormal, isNearTimeout } from "../model/slow.ts";
+import { isBeyondNormal, isNearTimeout, isStalled } from "../model/slow.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
 import { whyReady } from "./why-ready.ts";
@@ -127,8 +127,17 @@ function cancelFindings({ job, audit, at }: Facts): Finding[] {
   ];
 }
 
-function slowFindings({ p95Ms, timeoutMs, job }: Facts, runningMs: number): Finding[] {
+function slowFindings(facts: Facts, runningMs: number): Finding[] {
+  const { p95Ms, timeoutMs, job, quietMs = 0, stallAfterMs = null } = facts;
   const findings: Finding[] = [];
+  if (isStalled(quietMs, stallAfterMs)) {
+    findings.push(
+      notes(
+        `It is stalled: its handler has reported no step, checkpoint, progress or log line for ${formatMs(quietMs)}; its kind allows ${formatMs(stallAfterMs)}.`,
+        "Check what the handler waits for, such as a lock or a call without a timeout.",
+      ),
+    );
+  }
   if (isBeyondNormal(runningMs, p95Ms)) {
     findings.push(
       notes(

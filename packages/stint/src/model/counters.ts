@@ -109,6 +109,14 @@ export const counters = {
       help: "Attempts that became slow for their kind while they ran.",
     },
   },
+  stalled: {
+    metric: {
+      name: "stint_jobs_stalled_total",
+      unit: "attempts",
+      help: "Attempts that reported no progress for longer than the stallAfter of their kind.",
+    },
+    log: "stalled",
+  },
   /** The attempts that succeeded jobs took: the sum of the histogram `stint_attempts_per_success`. */
   attemptsOfSucceeded: { metric: null },
 } as const satisfies Readonly<Record<string, CounterDefinition>>;

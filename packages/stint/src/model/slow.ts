@@ -1,5 +1,5 @@
 /** Why a running job is called slow. */
-export type Slowness = "beyond-normal" | "near-lease" | "near-timeout";
+export type Slowness = "beyond-normal" | "near-lease" | "near-timeout" | "stalled";
 
 /** A run is beyond normal once it takes this many times the 95th percentile of its kind. */
 const times = 3;
@@ -19,6 +19,11 @@ export function isNearTimeout(runningMs: number, timeoutMs: number | null): time
   return timeoutMs !== null && runningMs >= share * timeoutMs;
 }
 
+/** Whether a handler has reported no step, checkpoint, progress or log line for longer than its kind's `stallAfter`. */
+export function isStalled(quietMs: number, stallAfterMs: number | null): stallAfterMs is number {
+  return stallAfterMs !== null && quietMs > stallAfterMs;
+}
+
 /**
  * Whether a job that has run for this long is slow, and why. Leases are renewed after each third, so a lease with more than two thirds
  * gone is not being renewed.
@@ -29,9 +34,13 @@ export function slowness(job: {
   readonly timeoutMs: number | null;
   readonly leaseMs?: number | null;
   readonly leaseLeftMs?: number;
+  /** Since its handler last reported anything, and how long that may take. */
+  readonly quietMs?: number;
+  readonly stallAfterMs?: number | null;
 }): Slowness | null {
   const { runningMs, p95Ms, timeoutMs, leaseMs = null, leaseLeftMs = Infinity } = job;
   if (leaseLeftMs <= (1 - share) * (leaseMs ?? 0)) return "near-lease";
+  if (isStalled(job.quietMs ?? 0, job.stallAfterMs ?? null)) return "stalled";
   if (runningMs >= leastMs && isNearTimeout(runningMs, timeoutMs)) return "near-timeout";
   return isBeyondNormal(runningMs, p95Ms) ? "beyond-normal" : null;
 }

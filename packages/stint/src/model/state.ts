@@ -277,6 +277,14 @@ export const transitions: readonly Transition[] = [
     park: liftableReasons,
   },
   {
+    from: waiting,
+    to: "succeeded",
+    move: "complete",
+    when: "`stint.complete(…)`: no worker runs it",
+    by: "a person, a program",
+    park: parkReasons,
+  },
+  {
     from: ["dead", "cancelled"],
     to: "ready",
     move: "replay",

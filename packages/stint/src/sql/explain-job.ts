@@ -3,6 +3,7 @@ import { json, number, numberOrNull, orNull, readMaybe, readOne, textOrNull, tim
 import { statement } from "../db/statement.ts";
 import type { Job } from "../model/job.ts";
 import { jobColumns, toJob } from "./rows.ts";
+import { quietMs } from "./slow.ts";
 
 /** A job and what only those who look closely want to know. */
 export type CloseJob = {
@@ -13,6 +14,9 @@ export type CloseJob = {
   readonly timeoutMs: number | null;
   /** How many crashes it may have, as far as the database was told. */
   readonly maxCrashes: number | null;
+  /** Since the handler of a running job last reported anything; 0 where its kind declares no `stallAfter`. */
+  readonly quietMs: number;
+  readonly stallAfterMs: number | null;
   /** By the database's clock: every "ago" is reckoned from this. */
   readonly at: Date;
 };
@@ -23,8 +27,11 @@ const lookClosely = statement(
   select
     ${jobColumns},
     coalesce(max_crashes, (select k.max_crashes from stint.kind k where k.name = jobs.kind)) as all_crashes,
+    k.stall_after_ms::float8 as stall_after_ms,
+    case when jobs.state = 'running' and k.stall_after_ms is not null then ${quietMs("jobs")} else 0 end as quiet_ms,
     clock_timestamp() as at
   from stint.jobs
+  left join (select name, stall_after_ms from stint.kind) k on k.name = jobs.kind
   where id = $1`,
 );
 
@@ -35,6 +42,8 @@ export async function closeJob(db: Run, id: string): Promise<CloseJob | undefine
     leases: leasesOf(row),
     timeoutMs: numberOrNull(row, "timeout_ms"),
     maxCrashes: numberOrNull(row, "all_crashes"),
+    quietMs: numberOrNull(row, "quiet_ms") ?? 0,
+    stallAfterMs: numberOrNull(row, "stall_after_ms"),
     at: time(row, "at"),
   }));
 }

@@ -105,7 +105,8 @@ const logOrNull = orNull(json<LogEntry[]>);
 function toLog(row: Row): Attempt[] {
   const entries = logOrNull(row, "log") ?? [];
   const log = entries.map(toAttempt);
-  if (row["state"] === "succeeded") {
+  // A job that `stint.complete` ended was not running.
+  if (row["state"] === "succeeded" && row["lease_id"] !== null) {
     log.push({
       epoch: number(row, "epoch"),
       worker: textOrNull(row, "worker"),

@@ -15,10 +15,20 @@ export type RunningJob = {
   /** Its own or its kind's, as far as a worker has said. */
   readonly leaseMs: number | null;
   readonly timeoutMs: number | null;
+  /** Since its handler last reported anything. */
+  readonly quietMs: number;
+  readonly stallAfterMs: number | null;
 };
 
 /** More than this are not looked at; those whose lease runs out first are. */
 const most = 1_000;
+
+/** Milliseconds since the handler of the running job `row` last reported a step, a checkpoint, progress or a log line. */
+export const quietMs = (row: string): string => `(extract(epoch from clock_timestamp() - greatest(
+      ${row}.claimed_at,
+      (select p.at from stint.progress p where p.job_id = ${row}.id),
+      (select max(s.at) from stint.step s where s.job_id = ${row}.id)
+    )) * 1000)::float8`;
 
 export const running = `
   select
@@ -26,7 +36,9 @@ export const running = `
     (extract(epoch from clock_timestamp() - j.claimed_at) * 1000)::float8 as running_ms,
     (extract(epoch from j.lease_until - clock_timestamp()) * 1000)::float8 as lease_left_ms,
     coalesce(j.lease_ms, k.lease_ms)::float8 as lease_ms,
-    coalesce(j.timeout_ms, k.timeout_ms)::float8 as timeout_ms
+    coalesce(j.timeout_ms, k.timeout_ms)::float8 as timeout_ms,
+    k.stall_after_ms::float8,
+    case when k.stall_after_ms is not null then ${quietMs("j")} end as quiet_ms
   from (
     select * from stint.job where state = 'running' order by lease_until limit ${most}
   ) j
@@ -50,5 +62,7 @@ export function toRunning(row: Row): RunningJob {
     leaseLeftMs: number(row, "lease_left_ms"),
     leaseMs: numberOrNull(row, "lease_ms"),
     timeoutMs: numberOrNull(row, "timeout_ms"),
+    quietMs: numberOrNull(row, "quiet_ms") ?? 0,
+    stallAfterMs: numberOrNull(row, "stall_after_ms"),
   };
 }

@@ -138,6 +138,7 @@ const rows: readonly Row[] = [
         targets: [{ expr: maxBy([], select(database.slow)), legend: "{{namespace}} running now" }],
       },
       { title: "Became slow", unit: "ops", targets: [perSecond(own.slow)] },
+      { title: "Stalled", unit: "ops", targets: [perSecond(own.stalled)] },
     ],
   },
   {

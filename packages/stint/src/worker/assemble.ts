@@ -27,7 +27,8 @@ import { Releaser } from "./releaser.ts";
 import { Settler } from "./settler.ts";
 import { SleepMode } from "./sleep-mode.ts";
 import { SlowWatch } from "./slow-watch.ts";
-import { StepWriter } from "./step-writer.ts";
+import { StallWatch } from "./stall-watch.ts";
+import { progressWriter, stepWriter, type ProgressWriter, type StepWriter } from "./fenced-writer.ts";
 import { TransactionGate } from "./transaction-gate.ts";
 import { vitalsOf } from "./vitals.ts";
 import { wakeListener } from "./wake-listener.ts";
@@ -44,6 +45,7 @@ export type WorkerParts = {
   readonly releaser: Releaser;
   readonly settler: Settler;
   readonly stepWriter: StepWriter;
+  readonly progressWriter: ProgressWriter;
   readonly leases: Leases;
   readonly claimer: Claimer;
   readonly loop: ClaimLoop;
@@ -106,7 +108,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     logger,
     telemetry && ((ended, tookMs) => telemetry.settled?.(ended, tookMs, id)),
   );
-  const stepWriter = new StepWriter(db);
+  const writers = { stepWriter: stepWriter(db), progressWriter: progressWriter(db) };
   const claimer = new Claimer({
     db,
     worker: id,
@@ -155,7 +157,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     pools,
     leases,
     settler,
-    stepWriter,
+    ...writers,
     releaser,
     quarantine,
     metering,
@@ -183,7 +185,11 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
 
   // The worker itself: its row, its wakes, its sleep, its upkeep.
   const slow = makeSlowWatch(options, events, metering, () => pipeline.attempts);
-  const loopLag = new EventLoopLag(() => slow.look());
+  const stalls = makeStallWatch(options, events, metering, () => pipeline.attempts);
+  const loopLag = new EventLoopLag(() => {
+    slow.look();
+    stalls.look();
+  });
   const vitals = (): Vitals => vitalsOf(pools.views, loopLag.takeLagMs());
   const listener = wakeListener({ deps, worker: id, logger, onHint: (hint) => router.wake(hint), pollMs });
   const row: WorkerRow = new WorkerRow({
@@ -254,7 +260,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     pipeline,
     releaser,
     settler,
-    stepWriter,
+    ...writers,
     leases,
     claimer,
     loop,
@@ -290,6 +296,23 @@ function makeSlowWatch(
       metering.slow(job);
       const { fence, kind, queue } = job;
       events.emit("slow", { id: fence.job, kind, queue, ms, p95Ms, because });
+    },
+  });
+}
+
+function makeStallWatch(
+  options: ResolvedWorkerOptions,
+  events: Emitter<WorkerEvents>,
+  metering: Metering,
+  attempts: () => Iterable<Attempt>,
+): StallWatch<Attempt> {
+  return new StallWatch({
+    attempts,
+    stallAfterMs: ({ kind }) => options.handlers.get(kind)?.policy.stallAfterMs ?? options.stallAfterMs,
+    onStalled: ({ job, quietMs, stallAfterMs }) => {
+      metering.stalled(job);
+      const { fence, kind, queue } = job;
+      events.emit("stalled", { id: fence.job, kind, queue, ms: quietMs, stallAfterMs });
     },
   });
 }

@@ -4,7 +4,7 @@ import { AttemptSignal } from "./attempt-signal.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 import type { AttemptEvent } from "./events.ts";
 import type { Handler } from "./handler.ts";
-import { HandlerCall, type CallingAttempt, type HandlerDeps } from "./handler-call.ts";
+import { HandlerCall, type CallingAttempt, type Extension, type HandlerDeps } from "./handler-call.ts";
 import type { Pool } from "./pool.ts";
 import type { Verdict } from "./verdict.ts";
 
@@ -64,8 +64,25 @@ export class Attempt implements CallingAttempt {
     return this.#signal.abort(reason);
   }
 
+  /** How long it may run in all, if it was extended. */
+  get extendedMs(): number | undefined {
+    return this.#signal.extendedMs;
+  }
+
+  /** `ms` counts from the start of the attempt. */
   startTimer(ms: number, onTimeout: () => void): void {
     this.#signal.startTimer(ms - (performance.now() - this.startedAt), onTimeout);
+  }
+
+  extend({ forMs, maxMs, timeoutMs }: Extension): number {
+    const ranMs = performance.now() - this.startedAt;
+    const beforeMs = this.#signal.extendedMs ?? timeoutMs;
+    const totalMs = Math.max(beforeMs, Math.min(ranMs + forMs, maxMs));
+    if (totalMs > beforeMs && this.aborted === undefined) {
+      this.#signal.extend(totalMs, ranMs);
+      this.#leased.leases.extend(this.#leased.index, totalMs - beforeMs);
+    }
+    return Math.max(0, Math.round(totalMs - ranMs));
   }
 
   /** The handler has ended. */

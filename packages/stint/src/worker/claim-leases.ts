@@ -5,9 +5,15 @@ import { stage, type LeasedClaim } from "./lease-messages.ts";
 export class ClaimLeases {
   readonly claim: LeasedClaim;
   readonly #onOver: (leases: ClaimLeases) => void;
+  readonly #onExtended: (leases: ClaimLeases, index: number) => void;
   #left: number;
 
-  constructor(claim: LeasedClaim, onOver: (leases: ClaimLeases) => void) {
+  constructor(
+    claim: LeasedClaim,
+    onOver: (leases: ClaimLeases) => void,
+    onExtended: (leases: ClaimLeases, index: number) => void = () => undefined,
+  ) {
+    this.#onExtended = onExtended;
     this.claim = claim;
     this.#onOver = onOver;
     this.#left = claim.jobs.length;
@@ -30,6 +36,12 @@ export class ClaimLeases {
 
   serial(index: number): number {
     return this.claim.firstSerial + index;
+  }
+
+  /** Renew this lease for so much longer. */
+  extend(index: number, ms: number): void {
+    this.claim.renewUntil[index] = (this.claim.renewUntil[index] ?? 0) + ms;
+    this.#onExtended(this, index);
   }
 
   /** The outcome is recorded, or another worker owns the job: stop renewing this lease. */

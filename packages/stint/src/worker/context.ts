@@ -1,10 +1,12 @@
 import type { Tx } from "../db/db.ts";
 import { InvalidOptionError } from "../errors.ts";
+import type { Duration } from "../model/duration.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Completed } from "../model/outcome.ts";
 import { scheduledSlotOf, type ScheduledSlot } from "../model/scheduled-slot.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { HandlerContext, WaitForSignal } from "./handler.ts";
+import type { AttemptProgress } from "./progress.ts";
 import type { AttemptSteps } from "./steps.ts";
 
 /** What a context needs of its attempt. */
@@ -15,6 +17,10 @@ export type AttemptOfContext = {
   readonly logger: Logger;
   /** Made by the first use. */
   readonly steps: AttemptSteps;
+  readonly progress: AttemptProgress;
+  /** The same, refused in an atomic kind. */
+  durable(what: string): AttemptProgress;
+  extend(duration: Duration): number;
   complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed>;
 };
 
@@ -39,6 +45,11 @@ export class Context implements HandlerContext {
   readonly step: HandlerContext["step"];
   readonly sleep: HandlerContext["sleep"];
   readonly waitForSignal: WaitForSignal;
+  readonly checkpoint: HandlerContext["checkpoint"];
+  readonly lastCheckpoint: HandlerContext["lastCheckpoint"];
+  readonly progress: HandlerContext["progress"];
+  readonly log: HandlerContext["log"];
+  readonly extend: HandlerContext["extend"];
   declare readonly createdAt: Date;
   declare readonly schedule: ScheduledSlot | null;
   declare readonly signal: AbortSignal;
@@ -64,6 +75,12 @@ export class Context implements HandlerContext {
     this.step = (name, work) => attempt.steps.step(name, work);
     this.sleep = (until) => attempt.steps.sleep(until);
     this.waitForSignal = (name, options) => attempt.steps.waitForSignal(name, options);
+    this.checkpoint = (value) => attempt.durable("checkpoint").checkpoint(value);
+    this.lastCheckpoint = async <T>() =>
+      (await attempt.durable("lastCheckpoint").lastCheckpoint()) as T | undefined;
+    this.progress = (fraction, note) => attempt.progress.progress(fraction, note);
+    this.log = (text) => attempt.progress.log(text);
+    this.extend = (duration) => attempt.extend(duration);
     this.#attempt = attempt;
     // One by one, with descriptors that all contexts share: 0.1 µs each.
     Object.defineProperty(this, "createdAt", Context.#createdAt);

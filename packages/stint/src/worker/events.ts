@@ -83,6 +83,18 @@ export type WorkerEvents = {
     p95Ms: number | null;
     because: Slowness;
   };
+  /**
+   * A handler has reported no step, checkpoint, progress or log line for longer than the `stallAfter` of its kind. Emitted again only after
+   * it has reported something.
+   */
+  stalled: {
+    id: string;
+    kind: string;
+    queue: string;
+    /** How long it has reported nothing. */
+    ms: number;
+    stallAfterMs: number;
+  };
   /** A handler kept running after its signal aborted and its `abort` time was over. Its slot stays taken. */
   stuck: { id: string; kind: string };
 };
@@ -101,6 +113,7 @@ const names: Record<keyof WorkerEvents, true> = {
   unserved: true,
   blocked: true,
   slow: true,
+  stalled: true,
   stuck: true,
 };
 

@@ -1,5 +1,6 @@
 import type { Db, OnFault, Tx } from "../db/db.ts";
 import { InvalidOptionError, TimedOutError } from "../errors.ts";
+import { toMs, type Duration } from "../model/duration.ts";
 import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { completed, isOutcome, type Completed } from "../model/outcome.ts";
@@ -12,22 +13,27 @@ import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext } from "./handler.ts";
 import type { Leases } from "./leases.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
-import { policyOf } from "./policy.ts";
+import { policyOf, timeoutOf } from "./policy.ts";
 import type { TransactionGate } from "./transaction-gate.ts";
-import { AttemptSteps, type StepsDeps } from "./steps.ts";
+import { AttemptProgress, type AttemptOfProgress, type ProgressDeps } from "./progress.ts";
+import { AttemptSteps, type AttemptOfSteps, type StepsDeps } from "./steps.ts";
 import { Suspended } from "./suspension.ts";
 import { returned, returnedInvalid, suspended, threw, type Verdict } from "./verdict.ts";
 
 /** What calling a handler needs of its worker. */
-export type HandlerDeps = StepsDeps & {
-  readonly db: Db;
-  readonly options: Pick<ResolvedWorkerOptions, "handlers" | "middlewares" | "attempts" | "backoff">;
-  readonly leases: Pick<Leases, "inHandler">;
-  readonly gate: Pick<TransactionGate, "needs" | "close">;
-  readonly logger: Logger;
-  /** Kinds without a result schema that have returned a value that cannot be stored. */
-  readonly unstorableKinds: Set<string>;
-};
+export type HandlerDeps = StepsDeps &
+  ProgressDeps & {
+    readonly db: Db;
+    readonly options: Pick<
+      ResolvedWorkerOptions,
+      "handlers" | "middlewares" | "attempts" | "backoff" | "timeoutMs" | "maxTimeoutMs"
+    >;
+    readonly leases: Pick<Leases, "inHandler">;
+    readonly gate: Pick<TransactionGate, "needs" | "close">;
+    readonly logger: Logger;
+    /** Kinds without a result schema that have returned a value that cannot be stored. */
+    readonly unstorableKinds: Set<string>;
+  };
 
 /** What it needs of its attempt. */
 export type CallingAttempt = {
@@ -42,7 +48,12 @@ export type CallingAttempt = {
   readonly over: boolean;
   /** The handler does something: it is not stalled. */
   onActivity(): void;
+  /** Returns the milliseconds left. */
+  extend(extension: Extension): number;
 };
+
+/** Let an attempt run for `forMs` from now, at most for `maxMs` in all. `timeoutMs` is what it had at first. */
+export type Extension = { readonly forMs: number; readonly maxMs: number; readonly timeoutMs: number };
 
 /** The call of one handler, from the stored payload to a verdict. */
 export class HandlerCall implements AttemptOfContext {
@@ -59,6 +70,7 @@ export class HandlerCall implements AttemptOfContext {
   #waitsForDatabase = false;
   /** Created on first use: most handlers have no steps. */
   #steps: AttemptSteps | undefined;
+  #progress: AttemptProgress | undefined;
   /** Why the result schema refused what was returned, if it did. */
   #refusal: { readonly error: unknown } | undefined;
 
@@ -89,27 +101,62 @@ export class HandlerCall implements AttemptOfContext {
 
   /** The steps of the handler. */
   get steps(): AttemptSteps {
-    const { definition } = this.#handler;
-    if (definition.atomic)
+    this.#refuseAtomic("step");
+    return (this.#steps ??= new AttemptSteps(this.#watched, this.#deps));
+  }
+
+  /** The reports of the handler. */
+  get progress(): AttemptProgress {
+    return (this.#progress ??= new AttemptProgress(this.#watched, this.#deps));
+  }
+
+  durable(what: string): AttemptProgress {
+    this.#refuseAtomic(what);
+    return this.progress;
+  }
+
+  /** `extend` of the handler's context. */
+  extend(duration: Duration): number {
+    const forMs = toMs(duration, "extend(duration)");
+    const { kind } = this.job;
+    const maxMs = this.#handler.policy.maxTimeoutMs ?? this.#deps.options.maxTimeoutMs;
+    if (maxMs === undefined)
       throw new InvalidOptionError(
-        "step",
-        `is not possible in ${definition.kind}, which is atomic: its transaction would forget what the step remembers`,
+        "extend",
+        `needs a bound: declare maxTimeout for ${kind}, as in maxTimeout: "2h"`,
       );
+    if (this.#attempt.over)
+      throw new InvalidOptionError(
+        "extend",
+        `was called after the handler of job ${this.job.fence.job} had ended`,
+      );
+    this.#attempt.onActivity();
+    return this.#attempt.extend({ forMs, maxMs, timeoutMs: timeoutOf(this.#deps.options, this.job) });
+  }
+
+  #refuseAtomic(what: string): void {
+    const { atomic, kind } = this.#handler.definition;
+    if (atomic)
+      throw new InvalidOptionError(
+        what,
+        `is not possible in ${kind}, which is atomic: its transaction would forget what the job remembers`,
+      );
+  }
+
+  /** The attempt, as its steps and reports see it. */
+  get #watched(): AttemptOfSteps & AttemptOfProgress {
     const attempt = this.#attempt;
-    return (this.#steps ??= new AttemptSteps(
-      {
-        job: attempt.job,
-        signals: definition.signals,
-        get aborted() {
-          return attempt.aborted;
-        },
-        get over() {
-          return attempt.over;
-        },
-        onActivity: () => attempt.onActivity(),
+    return {
+      job: attempt.job,
+      signals: this.#handler.definition.signals,
+      get aborted() {
+        return attempt.aborted;
       },
-      this.#deps,
-    ));
+      get over() {
+        return attempt.over;
+      },
+      onActivity: () => attempt.onActivity(),
+    };
   }
 
   /** Call the handler. Returns the verdict on what it returned; undefined if it has recorded its own success. */
@@ -126,6 +173,7 @@ export class HandlerCall implements AttemptOfContext {
     } finally {
       for (const completion of this.#completions ?? []) await completion.ended();
       await this.#steps?.ended();
+      await this.#progress?.ended();
     }
     if (this.#completed) return undefined;
     const suspension = this.#suspended();
@@ -180,6 +228,7 @@ export class HandlerCall implements AttemptOfContext {
       // The wait for a transaction may have been long. An attempt that was interrupted meanwhile is recorded already.
       if (aborted !== undefined) throw aborted;
       const value = await this.#enter(new Context(this, checked, tx));
+      await this.#progress?.ended();
       if (isOutcome(value)) {
         other = returned(this.job, value, null);
         throw new RolledBack();
@@ -203,7 +252,8 @@ export class HandlerCall implements AttemptOfContext {
   #throwUnhandled(value: unknown): void {
     const unhandled =
       this.#completions?.find((completion) => completion.unhandled !== undefined)?.unhandled ??
-      this.#steps?.unhandled;
+      this.#steps?.unhandled ??
+      this.#progress?.unhandled;
     const failure = this.#refusal ?? unhandled ?? (isOutcome(value) ? undefined : this.#fault);
     if (failure !== undefined) throw failure.error;
   }

@@ -78,6 +78,26 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
   readonly sleep: (until: Duration | Date) => Promise<void>;
   /** Leave the slot until `stint.signal(…)` sends this signal to the job. A signal that was sent before is received at once. */
   readonly waitForSignal: WaitForSignal;
+  /**
+   * Store where a loop stands, in place of the last checkpoint. A later attempt reads it by `lastCheckpoint()` and goes on from there.
+   *
+   * @throws {InvalidPayloadError} The value would not survive JSON, or is too large.
+   * @throws {LeaseLostError} Another worker owns the job; the checkpoint was not stored.
+   */
+  readonly checkpoint: (value: unknown) => Promise<void>;
+  /** The last checkpoint of the job; undefined if it has none. */
+  readonly lastCheckpoint: <T = unknown>() => Promise<T | undefined>;
+  /** Show people how far the job is, from 0 to 1, and what it does. */
+  readonly progress: (fraction: number, note?: string) => void;
+  /** Keep a line with the job, for people. The latest 100 lines stay, each up to 1,000 bytes. */
+  readonly log: (text: string) => void;
+  /**
+   * Let this attempt run for so long from now, if that is longer than it has left. Never beyond the `maxTimeout` of its kind, counted from the
+   * start of the attempt. Returns the milliseconds that it has left.
+   *
+   * @throws {InvalidOptionError} The kind has no `maxTimeout`.
+   */
+  readonly extend: (duration: Duration) => number;
   /** The transaction an `atomic` kind runs in. Any other kind has none. */
   readonly tx: Tx;
 };

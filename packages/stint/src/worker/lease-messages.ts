@@ -28,7 +28,7 @@ export type LeasedClaim = {
   readonly kinds: readonly string[];
   readonly leaseMs: readonly number[];
   /** Never renewed past this: a handler that hangs must not keep its job for ever. */
-  readonly renewUntil: readonly number[];
+  readonly renewUntil: number[];
   /** The part of `chunk` from `offset` on. */
   readonly stages: Uint8Array<SharedArrayBuffer>;
   readonly chunk: Uint8Array<SharedArrayBuffer>;
@@ -61,6 +61,8 @@ export type ToThread =
   /** A claim was sent while the thread was asleep. */
   | { type: "claimed" }
   | { type: "renew" }
+  /** The attempt with this serial number may run longer. */
+  | { type: "extend"; serial: number; renewUntil: number }
   /** What the connection's password function returned; undefined if it threw. */
   | { type: "password"; password: string | undefined }
   | { type: "stop" };

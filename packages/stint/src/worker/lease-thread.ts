@@ -47,7 +47,7 @@ type TrackedLease = Fence & {
   readonly kind: string;
   readonly serial: number;
   readonly leaseMs: number;
-  readonly renewUntil: number;
+  renewUntil: number;
   readonly claim: LeasedClaim;
   readonly index: number;
   renewAt: number;
@@ -96,6 +96,7 @@ const now = (): number => performance.timeOrigin + performance.now();
 
 parentPort?.on("message", (message: ToThread) => {
   if (message.type === "renew") renewAll = true;
+  else if (message.type === "extend") extend(message.serial, message.renewUntil);
   else if (message.type === "password") password.receive(message.password);
   else if (message.type === "stop") stopping.abort();
   timer.wake();
@@ -168,6 +169,16 @@ function track(claim: LeasedClaim): void {
       isReleasing: false,
     });
   }
+}
+
+function extend(serial: number, renewUntil: number): void {
+  // Claims come by another port.
+  receiveClaims();
+  for (const claim of untracked.keys()) {
+    const index = serial - claim.firstSerial;
+    if (index >= 0 && index < claim.jobs.length) claim.renewUntil[index] = renewUntil;
+  }
+  for (const lease of leases.values()) if (lease.serial === serial) lease.renewUntil = renewUntil;
 }
 
 function isHolding(): boolean {

@@ -147,6 +147,12 @@ export class Leases {
         ...stageMemory.allocate(jobs.length),
       },
       (over) => this.#forget(over),
+      ({ claim }, index) =>
+        this.#post({
+          type: "extend",
+          serial: claim.firstSerial + index,
+          renewUntil: claim.renewUntil[index] ?? 0,
+        }),
     );
     this.#serial += jobs.length;
     this.#held.add(leases);

@@ -64,6 +64,12 @@ export function logEvents(
       `${kind} has been running for ${formatMs(ms)}; ${why}`,
     );
   });
+  events.on("stalled", ({ id, kind, queue, ms, stallAfterMs }) => {
+    logger.warn(
+      { job: id, kind, queue, ms: Math.round(ms), stallAfterMs },
+      `${kind} has reported no progress for ${formatMs(ms)}; it counts as stalled after ${formatMs(stallAfterMs)}`,
+    );
+  });
   events.on("stuck", ({ id, kind }) => {
     logger.error(
       { job: id, kind },

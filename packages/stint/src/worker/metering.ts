@@ -61,6 +61,10 @@ export class Metering {
     this.#of(job).slow += 1;
   }
 
+  stalled(job: ClaimedJob): void {
+    this.#of(job).stalled += 1;
+  }
+
   /** Jobs of any worker and kind were rescued. */
   rescued(jobs: readonly Rescued[]): void {
     for (const { queue, kind, state } of jobs) {

@@ -83,6 +83,8 @@ export type ResolvedWorkerOptions = {
   readonly backoff: ResolvedBackoff;
   readonly timeoutMs: number;
   readonly leaseMs: number;
+  readonly maxTimeoutMs: number | undefined;
+  readonly stallAfterMs: number | undefined;
   readonly maxCrashes: number;
   readonly pollMs: number | undefined;
   readonly rescueEveryMs: number;
@@ -107,6 +109,8 @@ const keys = [
   "attempts",
   "backoff",
   "timeout",
+  "maxTimeout",
+  "stallAfter",
   "lease",
   "maxCrashes",
   "poll",
@@ -140,6 +144,10 @@ export function resolveWorkerOptions(input: WorkerOptions): ResolvedWorkerOption
     backoff: input.backoff === undefined ? defaultBackoff : resolveBackoff(input.backoff, "worker.backoff"),
     timeoutMs: toMs(input.timeout ?? "1h", "worker.timeout", { min: 1 }),
     leaseMs,
+    maxTimeoutMs:
+      input.maxTimeout === undefined ? undefined : toMs(input.maxTimeout, "worker.maxTimeout", { min: 1 }),
+    stallAfterMs:
+      input.stallAfter === undefined ? undefined : toMs(input.stallAfter, "worker.stallAfter", { min: 100 }),
     maxCrashes: requireInteger("worker.maxCrashes", input.maxCrashes ?? 3, { min: 1, max: 100 }),
     pollMs: input.poll === undefined ? undefined : toMs(input.poll, "worker.poll", { min: 10 }),
     rescueEveryMs: toMs(input.rescueEvery ?? Math.min(7_500, leaseMs / 3), "worker.rescueEvery", {

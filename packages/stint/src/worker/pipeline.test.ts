@@ -63,6 +63,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
       inHandler: (_, call) => call(),
     },
     stepWriter: { write: () => Promise.resolve("written") },
+    progressWriter: { write: () => Promise.resolve("written") },
     gate: { needs: () => undefined, close: () => undefined },
     settler: {
       settle: (ended, onSettled, onFailed) => {

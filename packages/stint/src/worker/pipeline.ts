@@ -137,10 +137,12 @@ export class AttemptPipeline {
 
   #startTimeout(attempt: Attempt): void {
     const { job } = attempt;
-    const timeoutMs = timeoutOf(this.#deps.options, job);
+    const timeoutMs = attempt.extendedMs ?? timeoutOf(this.#deps.options, job);
     // Longer than a timer counts. The lease thread renews no further than this, and then reports the lease as lost.
     if (timeoutMs > longestTimerMs) return;
-    attempt.startTimer(timeoutMs, () => this.interrupt(attempt, new TimedOutError(job.fence.job, timeoutMs)));
+    attempt.startTimer(timeoutMs, () =>
+      this.interrupt(attempt, new TimedOutError(job.fence.job, attempt.extendedMs ?? timeoutMs)),
+    );
   }
 
   /** Ask the handler to stop. If it does not within the time it has for that, it is decided without it. */

@@ -46,7 +46,13 @@ async function reconcile(
 }
 
 /** The settings of the kinds that a worker serves, as the database keeps them. */
-function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOptions): KindInfo[] {
+function kindsOf({
+  handlers,
+  maxCrashes,
+  leaseMs,
+  timeoutMs,
+  stallAfterMs,
+}: ResolvedWorkerOptions): KindInfo[] {
   return [...handlers.values()].map(({ definition: { kind, queue, priority, signals }, policy }) => ({
     name: kind,
     queue,
@@ -54,7 +60,7 @@ function kindsOf({ handlers, maxCrashes, leaseMs, timeoutMs }: ResolvedWorkerOpt
     maxCrashes: policy.maxCrashes ?? maxCrashes,
     leaseMs: policy.leaseMs ?? leaseMs,
     timeoutMs: policy.timeoutMs ?? timeoutMs,
-    stallAfterMs: policy.stallAfterMs,
+    stallAfterMs: policy.stallAfterMs ?? stallAfterMs,
     signals,
   }));
 }

@@ -13,7 +13,7 @@ import { receiveSignal } from "../sql/signals.ts";
 import { rememberedSteps, stepResult, type StepRecord } from "../sql/steps.ts";
 import { Completion } from "./completion.ts";
 import type { SignalOptions } from "./handler.ts";
-import type { StepWriter } from "./step-writer.ts";
+import type { StepWriter } from "./fenced-writer.ts";
 import { Suspended, type Suspension } from "./suspension.ts";
 import { untilReachable } from "./until-reachable.ts";
 

@@ -66,7 +66,7 @@ async function nothingRuns({ logger, pipeline, row }: WorkerParts, input: StopIn
 
 /** Release what did not end, with no attempt spent. Returns how many. */
 async function releaseUndecided(parts: WorkerParts, { looping }: StopInput): Promise<number> {
-  const { logger, pipeline, releaser, claimer, settler, stepWriter, notifyReady } = parts;
+  const { logger, pipeline, releaser, claimer, settler, stepWriter, progressWriter, notifyReady } = parts;
   const undecided = pipeline.releaseUndecided();
   let count = 0;
   const recorded = settler.releaseAll(undecided.map(released)).then((answers) => {
@@ -81,6 +81,7 @@ async function releaseUndecided(parts: WorkerParts, { looping }: StopInput): Pro
   await settledWithin(recordWithinMs, Promise.all([logged(logger, recorded), settler.idle(), claimed]));
   settler.end();
   stepWriter.end();
+  progressWriter.end();
   return count;
 }
 

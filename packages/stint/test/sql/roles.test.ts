@@ -229,6 +229,8 @@ test("a read-only role reads everything and changes nothing", async () => {
     "queueAudit",
     "checkSchemaVersion",
     "endTransaction",
+    "lastCheckpoint",
+    "progressOf",
     "rememberedSteps",
     "stepResult",
     "stepsOf",

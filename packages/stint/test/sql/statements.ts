@@ -47,6 +47,8 @@ import { finish, finishInLent } from "#stint/sql/finish.js";
 import { park } from "#stint/sql/park.js";
 import { release } from "#stint/sql/release.js";
 import { requeue } from "#stint/sql/requeue.js";
+import { completeWaiting } from "#stint/sql/complete.js";
+import { lastCheckpoint, progressOf, writeReports } from "#stint/sql/progress.js";
 import { pruneSteps } from "#stint/sql/prune-steps.js";
 import {
   deliver,
@@ -257,6 +259,20 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
       db,
       fences.map((fence) => ({ fence, seq: 1, name: "a", result: "1", tookMs: 1 })),
     ),
+  writeReports: (db) =>
+    writeReports(
+      db,
+      fences.map((fence) => ({
+        fence,
+        fraction: 0.5,
+        note: null,
+        checkpoint: "1",
+        lines: [{ text: "a", loggedAt: 0 }],
+      })),
+    ),
+  lastCheckpoint: (db) => lastCheckpoint(db, id),
+  progressOf: (db) => progressOf(db, id),
+  completeWaiting: (db) => completeWaiting(db, id, "1", auditInfo()),
   rememberedSteps: (db) => rememberedSteps(db, id),
   stepResult: (db) => stepResult(db, id, "a"),
   stepsOf: (db) => stepsOf(db, id, 100),

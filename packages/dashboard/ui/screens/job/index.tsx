@@ -13,6 +13,7 @@ import { usePathPart } from "../../url.ts";
 import { AttemptChart } from "./attempt-chart.tsx";
 import { Facts } from "./facts.tsx";
 import { JobActions } from "./job-actions.tsx";
+import { Steps } from "./steps.tsx";
 import { Timeline } from "./timeline.tsx";
 import { WhyBox } from "./why-box.tsx";
 import "./job.css";
@@ -91,6 +92,7 @@ function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
           <AttemptChart answer={answer} />
         </div>
       </Section>
+      <Steps answer={answer} />
       <div className="job-columns">
         <Section title="Timeline">
           <div className="card">

@@ -23,6 +23,7 @@ const reasons: Record<Job["because"], string> = {
   "beyond-normal": "slower than usual",
   "near-lease": "near the end of its lease",
   "near-timeout": "near its timeout",
+  stalled: "stalled",
 };
 
 const columns: readonly Column<Job>[] = [

@@ -11,8 +11,10 @@ import { jobRowColumns } from "../job-row.ts";
 import { say } from "../output.ts";
 import { UsageError } from "../report-error.ts";
 import { showJob } from "../show-job.ts";
+import { showSteps } from "../show-steps.ts";
 import { table } from "../table.ts";
 import { wholePage } from "../whole-page.ts";
+import { addComplete } from "./jobs-complete.ts";
 import { addTail } from "./jobs-tail.ts";
 import { addWhy } from "./jobs-why.ts";
 
@@ -28,6 +30,7 @@ export function addJobs(program: Command): void {
   addCancel(jobs);
   addRunNow(jobs);
   addReplay(jobs);
+  addComplete(jobs);
 }
 
 type ListFlags = FilterFlags & { limit?: number; after?: string };
@@ -65,14 +68,17 @@ function addList(jobs: Command): void {
 function addShow(jobs: Command): void {
   const command = jobs
     .command("show <id>")
-    .description("Everything about one job: each attempt with its error, and the audit.");
+    .description(
+      "Everything about one job: each attempt with its error, the audit, its steps, progress and log.",
+    );
   examples(command, "stint jobs show 019a8a2c-1f00-7000-8000-0123456789ab");
   runs(command, async (context, { args: [id = ""] }) => {
     const client = await context.client();
-    const [job, audit] = await Promise.all([client.get(id), client.audit(id)]);
+    const [job, audit, steps] = await Promise.all([client.get(id), client.audit(id), client.steps(id)]);
     if (job === undefined) throw new JobNotFoundError(id);
-    if (context.out.json) return context.out.document({ ...job, audit });
+    if (context.out.json) return context.out.document({ ...job, audit, ...steps });
     showJob(context.out, job, audit);
+    showSteps(context.out, steps);
   });
 }
 
