@@ -45,6 +45,8 @@ export type Client = {
   pending(): Promise<boolean>;
   /** Start a worker; resolves when it is started. */
   work(onJob: (payload: Payload) => Promise<void>): Promise<void>;
+  /** Start a worker whose handler runs so many durable steps, one after the other. Left out: the system has no steps. */
+  workSteps?(steps: number, onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Stop the worker, if there is one, and close every connection. */
   close(): Promise<void>;
 };

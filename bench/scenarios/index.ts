@@ -12,6 +12,7 @@ import { horizon } from "./horizon.ts";
 import { idle } from "./idle.ts";
 import { memory } from "./memory.ts";
 import { pickup } from "./pickup.ts";
+import { steps } from "./steps.ts";
 import { sustained } from "./sustained.ts";
 
 /** Every scenario, in the order they run. */
@@ -30,4 +31,5 @@ export const scenarios: readonly Scenario[] = [
   cold,
   crash,
   observabilityCost,
+  steps,
 ];

@@ -32,6 +32,7 @@ type Module = {
       applicationVersion: string;
       logger: Logger;
     }): void;
+    runStep<T>(run: () => Promise<T>, options: { name: string }): Promise<T>;
     registerWorkflow(run: (payload: Payload) => Promise<void>, options: { name: string }): unknown;
     launch(): Promise<void>;
     shutdown(): Promise<void>;
@@ -59,6 +60,19 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
   pool.on("error", silent);
   const client = await DBOSClient.create({ systemDatabaseUrl: postgres, applicationName: name, logger });
   let launched = false;
+  const launch = async (onJob: (payload: Payload) => Promise<void>): Promise<void> => {
+    launched = true;
+    DBOS.setConfig({
+      name,
+      systemDatabaseUrl: postgres,
+      // Processes that share one would recover each other's running workflows at launch.
+      executorID: `bench-${process.pid}`,
+      applicationVersion: "1",
+      logger,
+    });
+    DBOS.registerWorkflow(onJob, { name: target.workflowName });
+    await DBOS.launch();
+  };
   return {
     prepare: async () => {
       // Not when opening: two processes that migrate at once fail.
@@ -98,19 +112,13 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
       await sql.isTrue(
         "exists (select from dbos.workflow_status where status = 'ENQUEUED') or exists (select from dbos.workflow_status where status = 'PENDING')",
       ),
-    work: async (onJob) => {
-      launched = true;
-      DBOS.setConfig({
-        name,
-        systemDatabaseUrl: postgres,
-        // Processes that share one would recover each other's running workflows at launch.
-        executorID: `bench-${process.pid}`,
-        applicationVersion: "1",
-        logger,
+    workSteps: async (steps, onJob) => {
+      await launch(async (payload) => {
+        await onJob(payload);
+        for (let n = 0; n < steps; n++) await DBOS.runStep(() => Promise.resolve(n), { name: `step ${n}` });
       });
-      DBOS.registerWorkflow(onJob, { name: target.workflowName });
-      await DBOS.launch();
     },
+    work: async (onJob) => await launch(onJob),
     close: async () => {
       if (launched) await DBOS.shutdown();
       await client.destroy();

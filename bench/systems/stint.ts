@@ -24,6 +24,18 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
       });
       await worker.start();
     },
+    workSteps: async (steps, onJob) => {
+      worker = stint.worker({
+        pools: { default: slots[config] },
+        handlers: [
+          handle(noop, async ({ payload, step }) => {
+            await onJob(payload);
+            for (let n = 0; n < steps; n++) await step(`step ${n}`, () => n);
+          }),
+        ],
+      });
+      await worker.start();
+    },
     close: async () => {
       await worker?.stop();
       await stint.close();

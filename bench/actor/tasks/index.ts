@@ -6,7 +6,7 @@ import { stintFill, stintOpenLoop, stintStarts, stintWork } from "./stint.ts";
 import { fill, pending, prepare } from "./store.ts";
 import { topUp } from "./top-up.ts";
 import { unwatch, watch } from "./watch.ts";
-import { close, latencies, progress, usage, work } from "./work.ts";
+import { close, latencies, progress, usage, work, workSteps } from "./work.ts";
 
 /** What an actor can be told to do. A new task is a function `(context, input) => Promise<output>`, both JSON, listed here. */
 export const tasks = {
@@ -14,6 +14,7 @@ export const tasks = {
   fill,
   pending,
   work,
+  workSteps,
   progress,
   latencies,
   usage,

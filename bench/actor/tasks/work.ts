@@ -1,9 +1,20 @@
 import { nowMs } from "../../core/clock.ts";
+import { NotOfferedError } from "../../core/types.ts";
 import type { Context } from "../context.ts";
 
 /** Start a worker with a handler that counts and does nothing else. */
 export async function work({ client, runs }: Context): Promise<{ startedMs: number }> {
   await client.work(async (payload) => await runs.run(payload));
+  return { startedMs: nowMs() };
+}
+
+/** The same with a handler that runs durable steps, each of which returns a small result. */
+export async function workSteps(
+  { client, runs }: Context,
+  { steps }: { steps: number },
+): Promise<{ startedMs: number }> {
+  if (client.workSteps === undefined) throw new NotOfferedError("this system offers no durable steps");
+  await client.workSteps(steps, async (payload) => await runs.run(payload));
   return { startedMs: nowMs() };
 }
 

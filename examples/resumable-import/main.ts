@@ -1,0 +1,60 @@
+/**
+ * A long import that goes on after a kill -9. The worker is a process of its own, which is killed in the middle; the next one continues
+ * from the last checkpoint.
+ *
+ *   npm run build && node --import jiti/register examples/resumable-import/main.ts
+ *
+ * Uses the Postgres of DATABASE_URL (schema stint_example only), or an embedded one if that is unset.
+ */
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { createStint, silentLogger } from "stint";
+import { migrate, startEmbedded } from "stint/dev";
+import { importRows } from "./jobs.ts";
+
+const server = process.env["DATABASE_URL"] ? undefined : await startEmbedded();
+const database = server?.url ?? process.env["DATABASE_URL"] ?? "";
+const schema = process.env["STINT_SCHEMA"] ?? "stint_example";
+await migrate({ connection: database, schema });
+const stint = createStint({ database, schema, logger: silentLogger });
+
+/** Starts the worker, and prints what it says. `until`: resolves when it has said this. */
+function startWorker(until?: string): { ended: Promise<unknown>; said: Promise<void>; kill: () => void } {
+  const program = fileURLToPath(new URL("worker.ts", import.meta.url));
+  const child = spawn(process.execPath, ["--import", "jiti/register", program], {
+    env: { ...process.env, DATABASE_URL: database, STINT_SCHEMA: schema },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const said = new Promise<void>((resolve) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      console.log(line);
+      if (line === until) resolve();
+    });
+  });
+  return {
+    said,
+    ended: new Promise((resolve) => child.once("exit", resolve)),
+    kill: () => child.kill("SIGKILL"),
+  };
+}
+
+const job = await stint.enqueue(importRows, { rows: 1_000 });
+const first = startWorker("imported rows 400 to 499");
+await first.said;
+first.kill();
+await first.ended;
+console.log("killed with -9");
+
+// Its lease runs out after a second, and the next worker takes the job over.
+const second = startWorker();
+const imported = await stint.waitFor(job, { timeout: "60s" });
+console.log(`imported ${imported.rows} rows; the second worker began at row ${imported.resumedAt}`);
+
+const { progress } = await stint.steps(job);
+console.log(`progress: ${progress?.fraction}, ${progress?.note}`);
+
+second.kill();
+await second.ended;
+await stint.close();
+await server?.stop();
