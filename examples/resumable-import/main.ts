@@ -6,7 +6,7 @@
  *
  * Uses the Postgres of DATABASE_URL (schema stint_example only), or an embedded one if that is unset.
  */
-import { spawn } from "node:child_process";
+import { fork } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { createStint, silentLogger } from "stint";
@@ -22,12 +22,14 @@ const stint = createStint({ database, schema, logger: silentLogger });
 /** Starts the worker, and prints what it says. `until`: resolves when it has said this. */
 function startWorker(until?: string): { ended: Promise<unknown>; said: Promise<void>; kill: () => void } {
   const program = fileURLToPath(new URL("worker.ts", import.meta.url));
-  const child = spawn(process.execPath, ["--import", "jiti/register", program], {
+  const child = fork(program, [], {
     env: { ...process.env, DATABASE_URL: database, STINT_SCHEMA: schema },
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["ignore", "pipe", "inherit", "ipc"],
   });
+  const { stdout } = child;
+  if (stdout === null) throw new Error("the worker has no output");
   const said = new Promise<void>((resolve) => {
-    createInterface({ input: child.stdout }).on("line", (line) => {
+    createInterface({ input: stdout }).on("line", (line) => {
       console.log(line);
       if (line === until) resolve();
     });
