@@ -665,6 +665,7 @@ declare
   v_next   stint.follow_up;
   v_queues text[] := '{}';
 begin
+  perform stint.follow_up_runs(p_ids, p_states);
   for v_next in
     select f.*
     from unnest(p_ids, p_states) as j (id, state)

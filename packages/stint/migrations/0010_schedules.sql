@@ -97,6 +97,7 @@ declare
   v_missed   integer;
   v_skipped  integer;
   v_rows     jsonb[] := '{}';
+  v_awaited  uuid[] := '{}';
 begin
   moved := 0; fired := 0; missed := 0; skipped := 0;
   -- One order for all workers prevents deadlocks; rows that another worker is firing are left to it.
@@ -119,9 +120,9 @@ begin
     v_last := v_schedule.last_slot;
     v_fired := 0; v_missed := 0; v_skipped := 0;
 
-    -- The slots wait for the job before. Its end makes the schedule due again (schedule_runs_ended); this time is the safety net.
+    -- The slots wait for the job before. Its end makes the schedule due again (follow_up_runs); this time is the safety net.
     if v_live and v_schedule.overlap = 'queue' and v_fire -> 'slots' <> '[]' then
-      update stint.schedule s set due_at = v_now + interval '1 second' where s.name = v_schedule.name;
+      update stint.schedule s set due_at = v_now + interval '30 seconds' where s.name = v_schedule.name;
       continue;
     end if;
 
@@ -138,7 +139,7 @@ begin
       exit when (v_slot ->> 'slot')::timestamptz > v_now;
       if v_live and v_schedule.overlap = 'queue' then
         v_next := (v_slot ->> 'slot')::timestamptz;
-        v_due := v_now + interval '1 second';
+        v_due := v_now + interval '30 seconds';
         exit;
       end if;
       if v_live then
@@ -157,6 +158,9 @@ begin
         stint.job_of_slot(v_schedule, v_id, (v_slot ->> 'slot')::timestamptz, (v_slot ->> 'run_at')::timestamptz));
       v_last := (v_slot ->> 'slot')::timestamptz;
       v_fired := v_fired + 1;
+      if v_schedule.overlap = 'queue' then
+        v_awaited := v_awaited || v_id;
+      end if;
       v_live := v_schedule.overlap <> 'allow';
     end loop;
 
@@ -169,6 +173,7 @@ begin
 
   if v_rows <> '{}' then
     perform from stint.enqueue_rows(to_jsonb(v_rows), false);
+    update stint.job j set has_follow_ups = true where j.id = any (v_awaited);
   end if;
   queues := array(select distinct r ->> 'queue' from unnest(v_rows) r);
   if clock_timestamp() > p_until then
@@ -673,6 +678,60 @@ begin
   insert into stint.audit (id, actor, action, reason, schedule, change)
   values (stint.new_id(), v_actor, 'run-schedule', run_schedule.reason, v_schedule.name, jsonb_build_object('job', v_id));
   return v_id;
+end
+$$;
+
+-- ---- Jobs that plan their next run ---------------------------------------------------------------------
+
+-- The next run of a job, planned by its handler (`again`). Written while the job runs, so that it is not lost if the worker dies.
+create table stint.next_run (
+  job_id  uuid primary key,
+  row     jsonb not null,                          -- as enqueue_rows takes it
+  stale   boolean not null default false,          -- the attempt that planned it did not end the job
+  made_at timestamptz                              -- set when the next run exists
+);
+create index next_run_made on stint.next_run (made_at) where made_at is not null;
+
+-- Called by run_follow_ups for jobs that leave `running` or end, in the same statement. A job that succeeded or died has its next run from now on;
+-- a success counts only if its own attempt planned it. Cancelling ends the series. The next run keeps the dedupe key of the job: the key's
+-- holder is deleted by the same transaction, so that no other job can hold it. Schedules that wait for a job to end become due.
+create function stint.follow_up_runs(p_ids uuid[], p_states stint.job_state[]) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now  timestamptz := clock_timestamp();
+  v_next record;
+begin
+  for v_next in
+    select n.job_id, n.row, n.stale, e.state
+    from unnest(p_ids, p_states) as e (id, state)
+    join stint.next_run n on n.job_id = e.id
+    where n.made_at is null
+    order by n.job_id
+  loop
+    if v_next.state not in ('succeeded', 'dead', 'cancelled') then
+      update stint.next_run n set stale = true where n.job_id = v_next.job_id;
+    elsif v_next.state = 'cancelled' or (v_next.state = 'succeeded' and v_next.stale) then
+      delete from stint.next_run n where n.job_id = v_next.job_id;
+    else
+      perform from stint.enqueue_row(v_next.row, v_now);
+      update stint.next_run n set made_at = v_now where n.job_id = v_next.job_id;
+    end if;
+  end loop;
+
+  -- A row that another session has locked is left to its own time: the outcome of a job waits for no other transaction.
+  update stint.schedule s
+  set due_at = v_now
+  where s.name in (
+    select w.name
+    from stint.schedule w
+    where w.overlap = 'queue' and w.next_slot <= v_now and w.due_at > v_now
+      and w.last_job_id in (select e.id from unnest(p_ids, p_states) as e (id, state) where e.state in ('succeeded', 'dead', 'cancelled'))
+    for update skip locked);
+  if found then
+    perform stint.wake_schedules();
+  end if;
 end
 $$;
 

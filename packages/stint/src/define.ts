@@ -3,6 +3,7 @@ import { describe } from "./model/describe.ts";
 import { checkName } from "./model/names.ts";
 import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "./model/options.ts";
 import { toMs, type Duration } from "./model/duration.ts";
+import { resolveQuietHours, type QuietHours, type ResolvedQuietHours } from "./model/quiet-hours.ts";
 import { resolveBackoff, type Backoff, type ResolvedBackoff } from "./model/backoff.ts";
 import type { InferIn, InferOut, StandardSchema } from "./model/standard-schema.ts";
 
@@ -24,6 +25,8 @@ export type KindOptions = {
    * Report an attempt as stalled when it has finished no step and reported no checkpoint, progress or log line for so long. Default: never.
    */
   stallAfter?: Duration;
+  /** Attempts start when these hours are over: the first one, retries and snoozes. */
+  quietHours?: QuietHours;
   /** The number of crashes (its worker died while running it) after which a job is dead. Default 3. */
   maxCrashes?: number;
 };
@@ -78,6 +81,7 @@ export type KindPolicy = {
   readonly maxTimeoutMs: number | undefined;
   readonly stallAfterMs: number | undefined;
   readonly maxCrashes: number | undefined;
+  readonly quietHours: ResolvedQuietHours | undefined;
 };
 
 const policyKeys = [
@@ -88,6 +92,7 @@ const policyKeys = [
   "stallAfter",
   "lease",
   "maxCrashes",
+  "quietHours",
 ] as const;
 const defineKeys = [
   ...policyKeys,
@@ -146,7 +151,7 @@ export function requirePriority(option: string, value: unknown): number {
 }
 
 export function resolveKindPolicy(what: string, options: KindOptions): KindPolicy {
-  const { attempts, backoff, timeout, maxTimeout, stallAfter, lease, maxCrashes } = options;
+  const { attempts, backoff, timeout, maxTimeout, stallAfter, lease, maxCrashes, quietHours } = options;
   return Object.freeze({
     attempts:
       attempts === undefined
@@ -161,6 +166,7 @@ export function resolveKindPolicy(what: string, options: KindOptions): KindPolic
       maxCrashes === undefined
         ? undefined
         : requireInteger(`${what}.maxCrashes`, maxCrashes, { min: 1, max: 100 }),
+    quietHours: quietHours === undefined ? undefined : resolveQuietHours(`${what}.quietHours`, quietHours),
   });
 }
 

@@ -69,6 +69,7 @@ export type {
   SchedulesClient,
 } from "./client/schedules.ts";
 export type { CatchUp, Overlap, ScheduleTiming } from "./model/schedule.ts";
+export type { AgainOptions } from "./worker/again.ts";
 export type { ScheduledSlot } from "./model/scheduled-slot.ts";
 export type { QuietHours } from "./model/quiet-hours.ts";
 export type { Schedule, ScheduleDetail, ScheduleState, Slot } from "./sql/schedules.ts";

@@ -4,6 +4,7 @@ import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { encodeJson } from "../model/json.ts";
 import { checkText } from "../model/names.ts";
+import { resolveQuietHours, type QuietHours } from "../model/quiet-hours.ts";
 import { refuseUnknownKeys, requireDate } from "../model/options.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import { newId } from "../runtime/new-id.ts";
@@ -38,6 +39,8 @@ export type EnqueueOptions = (
     timeout?: Duration;
     lease?: Duration;
     maxCrashes?: number;
+    /** Attempts of this job start when these hours are over. */
+    quietHours?: QuietHours;
     /**
      * Enqueue this job when this one succeeds, in the transaction that records the success: both happen, or neither. Made by
      * `entry(definition, payload, options)`. Its `delay` counts from then. It takes no `id`, `dedupe`, `debounce` or `throttle`.
@@ -66,6 +69,7 @@ const keys = [
   "timeout",
   "lease",
   "maxCrashes",
+  "quietHours",
   "successor",
 ] as const satisfies (keyof EnqueueOptions)[];
 
@@ -156,7 +160,7 @@ function encodeRow(
   return {
     row,
     payload: encodeJson(payload, { kind, root: "payload", maxBytes: maxPayloadBytes }),
-    meta: options.meta === undefined ? undefined : encodeMeta(options.meta, kind, what),
+    meta: metaOf(options, kind, what),
   };
 }
 
@@ -202,6 +206,13 @@ function checkTags(tags: readonly string[], what: string): readonly string[] {
     );
   }
   return tags.map((tag, index) => checkText(tag, `${what}.tags[${index}]`, { max: 128 }));
+}
+
+/** Quiet hours are kept in the meta: most jobs have none, and a claim returns the meta anyway. */
+function metaOf({ meta, quietHours }: EnqueueOptions, kind: string, what: string): string | undefined {
+  if (quietHours === undefined) return meta === undefined ? undefined : encodeMeta(meta, kind, what);
+  const checked = resolveQuietHours(`${what}.quietHours`, quietHours);
+  return encodeMeta({ ...meta, quietHours: checked }, kind, what);
 }
 
 function encodeMeta(meta: Record<string, unknown>, kind: string, what: string): string {

@@ -117,6 +117,16 @@ const deleteAudit = statement(
       limit $2
     ))
     returning 1
+  ), planned as (
+    -- Their jobs are dead for so long that they are gone, and cannot be replayed.
+    delete from stint.next_run
+    where job_id = any (array(
+      select n.job_id
+      from stint.next_run n
+      where n.made_at < stint.by_index(statement_timestamp() - $1::bigint * interval '1 millisecond')
+      order by n.made_at
+      limit $2
+    ))
   )
   select count(*)::integer as gone from gone`,
 );

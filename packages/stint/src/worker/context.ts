@@ -5,6 +5,7 @@ import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Completed } from "../model/outcome.ts";
 import { scheduledSlotOf, type ScheduledSlot } from "../model/scheduled-slot.ts";
 import type { Logger } from "../runtime/logger.ts";
+import type { AgainOptions } from "./again.ts";
 import type { HandlerContext, WaitForSignal } from "./handler.ts";
 import type { AttemptProgress } from "./progress.ts";
 import type { AttemptSteps } from "./steps.ts";
@@ -22,6 +23,7 @@ export type AttemptOfContext = {
   durable(what: string): AttemptProgress;
   extend(duration: Duration): number;
   complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed>;
+  again(next: AgainOptions): Promise<void>;
 };
 
 /**
@@ -42,6 +44,7 @@ export class Context implements HandlerContext {
   readonly meta: Readonly<Record<string, unknown>>;
   readonly fence: Fence;
   readonly complete: HandlerContext["complete"];
+  readonly again: HandlerContext["again"];
   readonly step: HandlerContext["step"];
   readonly sleep: HandlerContext["sleep"];
   readonly waitForSignal: WaitForSignal;
@@ -72,6 +75,7 @@ export class Context implements HandlerContext {
     this.fence = job.fence;
     // Returns the promise itself, which knows whether it is awaited.
     this.complete = (work) => attempt.complete(work, tx);
+    this.again = (next) => attempt.again(next);
     this.step = (name, work) => attempt.steps.step(name, work);
     this.sleep = (until) => attempt.steps.sleep(until);
     this.waitForSignal = (name, options) => attempt.steps.waitForSignal(name, options);

@@ -6,6 +6,7 @@ import type { ClaimedJob } from "../model/job.ts";
 import { completed, isOutcome, type Completed } from "../model/outcome.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { again, type AgainOptions } from "./again.ts";
 import { callHandler } from "./call-handler.ts";
 import { completeInTransaction } from "./complete.ts";
 import { Completion } from "./completion.ts";
@@ -97,6 +98,12 @@ export class HandlerCall implements AttemptOfContext {
     const { traceId } = this.#attempt;
     const fields = { job: fence.job, kind, key, attempt };
     return this.#deps.logger.child(traceId === undefined ? fields : { ...fields, traceId });
+  }
+
+  /** `again` of the handler's context. */
+  async again(next: AgainOptions): Promise<void> {
+    if (this.#attempt.over) throw new InvalidOptionError("again", "was called after the handler had ended");
+    await again(this.#deps.db, this.job, next, this.#deps.maxResultBytes);
   }
 
   /** The steps of the handler. */

@@ -7,6 +7,7 @@ import {
   type KindPolicy,
 } from "../define.ts";
 import type { Tx } from "../db/db.ts";
+import type { AgainOptions } from "./again.ts";
 import type { Duration } from "../model/duration.ts";
 import type { Fence } from "../model/job.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
@@ -98,6 +99,14 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
    * @throws {InvalidOptionError} The kind has no `maxTimeout`.
    */
   readonly extend: (duration: Duration) => number;
+  /**
+   * Plan the next run of this job: `await again({ in: "24h" })`. It is enqueued in the statement in which this job succeeds or dies, with
+   * the same kind, queue, key, dedupe key and options. The latest call counts; a success of an attempt that did not call it ends the
+   * series, and so does cancelling.
+   *
+   * @throws {LeaseLostError} Another worker owns the job.
+   */
+  readonly again: (next: AgainOptions) => Promise<void>;
   /** The transaction an `atomic` kind runs in. Any other kind has none. */
   readonly tx: Tx;
 };
@@ -142,6 +151,7 @@ export function handle<Types extends JobTypes>(
       maxTimeoutMs: own.maxTimeoutMs ?? policy.maxTimeoutMs,
       stallAfterMs: own.stallAfterMs ?? policy.stallAfterMs,
       maxCrashes: own.maxCrashes ?? policy.maxCrashes,
+      quietHours: own.quietHours ?? policy.quietHours,
     },
   });
 }

@@ -11,7 +11,7 @@ import { QueueMap } from "../model/queue-pattern.ts";
 import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "../model/options.ts";
 import type { Handler, Middleware } from "./handler.ts";
 
-export type WorkerOptions = KindOptions & {
+export type WorkerOptions = Omit<KindOptions, "quietHours"> & {
   /**
    * Slots by queue: how many of its jobs this worker runs at once. The queues of a pool share its slots and take turns. A pattern
    * such as `tenant-*` stands for every queue it matches that no other pool serves by name or by a longer pattern.

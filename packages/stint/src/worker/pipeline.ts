@@ -11,6 +11,7 @@ import type { AttemptDeps } from "./deps.ts";
 import { reportFailed, reportLeaseLost } from "./failures.ts";
 import { handlerOf, timeoutOf } from "./policy.ts";
 import type { Pool } from "./pool.ts";
+import { outsideQuietHours, postponed } from "./quiet-hours.ts";
 import type { Settled } from "./settler.ts";
 import { released, type Verdict } from "./verdict.ts";
 
@@ -38,6 +39,9 @@ export class AttemptPipeline {
   constructor(deps: AttemptDeps) {
     this.#deps = deps;
   }
+
+  /** The database's clock, as far as it is known. */
+  readonly #now = (): number => this.#deps.db.clock.nowMs();
 
   /** 1. A claim sent at `sentAt` returned these jobs. */
   claimed(jobs: readonly ClaimedJob[], sentAt: number): void {
@@ -91,7 +95,11 @@ export class AttemptPipeline {
     this.attempts.add(attempt);
     // A claim that returns after every attempt was asked to stop.
     if (this.#stopReason !== undefined) this.#ended(attempt, released(job));
-    else this.run(attempt);
+    else {
+      const later = postponed(this.#deps.options, job, this.#now);
+      if (later === undefined) this.run(attempt);
+      else this.#ended(attempt, later);
+    }
     return attempt;
   }
 
@@ -181,8 +189,9 @@ export class AttemptPipeline {
   }
 
   /** 5. The attempt has its verdict; undefined if it has recorded its own success. */
-  decide(attempt: Attempt, verdict: Verdict | undefined): void {
+  decide(attempt: Attempt, decided: Verdict | undefined): void {
     if (isDecided(attempt)) return;
+    const verdict = decided && outsideQuietHours(this.#deps.options, attempt.job, decided, this.#now);
     const wasReleased = attempt.record === "released";
     attempt.record = wasReleased ? "closed" : "under way";
     const first = this.#endTrace(attempt, verdict);

@@ -27,6 +27,7 @@ import {
 } from "#stint/sql/queue-settings.js";
 import { queues } from "#stint/sql/queues.js";
 import { findReadyQueues } from "#stint/sql/ready-queues.js";
+import { planNextRun } from "#stint/sql/next-run.js";
 import { dueSchedules, failSchedule, fireSchedules } from "#stint/sql/fire-schedules.js";
 import {
   changeSchedule,
@@ -295,6 +296,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   pruneSeries: (db) => pruneSeries(db, 5_000),
   declareSchedules: (db) => declareSchedules(db, "service", [schedule("declared")], "code:w"),
   putSchedules: (db) => putSchedules(db, [schedule("made")], act),
+  planNextRun: (db) => planNextRun(db, fence, { delayMs: 1, at: null, payload: null }),
   getSchedule: (db) => getSchedule(db, "made"),
   listSchedules: (db) => listSchedules(db, { after: "", prefix: "m", owner: null, kind: null, limit: 10 }),
   slotsOfSchedule: (db) => slotsOfSchedule(db, "made", undefined, 10),

@@ -49,6 +49,7 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
     ],
     types: [
       "ActOptions",
+      "AgainOptions",
       "Attempt",
       "AttemptEvent",
       "AttemptOutcome",
