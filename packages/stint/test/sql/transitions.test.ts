@@ -294,7 +294,7 @@ async function movesIn(fresh: Fresh): Promise<string[]> {
 
 /** Every statement that ends a job lifts the one behind it, by the same function. */
 const isLifted = (from: FromState | null, to: string | null, reason: string | null): boolean =>
-  from === "parked" && to !== "cancelled" && reason === "latest";
+  from === "parked" && to !== "cancelled" && to !== "succeeded" && reason === "latest";
 
 const parks = (from: FromState | null, to: string | null): boolean => from === "parked" || to === "parked";
 
