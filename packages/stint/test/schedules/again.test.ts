@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { defineJob, handle, PermanentError, typed, type HandlerContext } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
+import { rescue } from "#stint/sql/rescue.js";
+import { gate } from "../support/gate.ts";
 import { startWorker } from "./support.ts";
 
 const series = defineJob("series", { payload: typed<{ n: number }>(), key: () => "user:7" });
@@ -126,4 +128,28 @@ test("bad input of again is refused, and a lost lease plans nothing", async () =
     "LeaseLostError",
   ]);
   expect(await fresh.sql("select from stint.next_run")).toEqual([]);
+});
+
+test("a run whose worker dies for the last time has its next run", async () => {
+  const fresh = await freshSchema();
+  const hold = gate();
+  let planned = false;
+  const stint = await serve(fresh, async ({ again }) => {
+    await again({ in: "24h" });
+    planned = true;
+    await hold.opened;
+  });
+  const { id } = await stint.enqueue(series, { n: 1 }, { maxCrashes: 1 });
+  await until(() => planned);
+  await fresh.sql(
+    "update stint.job set lease_until = clock_timestamp() - interval '1 second' where id = $1",
+    [id],
+  );
+  await until(async () => {
+    await rescue(fresh.db, { limit: 10, maxCrashes: 1 });
+    return (await stint.get(id))?.state === "dead";
+  });
+  hold.open();
+
+  expect((await jobs(fresh)).map(({ state }) => state).sort()).toEqual(["dead", "scheduled"]);
 });
