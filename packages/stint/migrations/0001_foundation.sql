@@ -58,7 +58,7 @@ create table stint.job (
   meta             jsonb,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
-  has_follow_ups   boolean,                        -- true: rows in follow_up; null: none, as for nearly every job
+  has_follow_ups   boolean,                        -- true: a part of a flow (0011); null: a plain job, as nearly every job
   constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
   constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
   -- Reading relies on these: one row outside them would fail every claim that meets it. An enqueue-only role must not be able to
@@ -131,16 +131,6 @@ create index latest_unchecked on stint.latest (xid) where not checked;
 create table stint.latest_missed (
   behind uuid primary key
 );
-
--- Successors of jobs, written with the job that carries them. The statement in which that job succeeds enqueues them (run_follow_ups). They stay
--- while it is dead or cancelled: it may be replayed.
-create table stint.follow_up (
-  id     uuid primary key,                         -- the successor's
-  job_id uuid not null,                            -- the job that carries it
-  row    jsonb not null,                           -- as enqueue_rows takes it
-  error  text                                      -- why it could not be enqueued
-);
-create index follow_up_job on stint.follow_up (job_id);
 
 -- Finished jobs. Dead jobs have their own partition, because operators replay them;
 -- the others are partitioned by day, and whole days are dropped.

@@ -227,6 +227,8 @@ declare
   v_listening boolean := exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_row   jsonb;
+  v_members  jsonb[] := '{}';
+  v_inserted boolean;
 begin
   listening := v_listening;
   if v_now <= p_after then
@@ -246,15 +248,23 @@ begin
 
   -- A key held for a length of time, or an enqueue that may have happened before, needs a look beyond
   -- the live table.
-  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.successor) || exists (@.replace))' then
+  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.member) || exists (@.replace))' then
     for ordinal, v_row in
       select r.ordinality, r.value
       from jsonb_array_elements(p_rows) with ordinality r
       -- The same order as below, for the same reason.
       order by (r.value ->> 'kind') collate "C", (r.value ->> 'dedupe_key') collate "C", r.value ->> 'id'
     loop
-      select e.id, e.created, e.status into id, created, status from stint.enqueue_row(v_row, v_now) e;
+      select e.id, e.created, e.status, e.inserted into id, created, status, v_inserted from stint.enqueue_row(v_row, v_now) e;
+      if v_inserted and v_row ? 'member' then
+        -- The rest of it is decided by the job that settles, not by a caller.
+        v_members := v_members || jsonb_set(v_row, '{member}', (v_row -> 'member') - array['chain', 'position', 'parent', 'undoes']);
+      end if;
       return next;
+    end loop;
+    -- Once all of them are written: the jobs of a flow may be given in any order.
+    for v_row in select m from unnest(v_members) m order by m ->> 'id' loop
+      perform stint.join_flow((v_row ->> 'id')::uuid, v_row ->> 'kind', v_row -> 'member', (v_row ->> 'delay_ms')::bigint);
     end loop;
     if clock_timestamp() > p_until then
       perform stint.too_late();
@@ -315,6 +325,14 @@ begin
 end
 $$;
 
+-- Whether a part of a flow waits for other jobs, or for the closing of its batch.
+create function stint.waits(p_member jsonb) returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_array_length(p_member -> 'after') > 0 or p_member ? 'open', false)
+$$;
+
 -- One row, with everything that can stand in its way: the same id, the same key, a key held for a time.
 -- A loser of a race waits inside `insert … on conflict` for the winner's commit or rollback, then looks
 -- again; so a winner that rolls back never takes the loser's job with it. `p_now` is the time of the whole
@@ -323,7 +341,7 @@ $$;
 -- `status` says what it did: `created` a job; found an `existing` one with the key and changed nothing; `replaced` the payload or the run time of
 -- a waiting one; or `deferred` the work: the run time of the waiting job moved back, or a new job waits behind the running one.
 create function stint.enqueue_row(p_row jsonb, p_now timestamptz)
-returns table (id uuid, created boolean, status text)
+returns table (id uuid, created boolean, status text, inserted boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -338,10 +356,11 @@ declare
   v_window bigint := (p_row ->> 'dedupe_ms')::bigint;
   v_other  uuid;
   v_found  text;
-  v_inserted boolean;
+  v_waits  boolean := stint.waits(p_row -> 'member');
 begin
   id := v_id;
   status := 'created';
+  inserted := false;
 
   for try in 1 .. 100 loop
     v_now := clock_timestamp();
@@ -388,38 +407,44 @@ begin
 
     insert into stint.job (
       id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-      key, tenant, tags, dedupe_key, dedupe_until, meta, payload
+      key, tenant, tags, dedupe_key, dedupe_until, meta, payload, park_reason, has_follow_ups
     ) values (
       v_id, v_kind, p_row ->> 'queue',
-      case when v_run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
+      case when v_waits then 'parked' when v_run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
       coalesce((p_row ->> 'priority')::smallint, 0), v_run_at, p_now,
       (p_row ->> 'max_attempts')::integer, (p_row ->> 'max_crashes')::integer,
       (p_row ->> 'timeout_ms')::bigint, (p_row ->> 'lease_ms')::bigint,
       p_row ->> 'key', p_row ->> 'tenant',
       (select array_agg(t.value) from jsonb_array_elements_text(nullif(p_row -> 'tags', 'null')) t),
       case when v_window is null then v_key end, p_row ->> 'dedupe_until',
-      nullif(p_row -> 'meta', 'null'), p_row -> 'payload'
+      nullif(p_row -> 'meta', 'null'), p_row -> 'payload',
+      case when v_waits then 'blocked' end, case when p_row ? 'member' then true end
     )
     on conflict do nothing;
-    v_inserted := found;
+    inserted := found;
 
-    if v_inserted or exists (select from stint.job j where j.id = v_id) then
+    if inserted or exists (select from stint.job j where j.id = v_id) then
       -- The insert may have waited for the transaction in which this very job was enqueued, run and finished.
-      if v_inserted and p_row ? 'again' and exists (select from stint.history h where h.id = v_id) then
+      if inserted and p_row ? 'again' and exists (select from stint.history h where h.id = v_id) then
         delete from stint.job j where j.id = v_id;
-      elsif v_inserted then
-        insert into stint.tally_delta (queue, kind, priority, live, scheduled)
-        values (p_row ->> 'queue', v_kind, coalesce((p_row ->> 'priority')::smallint, 0), 1, (v_run_at > v_now)::integer);
-        if p_row ? 'successor' then
-          insert into stint.follow_up (id, job_id, row) values ((p_row #>> '{successor,id}')::uuid, v_id, p_row -> 'successor');
-          update stint.job j set has_follow_ups = true where j.id = v_id;
-        end if;
+        inserted := false;
+      elsif inserted then
+        insert into stint.tally_delta (queue, kind, priority, live, scheduled, parked)
+        values (p_row ->> 'queue', v_kind, coalesce((p_row ->> 'priority')::smallint, 0), 1,
+          (v_run_at > v_now and not v_waits)::integer, v_waits::integer);
       end if;
       created := true;
       return next;
       return;
     end if;
 
+    select j.id into v_other from stint.job j where j.kind = v_kind and j.dedupe_key = v_key;
+    if v_other = nullif(current_setting('stint_transaction.settles', true), '')::uuid then
+      -- Its holder is the job that succeeds in this very transaction: this is its successor, and takes the key over. Otherwise a series of jobs
+      -- that enqueue one another would silently stop.
+      update stint.job j set dedupe_key = null, dedupe_until = null where j.id = v_other;
+      continue;
+    end if;
     if p_row ? 'replace' then
       select r.id, r.status into v_other, status from stint.replace_waiting(p_row, p_now) r;
     else
@@ -650,50 +675,3 @@ $$;
 create constraint trigger check_latest after insert or update of xid on stint.latest
 deferrable initially deferred
 for each row when (not new.checked) execute function stint.check_latest();
-
--- ---- Follow-ups ------------------------------------------------------------------------------------
-
--- What must commit with the end of an attempt. Every statement in which a job leaves `running`, or ends, calls this for those of its jobs that
--- have follow-ups, and for no others, with the state each job came to. Successors are enqueued in the order of their ids and wait for no other
--- transaction, because they have no dedupe keys: two batches cannot block each other here.
-create function stint.run_follow_ups(p_ids uuid[], p_states stint.job_state[]) returns integer
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now    timestamptz := clock_timestamp();
-  v_next   stint.follow_up;
-  v_queues text[] := '{}';
-begin
-  perform stint.follow_up_runs(p_ids, p_states);
-  for v_next in
-    select f.*
-    from unnest(p_ids, p_states) as j (id, state)
-    join stint.follow_up f on f.job_id = j.id
-    where j.state = 'succeeded'
-    order by f.id
-  loop
-    begin
-      perform from stint.enqueue_row(
-        v_next.row - array['dedupe_key', 'dedupe_until', 'dedupe_ms', 'again'] || jsonb_build_object('id', v_next.id), v_now);
-      delete from stint.follow_up f where f.id = v_next.id;
-      v_queues := v_queues || (v_next.row ->> 'queue');
-    exception
-      -- A row that the table refuses. It must not refuse the outcome of the job that carries it; a person finds the error here.
-      when data_exception or integrity_constraint_violation then
-        update stint.follow_up f set error = left(sqlerrm, 1000) where f.id = v_next.id;
-    end;
-  end loop;
-
-  perform stint.lift_latest(array(select j.id from unnest(p_ids, p_states) as j (id, state) where j.state in ('succeeded', 'dead', 'cancelled')));
-
-  -- A full notification queue would fail the commit. A wake is only a hint.
-  if v_queues <> '{}' and pg_notification_queue_usage() < 0.5
-    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
-  then
-    perform pg_notify(stint.wake_channel(), hint)
-    from (select distinct 'ready:' || queue as hint from unnest(v_queues) queue) hints;
-  end if;
-  return cardinality(v_queues);
-end
-$$;

@@ -261,7 +261,8 @@ as $$
 declare
   v_name    constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
   v_allowed constant text[] := array[
-    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'debounce', 'throttle', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes', 'wake'];
+    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'debounce', 'throttle', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes',
+    'after', 'onFailure', 'wake'];
   v_options jsonb := '{}';
   v_unknown text;
   v_kind    stint.kind;
@@ -327,6 +328,20 @@ begin
     perform stint.check_json(p_kind, 'meta', v_options -> 'meta', 16384);
   end if;
 
+  if v_options ? 'after' then
+    if jsonb_typeof(v_options -> 'after') <> 'array' then
+      perform stint.refuse(p_kind, 'after must be an array of 1 to 10000 UUIDs of jobs', v_options -> 'after');
+    elsif jsonb_array_length(v_options -> 'after') not between 1 and 10000 or exists (
+      select from jsonb_array_elements(v_options -> 'after') a
+      where jsonb_typeof(a.value) <> 'string' or a.value #>> '{}' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
+    then
+      perform stint.refuse(p_kind, 'after must be an array of 1 to 10000 UUIDs of jobs', v_options -> 'after');
+    end if;
+  end if;
+  if v_options ? 'onFailure' and (not v_options ? 'after' or v_options -> 'onFailure' not in ('"park"', '"cancel"', '"run"')) then
+    perform stint.refuse(p_kind, 'onFailure must be "park", "cancel" or "run", beside after', v_options -> 'onFailure');
+  end if;
+
   v_key := stint.checked_text(p_kind, v_options, 'key');
 
   return jsonb_strip_nulls(jsonb_build_object(
@@ -344,6 +359,8 @@ begin
     'key', v_key,
     'tenant', stint.checked_text(p_kind, v_options, 'tenant'),
     'tags', v_options -> 'tags',
+    'member', case when v_options ? 'after' then
+      jsonb_build_object('after', v_options -> 'after', 'on_failure', v_options ->> 'onFailure') end,
     'wake', v_options -> 'wake'
   ))
   || stint.checked_shaping(p_kind, v_options)

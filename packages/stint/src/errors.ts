@@ -73,6 +73,17 @@ export class ScheduleConflictError extends StintError {
 }
 
 /** The job's state does not allow the action. */
+/** A batch takes no more jobs: it was closed, or its callback has ended. Nothing was enqueued. */
+export class BatchClosedError extends StintError {
+  readonly code = "BATCH_CLOSED";
+  constructor(readonly batchId: string) {
+    super(
+      `Batch ${batchId} is closed or does not exist, so nothing was added. ` +
+        "Make it with open: true, and close it after the last job was added.",
+    );
+  }
+}
+
 export class WrongStateError extends StintError {
   readonly code = "WRONG_STATE";
   constructor(

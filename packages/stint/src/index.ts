@@ -1,5 +1,16 @@
 export { createStint, type Stint } from "./stint.ts";
-export { entry, type Enqueued, type Enqueues, type InOptions, type ManyEntry } from "./client/entries.ts";
+export {
+  entry,
+  type Batch,
+  type BatchOptions,
+  type Enqueued,
+  type Enqueues,
+  type Flow,
+  type FlowParts,
+  type InOptions,
+  type ManyEntry,
+} from "./client/entries.ts";
+export type { FlowsClient, ListFlowsOptions } from "./client/flows.ts";
 export {
   defineJob,
   typed,
@@ -34,7 +45,18 @@ export { renderMetrics } from "./telemetry/database-metrics.ts";
 export { renderProcessMetrics, type Metered, type PoolView } from "./telemetry/process-metrics.ts";
 export { metricsContentType } from "./telemetry/prometheus.ts";
 export type { Telemetry } from "./model/telemetry.ts";
-export { snooze, cancel, park, type Completed, type Outcome, type ParkOptions } from "./model/outcome.ts";
+export {
+  snooze,
+  cancel,
+  park,
+  type Completed,
+  type Continued,
+  type Outcome,
+  type ParkOptions,
+  type WaitForChildren,
+} from "./model/outcome.ts";
+export type { DependencyResult, FlowPart, FlowState, FlowSummary, FlowView } from "./sql/flows.ts";
+export type { FollowOptions } from "./worker/plan.ts";
 export { exponential, steps, type Backoff } from "./model/backoff.ts";
 export type { Duration } from "./model/duration.ts";
 export type { Attempt, AttemptOutcome, Fence, Job } from "./model/job.ts";
@@ -48,6 +70,8 @@ export type { StintOptions } from "./client/options.ts";
 export type { EnqueueOptions } from "./client/prepare.ts";
 export type { DedupeUntil, ShapingOptions } from "./client/shaping.ts";
 export type { EnqueueStatus } from "./model/enqueue-status.ts";
+export type { Dependency } from "./client/after.ts";
+export type { OnFailure } from "./sql/enqueue.ts";
 export type { QueueSettingsClient } from "./client/queue-settings.ts";
 export type { JobSteps } from "./client/steps.ts";
 export type { ProgressView } from "./sql/progress.ts";
@@ -83,6 +107,7 @@ export type { AuditEntry } from "./sql/audit.ts";
 export type { LiveWorker } from "./sql/workers.ts";
 export { jsonLogger, silentLogger, type Logger } from "./runtime/logger.ts";
 export {
+  BatchClosedError,
   CancelledError,
   CrashedError,
   DatabaseUnavailableError,

@@ -1,5 +1,5 @@
 /** The types of `stint.inspector()`, its constants, and how figures are written. Loads in a browser: no import needs Node. */
-export type { InspectorOptions } from "./stint.ts";
+export type { InspectorOptions } from "./inspect/types.ts";
 export {
   jobFilterKeys,
   seriesRanges,

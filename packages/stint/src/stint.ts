@@ -1,5 +1,7 @@
 import { EnqueueClient } from "./client/enqueue-client.ts";
 import type { Enqueued, Enqueues, InOptions, ManyEntry } from "./client/entries.ts";
+import type { Batch, BatchOptions, Flow, FlowParts } from "./client/entries.ts";
+import { FlowsClient } from "./client/flows.ts";
 import { idOf } from "./client/ids.ts";
 import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/jobs.ts";
 import { Lifetime } from "./client/lifetime.ts";
@@ -12,17 +14,17 @@ import type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
 import { SchedulesClient } from "./client/schedules.ts";
 import { readSteps, type JobSteps } from "./client/steps.ts";
 import { Waiting } from "./client/wait.ts";
+import { resolveWait } from "./client/wait-options.ts";
 import { Waker } from "./client/waker.ts";
 import type { PgDb } from "./db/pg.ts";
 import type { TransactionLike } from "./db/transactions/user-transaction.ts";
 import type { JobDefinition, JobTypes } from "./define.ts";
-import { InvalidOptionError } from "./errors.ts";
 import { makeInspector } from "./inspect/inspector.ts";
-import type { Inspector } from "./inspect/types.ts";
-import { describe } from "./model/describe.ts";
-import { toMs, type Duration } from "./model/duration.ts";
+import { resolveInspector } from "./inspect/options.ts";
+import type { Inspector, InspectorOptions } from "./inspect/types.ts";
+import type { Duration } from "./model/duration.ts";
 import type { Job } from "./model/job.ts";
-import { refuseUnknownKeys, requireInteger, requireOneOf } from "./model/options.ts";
+import { refuseUnknownKeys, requireOneOf } from "./model/options.ts";
 import type { AuditEntry } from "./sql/audit.ts";
 import { queues, type QueueCounts } from "./sql/queues.ts";
 import { listWorkers, type LiveWorker } from "./sql/workers.ts";
@@ -31,13 +33,6 @@ import { OpenWorkers } from "./worker/open-workers.ts";
 import { resolveWorkerOptions, type WorkerOptions } from "./worker/options.ts";
 import { Worker } from "./worker/worker.ts";
 import { requireWorkerConnection } from "./worker/worker-connection.ts";
-
-export type InspectorOptions = {
-  /** Connections of its own. Default 2. */
-  connections?: number;
-  /** How long the database may work on one question. Default "5s". */
-  timeout?: Duration;
-};
 
 /** The client. Safe to share; opens connections only when they are needed. */
 export class Stint implements Enqueues {
@@ -137,6 +132,19 @@ export class Stint implements Enqueues {
     });
   }
 
+  async flow<Parts extends FlowParts>(name: string, parts: Parts): Promise<Flow<Parts>> {
+    return await this.#lifetime.run(() => this.#enqueues.flow(name, parts));
+  }
+
+  async batch(entries: readonly ManyEntry[], options: BatchOptions): Promise<Batch> {
+    return await this.#lifetime.run(() => this.#enqueues.batch(entries, options));
+  }
+
+  /** Flows, chains and batches as a whole: `list`, `get`, `cancel`, `add`, `close`. */
+  get flows(): FlowsClient {
+    return new FlowsClient(this.#db, this.#enqueues, this.#options.actor, (call) => this.#lifetime.run(call));
+  }
+
   /** A job, live or finished; undefined if there is none. */
   async get<Types extends JobTypes>(
     job: Enqueued<Types> | string,
@@ -207,14 +215,9 @@ export class Stint implements Enqueues {
     job: Enqueued<Types> | string,
     options: { timeout?: Duration; signal?: AbortSignal } = {},
   ): Promise<Types["result"]> {
-    refuseUnknownKeys("waitFor", options, ["timeout", "signal"]);
     this.#lifetime.requireOpen();
-    const id = idOf(job, "waitFor(job)");
-    const { timeout, signal } = options;
-    if (signal !== undefined && !(signal instanceof AbortSignal))
-      throw new InvalidOptionError("waitFor.signal", `must be an AbortSignal, got ${describe(signal)}`);
-    const timeoutMs = timeout === undefined ? undefined : toMs(timeout, "waitFor.timeout");
-    return await this.#waiting.for(id, timeoutMs, signal);
+    const { timeoutMs, signal } = resolveWait(options);
+    return await this.#waiting.for(idOf(job, "waitFor(job)"), timeoutMs, signal);
   }
 
   /** How many jobs each queue holds, by state. */
@@ -233,12 +236,7 @@ export class Stint implements Enqueues {
    */
   inspector(options: InspectorOptions = {}): Inspector {
     this.#lifetime.requireOpen();
-    refuseUnknownKeys("inspector", options, ["connections", "timeout"]);
-    const db = this.#openDb({
-      connections: requireInteger("inspector.connections", options.connections ?? 2, { min: 1, max: 20 }),
-      applicationName: "stint inspector",
-      statementTimeoutMs: toMs(options.timeout ?? "5s", "inspector.timeout"),
-    });
+    const db = this.#openDb(resolveInspector(options));
     const forget = (): boolean => this.#inspectors.delete(inspector);
     const inspector = makeInspector(db, (hint) => this.#wake([hint]), forget);
     this.#inspectors.add(inspector);

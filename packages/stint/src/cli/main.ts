@@ -8,6 +8,7 @@ import { addDev } from "./commands/dev.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEnqueue } from "./commands/enqueue.ts";
 import { addExport } from "./commands/export.ts";
+import { addFlows } from "./commands/flows.ts";
 import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
 import { addMigrate } from "./commands/migrate.ts";
@@ -69,6 +70,7 @@ function program(): Command {
     addSchedules,
     addWorkers,
     addDashboard,
+    addFlows,
     addGrants,
     addExport,
     addDoctor,

@@ -8,9 +8,7 @@ export const heaviestBatch = 8_388_608;
 
 /** The approximate bytes a row adds to a statement; the uncounted parts are short. */
 export function weigh(row: EncodedRow): number {
-  return (
-    row.payload.length + (row.meta?.length ?? 0) + (row.successor === undefined ? 0 : weigh(row.successor))
-  );
+  return row.payload.length + (row.meta?.length ?? 0);
 }
 
 /** Split rows into statements, in their order. */
@@ -62,10 +60,12 @@ export function inStatements(rows: readonly EncodedRow[]): {
 
 /**
  * Sort rows in the order in which the database takes the locks of one statement: kind, dedupe key, id. Rows without a key
- * take no such lock and keep their order.
+ * take no such lock and keep their order. So do those of a flow: a job is written after the jobs that it waits for.
  */
 export function inLockOrder<R extends EncodedRow>(rows: readonly R[]): readonly R[] {
-  if (rows.every(({ row }) => row.dedupe_key === undefined && row.again === undefined)) return rows;
+  const keepsPlace = ({ row }: R): boolean =>
+    row.dedupe_key === undefined && (row.again === undefined || row.member !== undefined);
+  if (rows.every(keepsPlace)) return rows;
   return rows
     .map((value) => ({ value, key: lockKey(value) }))
     .sort((a, b) => Buffer.compare(a.key, b.key))

@@ -88,6 +88,11 @@ export function resolveSchedule(what: string, name: string, options: SetSchedule
   return Object.freeze({ name, timing: resolveTiming(what, options), job, payload, options: jobOptions });
 }
 
+export type SchedulePrepareOptions = PrepareOptions & {
+  /** The definition of a kind. */
+  readonly find: (job: JobDefinition | string) => JobDefinition;
+};
+
 /**
  * Check the payload, and compute the first slot from `now` on, by the database's clock.
  *
@@ -98,7 +103,7 @@ export async function scheduleRow(
   what: string,
   { name, timing, job, payload, options }: ScheduleDefinition,
   now: number,
-  prepare: PrepareOptions,
+  prepare: SchedulePrepareOptions,
 ): Promise<ScheduleRow> {
   refuseEnded(what, timing, now);
   const encoded = await prepareRow(prepare.find(job), payload, options, prepare);

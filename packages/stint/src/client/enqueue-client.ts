@@ -13,13 +13,18 @@ import {
   requireEntries,
   toAllEnqueued,
   toEnqueued,
+  type Batch,
+  type BatchOptions,
   type Enqueued,
   type Enqueues,
+  type Flow,
+  type FlowParts,
   type InOptions,
   type ManyEntry,
 } from "./entries.ts";
 import { Enqueuer } from "./enqueue.ts";
 import { enqueueIn, refusedQuietly, type Traced } from "./enqueue-in.ts";
+import { batchRows, flowRows } from "./flow.ts";
 import { Kinds } from "./kinds.ts";
 import type { ResolvedStintOptions } from "./options.ts";
 import { prepareRow, type EnqueueOptions } from "./prepare.ts";
@@ -34,6 +39,13 @@ import {
 } from "./signals.ts";
 import { traced } from "./traced.ts";
 import type { Waker } from "./waker.ts";
+
+type SendRows = (rows: EncodedRow[] | Promise<EncodedRow[]>) => Promise<Enqueued[]>;
+
+/** At once where all are ready: a statement in the caller's transaction must be sent before its COMMIT. */
+function ready(rows: readonly (EncodedRow | Promise<EncodedRow>)[]): EncodedRow[] | Promise<EncodedRow[]> {
+  return rows.some(isThenable) ? Promise.all(rows.map(async (row) => await row)) : (rows as EncodedRow[]);
+}
 
 /** The enqueueing half of a client: checks payloads, and sends rows outside or inside a transaction. */
 export class EnqueueClient {
@@ -83,9 +95,11 @@ export class EnqueueClient {
         return refusedQuietly(one(), onRefused);
       },
       enqueueMany: (entries) => {
-        const all = async (): Promise<Enqueued[]> => await send(this.#prepareAll(entries, false));
+        const all = async (): Promise<Enqueued[]> => await send(this.prepareAll(entries, false));
         return refusedQuietly(all(), onRefused);
       },
+      flow: (name, parts) => refusedQuietly(this.#flow(name, parts, false, send), onRefused),
+      batch: (entries, more) => refusedQuietly(this.#batch(entries, more, false, send), onRefused),
       signal: (target, name, payload, options = {}) => {
         const one = async (): Promise<string> => {
           const row = this.#signalRow(target, name, payload, options);
@@ -132,8 +146,47 @@ export class EnqueueClient {
 
   /** Add all of these jobs, or none. */
   async many(entries: readonly ManyEntry[]): Promise<Enqueued[]> {
-    const rows = await this.#prepareAll(entries, true);
+    const rows = await this.prepareAll(entries, true);
     if (rows.length === 0) return [];
+    return toAllEnqueued(rows, await this.#traced(rows, (all) => this.#enqueuer.send(all)));
+  }
+
+  /** Add a whole flow, or nothing. */
+  async flow<Parts extends FlowParts>(name: string, parts: Parts): Promise<Flow<Parts>> {
+    return await this.#flow(name, parts, true, (rows) => this.#sendAll(rows));
+  }
+
+  /** Add a batch and its callback, or nothing. */
+  async batch(entries: readonly ManyEntry[], options: BatchOptions): Promise<Batch> {
+    return await this.#batch(entries, options, true, (rows) => this.#sendAll(rows));
+  }
+
+  async #flow<Parts extends FlowParts>(
+    name: string,
+    parts: Parts,
+    outside: boolean,
+    send: SendRows,
+  ): Promise<Flow<Parts>> {
+    const flow = flowRows(name, parts, (entry, id) => this.#prepare(entry, outside, id));
+    const jobs = await send(ready(flow.rows));
+    const byName = new Map(flow.names.map((part, index) => [part, jobs[index]]));
+    const named = Object.fromEntries(Object.keys(parts).map((part) => [part, byName.get(part)]));
+    return { id: flow.id, jobs: named as Flow<Parts>["jobs"] };
+  }
+
+  async #batch(
+    entries: readonly ManyEntry[],
+    options: BatchOptions,
+    outside: boolean,
+    send: SendRows,
+  ): Promise<Batch> {
+    const { id, rows } = batchRows(entries, options, (entry, own) => this.#prepare(entry, outside, own));
+    const jobs = await send(ready(rows));
+    return { id, jobs: jobs.slice(0, -1), callback: jobs.at(-1) as Enqueued };
+  }
+
+  async #sendAll(prepared: EncodedRow[] | Promise<EncodedRow[]>): Promise<Enqueued[]> {
+    const rows = await prepared;
     return toAllEnqueued(rows, await this.#traced(rows, (all) => this.#enqueuer.send(all)));
   }
 
@@ -153,16 +206,16 @@ export class EnqueueClient {
   }
 
   /** Synchronous where the kind's schema is. */
-  #prepare(entry: ManyEntry, outside: boolean): EncodedRow | Promise<EncodedRow> {
+  #prepare(entry: ManyEntry, outside: boolean, id?: string): EncodedRow | Promise<EncodedRow> {
     const definition = this.kinds.find(entry.job);
     if (outside && definition.requiresTransaction) throw new TransactionRequiredError(definition.kind);
     return prepareRow(definition, entry.payload, entry.options ?? {}, {
       maxPayloadBytes: this.#options.maxPayloadBytes,
-      find: (job) => this.kinds.find(job),
+      id,
     });
   }
 
-  #prepareAll(entries: readonly ManyEntry[], outside: boolean): EncodedRow[] | Promise<EncodedRow[]> {
+  prepareAll(entries: readonly ManyEntry[], outside: boolean): EncodedRow[] | Promise<EncodedRow[]> {
     const rows = requireEntries(entries).map((entry, index) => {
       const refuse = (error: unknown): never => {
         throw atEntry(error, index);

@@ -49,8 +49,9 @@ export class Enqueuer {
 
   /** One job. Committed when this resolves. */
   one(row: EncodedRow): Promise<EnqueuedRow> {
-    // A deduplicated job may have to wait for another transaction. It is sent alone, so that no other call waits with it.
-    if (row.row.dedupe_key !== undefined) return this.send([row]).then(([answer]) => answer as EnqueuedRow);
+    // A deduplicated job, or one that waits for others, may have to wait for another transaction. It is sent alone, so that no other call
+    // waits with it.
+    if (mayWait(row)) return this.send([row]).then(([answer]) => answer as EnqueuedRow);
     return this.#plain.submit(row);
   }
 
@@ -86,7 +87,7 @@ export class Enqueuer {
    */
   async #persistently(rows: readonly EncodedRow[], wakes: boolean): Promise<EnqueuedRow[]> {
     const { db, lockWaitDb, ready } = this.#options;
-    const waits = rows.some((row) => row.row.dedupe_key !== undefined);
+    const waits = rows.some(mayWait);
     const retryDelay = new RetryDelay();
     let toSend = rows;
     let unknown: ConnectionLost | undefined;
@@ -126,6 +127,10 @@ export class Enqueuer {
       }
     }
   }
+}
+
+function mayWait({ row }: EncodedRow): boolean {
+  return row.dedupe_key !== undefined || row.member !== undefined;
 }
 
 async function enqueueAll(

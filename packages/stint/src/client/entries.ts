@@ -3,7 +3,9 @@ import { InvalidOptionError, StintError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import type { EnqueueStatus } from "../model/enqueue-status.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
-import type { EnqueueOptions } from "./prepare.ts";
+import type { EnqueueOptions, ManyEntry } from "./prepare.ts";
+
+export type { ManyEntry } from "./prepare.ts";
 import type { SignalSendOptions, SignalTarget } from "./signals.ts";
 
 /** A job that is in the database, or will be once its transaction commits. */
@@ -18,19 +20,12 @@ export type Enqueued<Types extends JobTypes = JobTypes> = {
   readonly types?: Types;
 };
 
-/** One entry of `enqueueMany`. Made by `entry(definition, payload, options)`, so that each payload is checked by its own kind. */
-export type ManyEntry = {
-  readonly job: JobDefinition | string;
-  readonly payload: unknown;
-  readonly options?: EnqueueOptions;
-};
-
 /** Pair a kind with a payload that fits it, for `enqueueMany`. */
 export function entry<Types extends JobTypes>(
   definition: JobDefinition<Types>,
   payload: Types["in"],
   options?: EnqueueOptions,
-): ManyEntry {
+): ManyEntry<Types> {
   return { job: definition, payload, ...(options === undefined ? {} : { options }) };
 }
 
@@ -44,6 +39,10 @@ export interface Enqueues {
   enqueue(kind: string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued>;
   /** All of them, or none. Returns them in the order of the entries. */
   enqueueMany(entries: readonly ManyEntry[]): Promise<Enqueued[]>;
+  /** A whole graph, all of it or nothing: entries by name, whose `after` may name other parts. */
+  flow<Parts extends FlowParts>(name: string, parts: Parts): Promise<Flow<Parts>>;
+  /** Jobs with a callback that runs once, when all of them have ended. All of them, or none. */
+  batch(entries: readonly ManyEntry[], options: BatchOptions): Promise<Batch>;
   /**
    * Send a signal to one live job, by its id or its key. Its handler receives it in `waitForSignal`, also if it comes to wait only later.
    * Returns the id of the job.
@@ -55,6 +54,27 @@ export interface Enqueues {
   signal(target: SignalTarget, name: string, payload?: unknown, options?: SignalSendOptions): Promise<string>;
 }
 
+/** The parts of a flow, by name. In their `after`, a name is another part; an id is a job outside. */
+export type FlowParts = Readonly<Record<string, ManyEntry>>;
+
+export type Flow<Parts extends FlowParts = FlowParts> = {
+  readonly id: string;
+  readonly jobs: { readonly [name in keyof Parts]: Enqueued<TypesOf<Parts[name]>> };
+};
+
+type TypesOf<Entry> = Entry extends { readonly types?: infer Types extends JobTypes } ? Types : JobTypes;
+
+export type BatchOptions = {
+  /** Enqueued with the batch, and run once, when all of its jobs have ended. */
+  onComplete: ManyEntry;
+  name?: string;
+  /** Take more jobs by `add` until `close` is called. Default: the batch is closed at once. */
+  open?: boolean;
+};
+
+/** Jobs with a callback. More can be added by `stint.flows.add` while it is open. */
+export type Batch = { readonly id: string; readonly jobs: readonly Enqueued[]; readonly callback: Enqueued };
+
 export type InOptions = {
   /**
    * Wake workers by a NOTIFY in your transaction, so that they find its jobs at once. Default: yes, unless the server
@@ -64,13 +84,13 @@ export type InOptions = {
 };
 
 /** @throws {InvalidOptionError} These are not entries. */
-export function requireEntries(entries: readonly ManyEntry[]): readonly ManyEntry[] {
+export function requireEntries(entries: readonly ManyEntry[], what = "enqueueMany"): readonly ManyEntry[] {
   const isEntry = (entry: unknown): boolean => typeof entry === "object" && entry !== null && "job" in entry;
   const given: unknown = entries;
   const wrong = Array.isArray(given) ? given.findIndex((entry) => !isEntry(entry)) : -1;
   if (Array.isArray(given) && wrong === -1) return entries;
   throw new InvalidOptionError(
-    wrong === -1 ? "enqueueMany" : `enqueueMany[${wrong}]`,
+    wrong === -1 ? what : `${what}[${wrong}]`,
     wrong === -1
       ? `takes an array of entries made by entry(…), got ${describe(given)}`
       : `must be made by entry(…), got ${describe(entries[wrong])}`,

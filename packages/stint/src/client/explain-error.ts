@@ -1,9 +1,18 @@
 import { codeOf, dbErrorCategory } from "../db/sqlstate.ts";
-import { SchemaVersionError } from "../errors.ts";
+import { BatchClosedError, JobNotFoundError, SchemaVersionError, type StintError } from "../errors.ts";
 import { migrateHint, schemaVersion } from "../sql/schema-version.ts";
 
-/** A missing table or function becomes a SchemaVersionError that names the command to run. Other errors stay as they are. */
+/**
+ * A missing table or function becomes a SchemaVersionError that names the command to run, a refusal of a function of the schema the error of its
+ * name. Other errors stay as they are.
+ */
 export function explainError(error: unknown, schema: string): unknown {
+  const known = refusals.get(codeOf(driverError(error)));
+  if (known !== undefined) {
+    const refusal = known((driverError(error) as { detail?: string }).detail ?? "unknown");
+    refusal.cause = error;
+    return refusal;
+  }
   if (dbErrorCategory(driverError(error)) !== "schema") return error;
   const missing = new SchemaVersionError(
     schema,
@@ -14,6 +23,12 @@ export function explainError(error: unknown, schema: string): unknown {
   missing.cause = error;
   return missing;
 }
+
+/** Errors that functions of the schema raise; their detail is the id. */
+const refusals = new Map<string | undefined, (id: string) => StintError>([
+  ["ST003", (id) => new JobNotFoundError(id)],
+  ["ST004", (id) => new BatchClosedError(id)],
+]);
 
 /** The driver's error inside the error of a query builder. */
 export function driverError(error: unknown): unknown {

@@ -7,7 +7,7 @@ import { parkRules } from "../model/park-reasons.ts";
 import { liveStates, states, type JobState } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
-import { get, list, type ListFilter } from "../sql/find.ts";
+import { get, lastOfChain, list, type ListFilter } from "../sql/find.ts";
 import { completeWaiting } from "../sql/complete.ts";
 import { cancel, replay, runNow, stateOf } from "../sql/operate.ts";
 import type { AuditInfo } from "../sql/transitions.ts";
@@ -97,6 +97,9 @@ export class Jobs {
         return "asked";
       }
       const state = await this.#stateOf(id);
+      // A chain is cancelled by cancelling its last job.
+      const last = state === "succeeded" ? await withRetry(this.#db, (db) => lastOfChain(db, id)) : id;
+      if (last !== id) return await this.cancel(last, options);
       if (!(liveStates as readonly JobState[]).includes(state))
         throw new WrongStateError(id, state, "cancel", liveStates);
     }
@@ -128,8 +131,12 @@ export class Jobs {
     const id = requireId(jobId);
     const audit = this.#auditInfo("replay", options, true);
     const queue = await this.#act("replay", id, replay, audit);
-    if (queue === undefined)
-      throw new WrongStateError(id, await this.#stateOf(id), "replay", ["dead", "cancelled"]);
+    if (queue === undefined) {
+      const state = await this.#stateOf(id);
+      // A replay would do again what the compensations of the flow undo.
+      const stopped = state === "dead" || state === "cancelled" ? "part of a stopped flow" : state;
+      throw new WrongStateError(id, stopped, "replay", ["dead", "cancelled"]);
+    }
     this.#wake(`ready:${queue}`);
   }
 

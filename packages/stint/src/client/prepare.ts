@@ -1,4 +1,4 @@
-import { requirePriority, resolveKindPolicy, type JobDefinition } from "../define.ts";
+import { requirePriority, resolveKindPolicy, type JobDefinition, type JobTypes } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
@@ -8,8 +8,10 @@ import { resolveQuietHours, type QuietHours } from "../model/quiet-hours.ts";
 import { refuseUnknownKeys, requireDate } from "../model/options.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import { newId } from "../runtime/new-id.ts";
-import type { EncodedRow, EnqueueRow } from "../sql/enqueue.ts";
+import { withPayload, type EncodedRow, type EnqueueRow } from "../sql/enqueue.ts";
+import { toMember, type AfterOptions } from "./after.ts";
 import { requireId } from "./ids.ts";
+import { requireDefinition } from "./kinds.ts";
 import { setShaping, shapingKeys, type ShapingOptions } from "./shaping.ts";
 
 export type EnqueueOptions = (
@@ -24,7 +26,8 @@ export type EnqueueOptions = (
       delay?: Duration;
     }
 ) &
-  ShapingOptions & {
+  ShapingOptions &
+  AfterOptions & {
     /** The id of an earlier enqueue with an unknown outcome: the repeat is the same job. */
     id?: string;
     /** Smaller runs first. */
@@ -42,17 +45,19 @@ export type EnqueueOptions = (
     /** Attempts of this job start when these hours are over. */
     quietHours?: QuietHours;
     /**
-     * Enqueue this job when this one succeeds, in the transaction that records the success: both happen, or neither. Made by
-     * `entry(definition, payload, options)`. Its `delay` counts from then. It takes no `id`, `dedupe`, `debounce` or `throttle`.
+     * The job that undoes this one, made by `entry(…)`. If another part of its flow or chain dies or is cancelled after this job has succeeded, the
+     * flow stops, and its compensations run in reverse order, each with the result of the job that it undoes.
      */
-    successor?: Successor;
+    compensate?: ManyEntry;
   };
 
-/** A job to enqueue after another, as `entry(…)` makes it. */
-export type Successor = {
+/** One entry of `enqueueMany`. Made by `entry(definition, payload, options)`, so that each payload is checked by its own kind. */
+export type ManyEntry<Types extends JobTypes = JobTypes> = {
   readonly job: JobDefinition | string;
   readonly payload: unknown;
   readonly options?: EnqueueOptions;
+  /** For the compiler only. */
+  readonly types?: Types;
 };
 
 const keys = [
@@ -70,7 +75,9 @@ const keys = [
   "lease",
   "maxCrashes",
   "quietHours",
-  "successor",
+  "after",
+  "onFailure",
+  "compensate",
 ] as const satisfies (keyof EnqueueOptions)[];
 
 const maxTags = 32;
@@ -87,7 +94,7 @@ export function prepareRow(
   definition: JobDefinition,
   payload: unknown,
   options: EnqueueOptions,
-  { maxPayloadBytes, find }: PrepareOptions,
+  { maxPayloadBytes, id }: PrepareOptions,
 ): EncodedRow | Promise<EncodedRow> {
   const { kind } = definition;
   const what = `enqueue("${kind}")`;
@@ -95,51 +102,49 @@ export function prepareRow(
   const checked = validate(definition.payload, payload, { kind, root: "payload" });
   // The first error is thrown. A second one must not become an unhandled rejection.
   if (isThenable(checked)) checked.then(undefined, () => undefined);
-  const row = encodeRow(definition, payload, options, maxPayloadBytes);
-  if (options.successor !== undefined && row.row.replace !== undefined)
-    throw new InvalidOptionError(`${what}.successor`, "cannot be given with replace or debounce");
-  const successor =
-    options.successor === undefined
-      ? undefined
-      : prepareSuccessor(what, options.successor, { maxPayloadBytes, find });
-  if (!isThenable(checked) && !isThenable(successor)) return withSuccessor(row, successor);
-  return Promise.all([checked, successor]).then(([, next]) => withSuccessor(row, next));
+  const row = encodeRow(definition, payload, options, { maxPayloadBytes, id });
+  const undo =
+    options.compensate === undefined ? undefined : prepareUndo(what, options.compensate, maxPayloadBytes);
+  if (!isThenable(checked) && !isThenable(undo)) return withUndo(row, undo);
+  return Promise.all([checked, undo]).then(([, ready]) => withUndo(row, ready));
+}
+
+function prepareUndo(
+  what: string,
+  entry: ManyEntry,
+  maxPayloadBytes: number,
+): EncodedRow | Promise<EncodedRow> {
+  const given: unknown = entry;
+  if (typeof given !== "object" || given === null || !("job" in given))
+    throw new InvalidOptionError(`${what}.compensate`, `must be made by entry(…), got ${describe(given)}`);
+  for (const name of ["id", ...shapingKeys, "after", "compensate"] as const)
+    if (entry.options?.[name] !== undefined)
+      throw new InvalidOptionError(`${what}.compensate.${name}`, "cannot be given to a compensation");
+  const definition = requireDefinition(entry.job, `${what}.compensate(job)`);
+  return prepareRow(definition, entry.payload, entry.options ?? {}, { maxPayloadBytes });
+}
+
+function withUndo(row: EncodedRow, undo: EncodedRow | undefined): EncodedRow {
+  if (undo === undefined) return row;
+  const compensate = JSON.parse(withPayload(undo)) as unknown;
+  return { ...row, row: { ...row.row, member: { ...row.row.member, compensate } } };
 }
 
 export type PrepareOptions = {
   readonly maxPayloadBytes: number;
-  /** The definition of a kind. */
-  readonly find: (job: JobDefinition | string) => JobDefinition;
+  /** Its id, where the caller has made one. */
+  readonly id?: string | undefined;
 };
-
-function withSuccessor(row: EncodedRow, successor: EncodedRow | undefined): EncodedRow {
-  return successor === undefined ? row : { ...row, successor };
-}
-
-/** A successor with a dedupe key could wait for another transaction, and with it the outcomes of the jobs that are recorded with its predecessor. */
-function prepareSuccessor(
-  what: string,
-  successor: Successor,
-  options: PrepareOptions,
-): EncodedRow | Promise<EncodedRow> {
-  const given: unknown = successor;
-  if (typeof given !== "object" || given === null || !("job" in given))
-    throw new InvalidOptionError(`${what}.successor`, `must be made by entry(…), got ${describe(given)}`);
-  for (const name of ["id", ...shapingKeys] as const)
-    if (successor.options?.[name] !== undefined)
-      throw new InvalidOptionError(`${what}.successor.${name}`, "cannot be given to a successor");
-  return prepareRow(options.find(successor.job), successor.payload, successor.options ?? {}, options);
-}
 
 function encodeRow(
   definition: JobDefinition,
   payload: unknown,
   options: EnqueueOptions,
-  maxPayloadBytes: number,
+  { maxPayloadBytes, id }: PrepareOptions,
 ): EncodedRow {
   const { kind } = definition;
   const what = `enqueue("${kind}")`;
-  const row: EnqueueRow = { id: newId(), kind, queue: definition.queue };
+  const row: EnqueueRow = { id: id ?? newId(), kind, queue: definition.queue };
   const key = options.key ?? definition.key?.(payload as never);
   if (key !== undefined) row.key = checkText(key, `${what}.key`);
 
@@ -156,6 +161,8 @@ function encodeRow(
   if (options.tenant !== undefined) row.tenant = checkText(options.tenant, `${what}.tenant`);
   if (options.tags !== undefined) row.tags = checkTags(options.tags, what);
   setShaping(row, what, options);
+  const member = toMember(what, options, row.id);
+  if (member !== undefined) row.member = member;
 
   return {
     row,

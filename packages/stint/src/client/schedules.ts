@@ -26,12 +26,16 @@ import {
   type Slot,
 } from "../sql/schedules.ts";
 import type { AuditEntry } from "../sql/audit.ts";
-import { resolveSchedule, scheduleRow, type SetScheduleOptions } from "./define-schedule.ts";
+import {
+  resolveSchedule,
+  scheduleRow,
+  type SchedulePrepareOptions,
+  type SetScheduleOptions,
+} from "./define-schedule.ts";
 import type { ActOptions } from "./jobs.ts";
-import type { PrepareOptions } from "./prepare.ts";
 import { withRetry } from "./retry.ts";
 
-export type SchedulesClientOptions = PrepareOptions & {
+export type SchedulesClientOptions = SchedulePrepareOptions & {
   readonly actor: string;
   readonly whileOpen: <T>(work: () => Promise<T>) => Promise<T>;
   /** Called before every write. Checks the schema and learns the database's clock, from which slots are computed. */

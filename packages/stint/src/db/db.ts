@@ -39,8 +39,9 @@ export interface Db extends Run {
   /**
    * Runs `work` in a transaction on a separate connection: committed if it resolves, rolled back if it rejects. With `onFault` the
    * connection is lent to user code, which may do anything with it. The protocol is then watched, and the session is reset afterwards.
+   * `settles` is the id of the job whose success the transaction records: an enqueue in it may take over that job's dedupe key.
    */
-  transaction<T>(work: (tx: DbTx) => Promise<T>, onFault?: OnFault): Promise<T>;
+  transaction<T>(work: (tx: DbTx) => Promise<T>, onFault?: OnFault, settles?: string): Promise<T>;
   close(): Promise<void>;
 }
 

@@ -22,6 +22,7 @@ import {
 } from "./session-settings.ts";
 import { codeOf, isLostStatement, dbErrorCategory } from "./sqlstate.ts";
 import { forSchema, type Statement } from "./statement.ts";
+import { isUuid } from "../runtime/uuid.ts";
 import { Semaphore } from "./semaphore.ts";
 
 export type PgDbOptions = {
@@ -88,7 +89,7 @@ export class PgDb implements Db {
     }
   }
 
-  async transaction<T>(work: (tx: DbTx) => Promise<T>, onFault?: OnFault): Promise<T> {
+  async transaction<T>(work: (tx: DbTx) => Promise<T>, onFault?: OnFault, settles?: string): Promise<T> {
     const pool = (this.#transactions ??= this.#openPool(this.#options.transactions, handlerSettings));
     const lend = async (): Promise<T> => {
       const client = await this.#connect(pool).catch((error: unknown) => {
@@ -98,7 +99,7 @@ export class PgDb implements Db {
       const transact =
         onFault === undefined
           ? async () => await this.#transact(client, work)
-          : async () => await this.#lend(client, work, onFault);
+          : async () => await this.#lend(client, work, onFault, settles);
       return await runOn(client, transact);
     };
     // Wait here and not in the pool: there the wait would count against the connect timeout, and handlers with long
@@ -106,10 +107,15 @@ export class PgDb implements Db {
     return await this.#transactionSlots.run(lend);
   }
 
-  async #lend<T>(client: PoolClient, work: (tx: DbTx) => Promise<T>, onFault: OnFault): Promise<T> {
+  async #lend<T>(
+    client: PoolClient,
+    work: (tx: DbTx) => Promise<T>,
+    onFault: OnFault,
+    settles: string | undefined,
+  ): Promise<T> {
     const lent = new LentConnection(client);
     try {
-      return await this.#transact(client, work);
+      return await this.#transact(client, work, settles);
     } catch (error) {
       const fault =
         lent.faultBehind(error) ?? (isUnavailable(error) || spoilt.has(client) ? error : undefined);
@@ -133,7 +139,7 @@ export class PgDb implements Db {
     }
   }
 
-  async #transact<T>(client: PoolClient, work: (tx: DbTx) => Promise<T>): Promise<T> {
+  async #transact<T>(client: PoolClient, work: (tx: DbTx) => Promise<T>, settles?: string): Promise<T> {
     let over = false;
     let failed: { readonly error: unknown } | undefined;
     const send = async (text: string, values: readonly unknown[] = []): Promise<{ rows: Row[] }> => {
@@ -150,7 +156,7 @@ export class PgDb implements Db {
     const run = (statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> =>
       this.#send(client, statement, values, options);
 
-    const begun = await this.#control(client, this.#isPooled(client) ? beginLocally : begin);
+    const begun = await this.#control(client, begin(this.#isPooled(client), settles));
     try {
       const begunAt = begun.rows[0]?.["at"] as string;
       const result = await work({ query, run, client, begunAt, backend: backendOf(client) });
@@ -304,9 +310,12 @@ function backendOf(client: PoolClient): number | undefined {
   return client instanceof ReadingClient ? client.backend : undefined;
 }
 
-const begin = `begin; ${transactionTime}`;
 /** In one message: no statement of the handler may run without these settings. */
-const beginLocally = `begin; ${localSettings(handlerSettings)}; ${transactionTime}`;
+function begin(isPooled: boolean, settles: string | undefined): string {
+  const settings = isPooled ? `${localSettings(handlerSettings)}; ` : "";
+  const settled = isUuid(settles) ? `set local stint_transaction.settles = '${settles}'; ` : "";
+  return `begin; ${settings}${settled}${transactionTime}`;
+}
 
 /** For several statements in one message the driver returns an array of results, although its types do not declare it. */
 async function lastOf(answer: Promise<QueryResult<Row>>): Promise<QueryResult<Row>> {

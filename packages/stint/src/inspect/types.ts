@@ -3,6 +3,7 @@
  * second. Every figure is a tally or bounded; none is found by counting a table.
  */
 import type { JobSteps } from "../client/steps.ts";
+import type { Duration } from "../model/duration.ts";
 import type { Job } from "../model/job.ts";
 import type { TargetSource } from "../model/queue-settings.ts";
 import type { JobState } from "../model/state.ts";
@@ -12,6 +13,13 @@ import type { DeadGroup } from "../sql/dead-groups.ts";
 import type { FoundJob } from "../sql/search.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
+
+export type InspectorOptions = {
+  /** Connections of its own. Default 2. */
+  connections?: number;
+  /** How long the database may work on one question. Default "5s". */
+  timeout?: Duration;
+};
 
 /** A count up to a limit. `capped`: there are at least this many; `next`, if given, continues the count. */
 export type Count = { readonly count: number; readonly capped: boolean; readonly next?: string };

@@ -25,13 +25,33 @@ export type Park = {
   readonly note: string | undefined;
 };
 
+/** The job has ended, and the chain goes on with the job that `continueWith` was given. */
+export type Continued = { readonly [brand]: true; readonly type: "continued" };
+
+/** Park the job until the children that it spawned have ended. */
+export type WaitForChildren = {
+  readonly [brand]: true;
+  readonly type: "children";
+  readonly onFailure: "park" | "cancel" | "run";
+};
+
 /** An outcome that a handler returns instead of a result. */
-export type Outcome = Snooze | Cancel | Park;
+export type Outcome = Snooze | Cancel | Park | Continued | WaitForChildren;
 
 /** The value of `complete(…)`: the job has already succeeded. A handler may return it instead of its result. */
 export type Completed = { readonly [brand]: true; readonly type: "completed" };
 
 export const completed: Completed = Object.freeze<Completed>({ [brand]: true, type: "completed" });
+
+export const continued: Continued = Object.freeze<Continued>({ [brand]: true, type: "continued" });
+
+export function waitForChildren(onFailure: WaitForChildren["onFailure"] = "park"): WaitForChildren {
+  return Object.freeze<WaitForChildren>({
+    [brand]: true,
+    type: "children",
+    onFailure: requireOneOf("waitForChildren.onFailure", onFailure, ["park", "cancel", "run"]),
+  });
+}
 
 /**
  * Return this from a handler to run the job again after `delay`, without spending an attempt.
@@ -116,7 +136,7 @@ export function isOutcome(value: unknown): value is Outcome | Completed {
  * A checked copy of the outcome that a handler returned. Any code can put the symbol on its own object, whose contents would
  * otherwise reach the database unchecked.
  *
- * @throws {InvalidOptionError} It was not made by `snooze`, `park` or `cancel`.
+ * @throws {InvalidOptionError} It was not made by `snooze`, `park`, `cancel`, `continueWith` or `waitForChildren`.
  */
 export function toOutcome(value: Outcome | Completed): Outcome {
   const type = read(value, "type");
@@ -130,6 +150,8 @@ export function toOutcome(value: Outcome | Completed): Outcome {
       ...(note === undefined ? {} : { note }),
     });
   }
-  const makers = "snooze(…), park(…) or cancel(…)";
+  if (type === "continued") return continued;
+  if (type === "children") return waitForChildren(read(value, "onFailure") as WaitForChildren["onFailure"]);
+  const makers = "snooze(…), park(…), cancel(…), continueWith(…) or waitForChildren(…)";
   throw new InvalidOptionError("outcome", `must be made by ${makers}, got ${describe(value)}`);
 }

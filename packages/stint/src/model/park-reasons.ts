@@ -47,7 +47,12 @@ export const parkRules = {
     until: false,
     why: "It has the newest work of its dedupe key, and runs once the job that holds the key has ended.",
   },
-  blocked: { ...reserved, why: "It waits for other jobs." },
+  blocked: {
+    by: "stint",
+    runNow: false,
+    until: false,
+    why: "It waits for other jobs: `stint flows show` draws them.",
+  },
   breaker: { ...reserved, why: "The breaker of a dependency is open." },
   budget: { ...reserved, why: "The retry budget is spent for now." },
   limit: { ...reserved, why: "It waits for a place within a limit." },

@@ -27,15 +27,31 @@ export type EnqueueRow = {
   max_wait_ms?: number;
   /** This id may have been enqueued before: look for it among the finished ones, too. */
   again?: true;
+  member?: Member;
 };
+
+/** How a job is part of a flow. Fields left out have no meaning for it. */
+export type Member = {
+  flow?: { id: string; name?: string; compensates?: true };
+  /** In the declaration of its flow. */
+  name?: string;
+  /** The jobs it waits for. */
+  after?: readonly string[];
+  on_failure?: OnFailure;
+  /** More jobs may be added to those it waits for. */
+  open?: true;
+  /** The job that undoes it, in the form that `stint.enqueue_row` takes. */
+  compensate?: unknown;
+};
+
+/** What happens to a job if one that it waits for dies or is cancelled. */
+export type OnFailure = "park" | "cancel" | "run";
 
 /** A row and the two parts of it that are JSON text already. */
 export type EncodedRow = {
   row: EnqueueRow;
   payload: string;
   meta: string | undefined;
-  /** Enqueued in the statement in which this job succeeds. */
-  successor?: EncodedRow;
 };
 
 export type EnqueuedRow = {
@@ -167,9 +183,9 @@ function toArray(rows: readonly EncodedRow[]): string {
   return `[${rows.map(withPayload).join(",")}]`;
 }
 
-function withPayload({ successor, ...encoded }: EncodedRow): string {
-  const next = successor === undefined ? "" : `,"successor":${withPayload(successor)}`;
-  return toJson(encoded, `,"payload":${encoded.payload}${next}`);
+/** JSON text in the form that `stint.enqueue_row` takes. */
+export function withPayload(encoded: EncodedRow): string {
+  return toJson(encoded, `,"payload":${encoded.payload}`);
 }
 
 function allNew(rows: readonly EncodedRow[], listening: boolean): EnqueuedRow[] {
@@ -182,9 +198,9 @@ function allNew(rows: readonly EncodedRow[], listening: boolean): EnqueuedRow[] 
   }));
 }
 
-/** Whether it can meet no other job, so that it is certain to be created, and has no successor. */
-function isNew({ row, successor }: EncodedRow): boolean {
-  return row.dedupe_key === undefined && row.again === undefined && successor === undefined;
+/** Whether it can meet no other job, so that it is certain to be created, and belongs to no flow. */
+function isNew({ row }: EncodedRow): boolean {
+  return row.dedupe_key === undefined && row.again === undefined && row.member === undefined;
 }
 
 /** Ids, kinds, queues, payloads, and the whole of those rows that have more than these; all as Postgres reads them. */

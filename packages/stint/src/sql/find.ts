@@ -1,5 +1,5 @@
 import type { Run } from "../db/db.ts";
-import { columns, oneOf, readMany, text, textOrNull } from "../db/row.ts";
+import { columns, oneOf, readMany, readOne, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Job } from "../model/job.ts";
 import { states, type JobState } from "../model/state.ts";
@@ -55,6 +55,20 @@ export async function list(db: Run, filter: ListFilter): Promise<Job[]> {
   return rows.map(toJob);
 }
 
+const findLast = statement(
+  "last-of-chain",
+  `
+  select coalesce(first.last_id, $1) as id
+  from (select $1::uuid as id) w
+  left join stint.flow_job m on m.job_id = w.id
+  left join stint.flow_job first on first.job_id = coalesce(m.chain_id, m.job_id)`,
+);
+
+/** The newest job of the chain that a job belongs to: the job itself, unless it was continued. */
+export async function lastOfChain(db: Run, id: string): Promise<string> {
+  return await readOne(db, findLast, [id], (row) => text(row, "id"));
+}
+
 export type Finished = {
   id: string;
   state: "succeeded" | "dead" | "cancelled";
@@ -62,9 +76,19 @@ export type Finished = {
   reason: string | null;
 };
 
+// A chain ends with its last job. Nearly every job is a chain of its own, and has no row in flow_job.
 const findFinished = statement(
   "finished",
-  `select id, state, result, reason from stint.history where id = any ($1::uuid[])`,
+  `
+  select
+    w.id,
+    case when first.refused is null then h.state else 'dead' end as state,
+    case when first.refused is null then h.result end as result,
+    coalesce(first.refused, h.reason) as reason
+  from unnest($1::uuid[]) as w (id)
+  left join stint.flow_job m on m.job_id = w.id
+  left join stint.flow_job first on first.job_id = coalesce(m.chain_id, m.job_id)
+  join stint.history h on h.id = coalesce(first.last_id, w.id)`,
 );
 
 const toFinished = columns<Finished>({
@@ -74,7 +98,7 @@ const toFinished = columns<Finished>({
   reason: textOrNull,
 });
 
-/** Of these jobs, the ones that have ended. */
+/** Of these jobs, the ones whose chains have ended, with the outcome of the chain. */
 export async function finished(db: Run, ids: readonly string[]): Promise<Finished[]> {
   return await readMany(db, findFinished, [ids], toFinished);
 }

@@ -3,7 +3,7 @@ import { statement, type Statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { logWith, type Ending } from "./attempt-log.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
-import { afterFollowUps, followed, plain, tallied, toHistory } from "./transitions.ts";
+import { afterFollowUps, followed, ofEnded, plain, planned, tallied, toHistory } from "./transitions.ts";
 
 export type Finish = {
   fence: Fence;
@@ -13,6 +13,8 @@ export type Finish = {
   reason: string | null;
   /** Null for a success: the finished row itself has all of it. */
   ending: Ending | null;
+  /** JSON text: what the handler asked for with its success, as `stint.run_plan` takes it. */
+  plan?: string;
 };
 
 const finished = {
@@ -22,25 +24,29 @@ const finished = {
   log: `case when m.ending is null then j.log else ${logWith("j", "m.ending::jsonb")} end`,
 };
 
-/** `only` is a further condition. With `follows`, the follow-ups of the jobs run in the same statement. */
+/** `only` is a further condition. With `follows`, the follow-ups and the plans of the jobs run in the same statement. */
 const finishing = (only: string, follows: boolean): string => `
   with mine as (
     select *
     from unnest(
         (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::text[]),
-        (select $6::text[]), (select $7::text[])
-      ) as m (id, epoch, lease_id, state, result, reason, ending)
-  ), ${toHistory({ using: "mine m", where: `${fenced}${only}` }, finished, "id, epoch, lease_id")}, tallied as (
+        (select $6::text[]), (select $7::text[])${follows ? ", (select $8::text[])" : ""}
+      ) as m (id, epoch, lease_id, state, result, reason, ending${follows ? ", plan" : ""})
+  ), ${toHistory({ using: "mine m", where: `${fenced}${only}` }, finished, "id, epoch, lease_id", follows ? `, ${planned}` : "")}, tallied as (
     ${tallied("gone", { was: ["running"], becomes: ["succeeded", "dead", "cancelled"] })}
-  )${follows ? `, ${followed("gone")}` : ""}
+  )${follows ? `, ${followed("gone", [...ofEnded, "plan"])}` : ""}
   select id, epoch, lease_id from ended${follows ? ` where ${afterFollowUps}` : ""}`;
 
 const finishJobs = statement("finish", finishing(` and ${plain}`, false));
-const finishFollowed = statement("finish-followed", finishing(" and j.has_follow_ups", true));
+const finishFollowed = statement(
+  "finish-followed",
+  finishing(" and (j.has_follow_ups or m.plan is not null)", true),
+);
 
 /** Move jobs that ended into history, each only if its fence still holds. Returns the fences that did. */
 export async function finish(db: Run, jobs: readonly Finish[]): Promise<Set<Fence>> {
-  const ended = await send(db, finishJobs, jobs);
+  const unplanned = jobs.filter(({ plan }) => plan === undefined);
+  const ended = unplanned.length === 0 ? new Set<Fence>() : await send(db, finishJobs, unplanned);
   return ended.size === jobs.length
     ? ended
     : new Set([...ended, ...(await finishWithFollowUps(db, jobs, ended))]);
@@ -55,14 +61,16 @@ export async function finishWithFollowUps(
   jobs: readonly Finish[],
   ended: ReadonlySet<Fence>,
 ): Promise<Set<Fence>> {
-  return await send(
-    db,
-    finishFollowed,
-    jobs.filter(({ fence }) => !ended.has(fence)),
-  );
+  const left = jobs.filter(({ fence }) => !ended.has(fence));
+  return await send(db, finishFollowed, left, [left.map(({ plan }) => plan ?? null)]);
 }
 
-async function send(db: Run, statement: Statement, jobs: readonly Finish[]): Promise<Set<Fence>> {
+async function send(
+  db: Run,
+  statement: Statement,
+  jobs: readonly Finish[],
+  more: readonly unknown[] = [],
+): Promise<Set<Fence>> {
   const fences = jobs.map((job) => job.fence);
   const rows = await db.run(statement, [
     ...fenceValues(fences),
@@ -70,12 +78,13 @@ async function send(db: Run, statement: Statement, jobs: readonly Finish[]): Pro
     jobs.map((job) => job.result),
     jobs.map((job) => job.reason),
     jobs.map((job) => (job.ending === null ? null : JSON.stringify(job.ending))),
+    ...more,
   ]);
   return fencesIn(rows, fences);
 }
 
 const begunAt = `(extract(epoch from transaction_timestamp()) * 1000000)::bigint`;
-const finishLent = statement("finish-lent", finishing(` and ${begunAt} = $8::bigint`, true));
+const finishLent = statement("finish-lent", finishing(` and ${begunAt} = $9::bigint`, true));
 const isBegunAt = statement("is-begun-at", `select ${begunAt} = $1::bigint as same`);
 
 /**
@@ -86,6 +95,7 @@ export async function finishInLent(
   tx: DbTx,
   fence: Fence,
   result: string | null,
+  plan: string | undefined,
 ): Promise<"finished" | "lost" | "another transaction"> {
   const rows = await tx.run(finishLent, [
     ...fenceValues([fence]),
@@ -93,6 +103,7 @@ export async function finishInLent(
     [result],
     [null],
     [null],
+    [plan ?? null],
     tx.begunAt,
   ]);
   if (rows.length > 0) return "finished";

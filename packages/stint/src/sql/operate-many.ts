@@ -4,7 +4,17 @@ import { statement } from "../db/statement.ts";
 import type { JobState } from "../model/state.ts";
 import { awoken, mayLift, unparked } from "./park.ts";
 import { jobStateOrNull } from "./rows.ts";
-import { afterFollowUps, audited, followed, tallied, toHistory, toLive } from "./transitions.ts";
+import {
+  afterFollowUps,
+  afterRejoining,
+  audited,
+  followed,
+  ofEnded,
+  rejoined,
+  tallied,
+  toHistory,
+  toLive,
+} from "./transitions.ts";
 
 /** Some jobs of a bulk operation. The rules are those of `operate.ts`, and so is the audit: a row for each job. */
 export type Batch = {
@@ -97,7 +107,7 @@ const cancelMany = statement(
     select id, queue, was from gone
   ), noted as (
     ${noted("cancel", "acted")}
-  ), ${followed("gone")}
+  ), ${followed("gone", ofEnded)}
   select id, queue, was from acted where ${afterFollowUps}${andBefore}`,
 );
 
@@ -128,12 +138,12 @@ const replayMany = statement(
       and h.id not in (select id from before)
     order by h.id
     for update skip locked
-  ), ${toLive({ using: "picked p", where: "h.id = p.id and h.state in ('dead', 'cancelled')" }, "id")}, tallied as (
+  ), ${toLive({ using: "picked p", where: "h.id = p.id and h.state in ('dead', 'cancelled') and not stint.is_stopped(h.id)" }, "id, has_follow_ups")}, tallied as (
     ${tallied("gone", { was: ["dead", "cancelled"], becomes: ["ready"] })}
   ), noted as (
     ${noted("replay", "gone")}
-  )
-  select id, queue, was from gone${andBefore}`,
+  ), ${rejoined}
+  select id, queue, was from gone where ${afterRejoining}${andBefore}`,
 );
 
 const statements = { cancel: cancelMany, "run-now": runManyNow, replay: replayMany };

@@ -7,8 +7,11 @@ import { awoken, mayLift, unparked } from "./park.ts";
 import { jobState } from "./rows.ts";
 import {
   afterFollowUps,
+  afterRejoining,
   audited,
   followed,
+  ofEnded,
+  rejoined,
   tallied,
   toHistory,
   toLive,
@@ -49,7 +52,7 @@ const cancelJob = statement(
     ${tallied("gone", { was: ["scheduled", "ready", "retrying", "parked"], becomes: ["cancelled"] })}
   ), noted as (
     ${audited("cancel", { ...by, rows: "(select id from asked union all select id from ended) acted" })}
-  ), ${followed("gone")}
+  ), ${followed("gone", ofEnded)}
   select 'running' as was from asked where ${inTime} and ${afterFollowUps}
   union all
   select 'waiting' as was from ended where ${inTime}`,
@@ -101,12 +104,12 @@ export async function runNow(db: Run, id: string, audit: AuditInfo): Promise<str
 const replayJob = statement(
   "replay",
   `
-  with ${toLive({ where: "h.id = $1 and h.state in ('dead', 'cancelled')" }, "id, queue")}, tallied as (
+  with ${toLive({ where: "h.id = $1 and h.state in ('dead', 'cancelled') and not stint.is_stopped(h.id)" }, "id, queue, has_follow_ups")}, tallied as (
     ${tallied("gone", { was: ["dead", "cancelled"], becomes: ["ready"] })}
   ), noted as (
     ${audited("replay", { ...by, rows: "back" })}
-  )
-  select queue from back where ${inTime}`,
+  ), ${rejoined}
+  select queue from back where ${inTime} and ${afterRejoining}`,
 );
 
 /** Requeue a dead or cancelled job with fresh attempts. Returns its queue; undefined if the job is neither. */

@@ -4,7 +4,7 @@ import type { Fence } from "../model/job.ts";
 import { liftableReasons, type ParkReason } from "../model/park-reasons.ts";
 import { logWith, type Ending } from "./attempt-log.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
-import { afterFollowUps, firstTrace, followed, tallied, unleased } from "./transitions.ts";
+import { afterFollowUps, firstTrace, followed, planned, tallied, unleased } from "./transitions.ts";
 
 // Parking holds a job back with a reason. Lifting is the reverse, by a person (`run-now`) or at its time (`promote`).
 
@@ -30,6 +30,8 @@ export type Park = {
   ending: Ending;
   /** The `traceparent` of this attempt, kept as that of the first one. */
   first?: string;
+  /** JSON text: the children that the job spawned and waits for, as `stint.run_plan` takes them. */
+  plan?: string;
 };
 
 const parkJobs = statement(
@@ -41,8 +43,9 @@ const parkJobs = statement(
       coalesce(m.until_at, clock_timestamp() + m.until_ms * interval '1 millisecond') as until
     from unnest(
         (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[]), (select $5::text[]),
-        (select $6::timestamptz[]), (select $7::bigint[]), (select $8::text[]), (select $9::text[])
-      ) as m (id, epoch, lease_id, park_reason, note, until_at, until_ms, ending, first)
+        (select $6::timestamptz[]), (select $7::bigint[]), (select $8::text[]), (select $9::text[]),
+        (select $10::text[])
+      ) as m (id, epoch, lease_id, park_reason, note, until_at, until_ms, ending, first, plan)
   ), back as (
     update stint.job j
     set state = 'parked',
@@ -58,10 +61,11 @@ const parkJobs = statement(
     from mine m
     where ${fenced}
       and not j.cancel_requested
-    returning j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state, j.has_follow_ups
+    returning ${planned},
+      j.id, j.epoch, m.lease_id, j.queue, j.kind, j.priority, j.state, j.has_follow_ups
   ), tallied as (
     ${tallied("back", { was: ["running"], becomes: ["parked"] })}
-  ), ${followed("back")}
+  ), ${followed("back", ["plan"])}
   select id, epoch, lease_id from back where ${afterFollowUps}`,
 );
 
@@ -79,6 +83,7 @@ export async function park(db: Run, jobs: readonly Park[]): Promise<Set<Fence>> 
     jobs.map(({ until }) => (typeof until === "number" ? Math.ceil(until) : null)),
     jobs.map((job) => JSON.stringify(job.ending)),
     jobs.map((job) => job.first ?? null),
+    jobs.map((job) => job.plan ?? null),
   ]);
   return fencesIn(rows, fences);
 }

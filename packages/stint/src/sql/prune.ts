@@ -33,6 +33,7 @@ const deleteDead = statement(
       and id in (
         select id from stint.history
         where state = 'dead' and finished_at < statement_timestamp() - $1::bigint * interval '1 millisecond'
+          and not stint.is_waited_for(id)
         order by finished_at
         limit $2
       )
@@ -43,8 +44,6 @@ const deleteDead = statement(
   select count(*)::integer as gone from gone`,
 );
 
-// A successor goes when the job that carries it is not even in the history any more: that job can never succeed. Ids are in the order of their
-// time, and no job leaves the history earlier than after `$1`, so younger successors need no look.
 const deleteRest = statement(
   "prune-rest",
   `
@@ -57,19 +56,6 @@ const deleteRest = statement(
       limit $2
     ))
     returning 1
-  ), successors as (
-    delete from stint.follow_up
-    where id = any (array(
-      select f.id
-      from stint.follow_up f
-      where f.id < stint.by_index((
-          lpad(to_hex(greatest(0, (extract(epoch from statement_timestamp()) * 1000)::bigint - $1::bigint)), 12, '0')
-          || repeat('0', 20))::uuid)
-        and (select true from stint.job j where j.id = stint.by_index(f.job_id) limit 1) is null
-        and (select true from stint.history h where h.id = stint.by_index(f.job_id) limit 1) is null
-      order by f.id
-      limit $2
-    ))
   ), slots as (
     -- A schedule never goes back to an earlier slot: none of these can fire again.
     delete from stint.schedule_slot
@@ -104,6 +90,8 @@ const deleteWindows = statement(
   )
   select count(*)::integer as gone from gone`,
 );
+
+const deleteFlows = statement("prune-flows", `select stint.prune_flows($1, $2) as gone`);
 
 const deleteAudit = statement(
   "prune-audit",
@@ -172,8 +160,8 @@ export async function pruneDead(db: Run, keepMs: number, limit: number): Promise
 }
 
 /**
- * Rows that no day's partition took, expired dedupe windows, old audit rows and orphaned successors, a batch of each. Answers the size of the
- * largest batch.
+ * Rows that no day's partition took, expired dedupe windows, old audit rows and flows whose jobs have left the history, a batch of each. Returns
+ * the size of the largest batch.
  */
 export async function pruneSmall(
   db: Run,
@@ -183,7 +171,8 @@ export async function pruneSmall(
   const rest = await readOne(db, deleteRest, [keep.doneMs, limit], gone);
   const windows = await readOne(db, deleteWindows, [limit], gone);
   const audit = await readOne(db, deleteAudit, [keep.auditMs, limit], gone);
-  return Math.max(rest, windows, audit);
+  const flows = await readOne(db, deleteFlows, [keep.doneMs, Math.min(limit, 100)], gone);
+  return Math.max(rest, windows, audit, flows);
 }
 
 function gone(row: Row): number {

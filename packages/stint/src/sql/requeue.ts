@@ -18,7 +18,7 @@ export type Requeue = {
    */
   countsAs: "attempt" | "interruption" | "fault";
   /** With the state `parked`: why, and until when. */
-  park?: Pick<Park, "reason" | "note" | "until">;
+  park?: Pick<Park, "reason" | "note" | "until" | "plan">;
   /** Its handler sleeps or waits for a signal. */
   suspend?: Omit<Suspend, "fence" | "first">;
   ending: Ending;

@@ -95,7 +95,10 @@ const rescueJobs = statement(
         becomes: ["ready", "parked", "dead", "cancelled"],
       },
     )}
-  ), ${followed("(select id, state, has_follow_ups from back union all select id, state, has_follow_ups from gone) went")}
+  ), ${followed(
+    `(select id, state, has_follow_ups, null as reason from back union all select id, state, has_follow_ups, reason from gone) went`,
+    ["reason"],
+  )}
   select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from back where ${afterFollowUps}
   union all
   select id, kind, queue, key, tenant, tags, attempt, crashes, state, worker from ended`,

@@ -19,10 +19,12 @@ export const toHistory = (
   picked: Picked,
   set: Values & { state: string; reason: string },
   returning?: string,
+  /** Further columns of `gone`. */
+  also = "",
 ): string => `gone as (
     delete from stint.job j${using(picked.using)}
     where ${picked.where}
-    returning ${select("j", endedColumns, { finished_at: "clock_timestamp()", result: "null::jsonb", ...set })}, j.state as was, j.has_follow_ups
+    returning ${select("j", endedColumns, { finished_at: "clock_timestamp()", result: "null::jsonb", ...set })}, j.state as was, j.has_follow_ups${also}
   ), ended as (
     insert into stint.history (${endedColumns.join(", ")})
     select ${endedColumns.join(", ")} from gone${returning === undefined ? "" : `\n    returning ${returning}`}
@@ -55,8 +57,21 @@ const freshRun: Values = {
   worker: "null::text",
   claimed_at: "null::timestamptz",
   reason: "null::text",
-  has_follow_ups: "(select true from stint.follow_up f where f.job_id = h.id limit 1)",
+  has_follow_ups: "(select true from stint.flow_job m where m.job_id = h.id)",
 };
+
+/**
+ * Returns the replayed jobs in `back` to their flows: they wait again for jobs that have not ended, and others wait for them again. The final
+ * select must ask for `afterRejoining`.
+ */
+export const rejoined = `rejoined as (
+    select stint.rejoin_flows(array_agg(id)) as ran
+    from back
+    where has_follow_ups
+    having count(*) > 0
+  )`;
+
+export const afterRejoining = `(select count(ran) from rejoined) >= 0`;
 
 /** What a live job loses when it leaves `running`. */
 export const unleased = `lease_id = null,
@@ -73,14 +88,25 @@ export const plain = `j.has_follow_ups is null`;
 
 /**
  * Runs the follow-ups of the jobs in `moved`, in the same statement: once for all of them, and not at all if none has any. The final select of
- * the statement must ask for `afterFollowUps`, because Postgres evaluates no part of a query that nothing refers to.
+ * the statement must ask for `afterFollowUps`, because Postgres evaluates no part of a query that nothing refers to. `also` names further columns of
+ * `moved`: the result and the reason of jobs that may have ended, and the plan that a handler made for what follows.
  */
-export const followed = (moved: string): string => `followed as (
-    select stint.run_follow_ups(array_agg(id), array_agg(state)) as ran
+export const followed = (moved: string, also: readonly ("result" | "reason" | "plan")[] = []): string => {
+  const more = also.map((column) => `, p_${column}s => array_agg(${column})`).join("");
+  return `followed as (
+    select stint.run_follow_ups(array_agg(id), array_agg(state)${more}) as ran
     from ${moved}
-    where has_follow_ups
+    where has_follow_ups${also.includes("plan") ? " or plan is not null" : ""}
     having count(*) > 0
   )`;
+};
+
+/** Everything that `gone` knows of jobs that ended. */
+export const ofEnded = ["result", "reason"] as const;
+
+/** The plan `m.plan` that the handler of the live job `j` made, with what its continuation may inherit. */
+export const planned = `case when m.plan is not null then m.plan::jsonb || jsonb_strip_nulls(jsonb_build_object(
+        'kind', j.kind, 'dedupe_key', case when j.dedupe_until = 'finished' then j.dedupe_key end)) end as plan`;
 
 export const afterFollowUps = `(select count(ran) from followed) >= 0`;
 

@@ -7,6 +7,9 @@ import { endTransaction, type LostTransaction } from "../sql/end-transaction.ts"
 import { finishInLent } from "../sql/finish.ts";
 import { settledByOwner } from "../sql/settled.ts";
 
+/** JSON texts: the result of a job, and what its handler asked for with its success. */
+export type Success = { readonly result: string | null; readonly plan: string | undefined };
+
 /**
  * Run `work` and record the job's success in one transaction. The success is written last, under the fence: if the
  * lease is gone, everything `work` wrote goes with it.
@@ -17,7 +20,7 @@ import { settledByOwner } from "../sql/settled.ts";
 export async function completeInTransaction(
   db: Db,
   fence: Fence,
-  work: (tx: Tx) => Promise<string | null>,
+  work: (tx: Tx) => Promise<Success>,
   onFault: OnFault,
 ): Promise<void> {
   let begun: LostTransaction | undefined;
@@ -26,8 +29,8 @@ export async function completeInTransaction(
     await db.transaction(
       async (tx) => {
         begun = tx;
-        const result = await work(tx);
-        const finished = await finishInLent(tx, fence, result);
+        const { result, plan } = await work(tx);
+        const finished = await finishInLent(tx, fence, result, plan);
         if (finished === "lost") throw new LeaseLostError(fence.job, fence.epoch);
         if (finished === "another transaction") throw endedByHandler(fence);
       },
@@ -35,6 +38,7 @@ export async function completeInTransaction(
         isFault = true;
         onFault(...fault);
       },
+      fence.job,
     );
   } catch (error) {
     if (begun === undefined || !isFault) throw error;

@@ -1,14 +1,17 @@
 import type { Tx } from "../db/db.ts";
+import type { JobDefinition } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
 import type { Duration } from "../model/duration.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Completed } from "../model/outcome.ts";
 import { scheduledSlotOf, type ScheduledSlot } from "../model/scheduled-slot.ts";
 import type { Logger } from "../runtime/logger.ts";
+import type { DependencyResult } from "../sql/flows.ts";
 import type { AgainOptions } from "./again.ts";
 import type { HandlerContext, WaitForSignal } from "./handler.ts";
 import type { AttemptProgress } from "./progress.ts";
 import type { AttemptSteps } from "./steps.ts";
+import type { Plan } from "./plan.ts";
 
 /** What a context needs of its attempt. */
 export type AttemptOfContext = {
@@ -24,6 +27,9 @@ export type AttemptOfContext = {
   extend(duration: Duration): number;
   complete(work: (tx: Tx) => unknown, tx: Tx | undefined): Promise<Completed>;
   again(next: AgainOptions): Promise<void>;
+  /** Made when it is first read. */
+  readonly plan: Plan;
+  results(kind: string | null): Promise<DependencyResult[]>;
 };
 
 /**
@@ -53,6 +59,10 @@ export class Context implements HandlerContext {
   readonly progress: HandlerContext["progress"];
   readonly log: HandlerContext["log"];
   readonly extend: HandlerContext["extend"];
+  readonly continueWith: HandlerContext["continueWith"];
+  readonly spawn: HandlerContext["spawn"];
+  readonly waitForChildren: HandlerContext["waitForChildren"];
+  readonly results: HandlerContext["results"];
   declare readonly createdAt: Date;
   declare readonly schedule: ScheduledSlot | null;
   declare readonly signal: AbortSignal;
@@ -85,6 +95,11 @@ export class Context implements HandlerContext {
     this.progress = (fraction, note) => attempt.progress.progress(fraction, note);
     this.log = (text) => attempt.progress.log(text);
     this.extend = (duration) => attempt.extend(duration);
+    this.continueWith = (next, input, options) => attempt.plan.continueWith(next, input, options);
+    this.spawn = (child, input, options) => attempt.plan.spawn(child, input, options);
+    this.waitForChildren = (options) => attempt.plan.waitForChildren(options);
+    this.results = async (definition?: JobDefinition) =>
+      (await attempt.results(definition?.kind ?? null)) as never;
     this.#attempt = attempt;
     // One by one, with descriptors that all contexts share: 0.1 µs each.
     Object.defineProperty(this, "createdAt", Context.#createdAt);

@@ -8,12 +8,14 @@ import { isThenable, validate } from "../model/standard-schema.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { again, type AgainOptions } from "./again.ts";
 import { callHandler } from "./call-handler.ts";
-import { completeInTransaction } from "./complete.ts";
+import { dependencyResults, type DependencyResult } from "../sql/flows.ts";
+import { completeInTransaction, type Success } from "./complete.ts";
 import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
 import type { Handler, HandlerContext } from "./handler.ts";
 import type { Leases } from "./leases.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
+import { Plan } from "./plan.ts";
 import { policyOf, timeoutOf } from "./policy.ts";
 import type { TransactionGate } from "./transaction-gate.ts";
 import { AttemptProgress, type AttemptOfProgress, type ProgressDeps } from "./progress.ts";
@@ -74,6 +76,8 @@ export class HandlerCall implements AttemptOfContext {
   #progress: AttemptProgress | undefined;
   /** Why the result schema refused what was returned, if it did. */
   #refusal: { readonly error: unknown } | undefined;
+  /** Created on first use: most handlers never continue a chain or spawn a job. */
+  #plan: Plan | undefined;
 
   constructor(attempt: CallingAttempt, handler: Handler, deps: HandlerDeps) {
     this.#attempt = attempt;
@@ -91,6 +95,19 @@ export class HandlerCall implements AttemptOfContext {
 
   get maxAttempts(): number {
     return policyOf(this.#deps.options, this.job).maxAttempts;
+  }
+
+  get plan(): Plan {
+    if (this.#attempt.over || this.#completed)
+      throw new InvalidOptionError(
+        "plan",
+        `job ${this.job.fence.job} has ended; nothing can follow it any more`,
+      );
+    return (this.#plan ??= new Plan(this.job, this.#deps.maxResultBytes));
+  }
+
+  async results(kind: string | null): Promise<DependencyResult[]> {
+    return await dependencyResults(this.#deps.db, this.job.fence.job, kind);
   }
 
   get logger(): Logger {
@@ -186,8 +203,17 @@ export class HandlerCall implements AttemptOfContext {
     const suspension = this.#suspended();
     if (suspension !== undefined) return suspension;
     this.#throwUnhandled(value);
+    if (this.#plan !== undefined) return await this.#planned(value, this.#plan);
     const isNothing = value === undefined && definition.result === undefined;
     return returned(this.job, value, isNothing ? null : await this.#encode(value));
+  }
+
+  /** What a handler returned that has continued its chain or spawned jobs. */
+  async #planned(value: unknown, plan: Plan): Promise<Verdict> {
+    const outcome = plan.outcomeOf(value);
+    const isNothing = outcome === undefined && this.#handler.definition.result === undefined;
+    const result = isNothing ? null : await this.#encode(outcome);
+    return returned(this.job, outcome, result, plan.isEmpty ? undefined : await plan.toJson());
   }
 
   /** The verdict on what the call threw, or on why it was interrupted; undefined if it has recorded its own success. */
@@ -236,11 +262,12 @@ export class HandlerCall implements AttemptOfContext {
       if (aborted !== undefined) throw aborted;
       const value = await this.#enter(new Context(this, checked, tx));
       await this.#progress?.ended();
-      if (isOutcome(value)) {
-        other = returned(this.job, value, null);
+      if (isOutcome(value) && value.type !== "continued") {
+        other =
+          this.#plan === undefined ? returned(this.job, value, null) : await this.#planned(value, this.#plan);
         throw new RolledBack();
       }
-      return await this.#encode(value);
+      return await this.#success(value);
     }).catch((error: unknown) => {
       if (!(error instanceof RolledBack)) throw error;
     });
@@ -279,7 +306,7 @@ export class HandlerCall implements AttemptOfContext {
     this.#completing = true;
     this.#refusal = undefined;
     try {
-      await this.#inTransaction(async (own) => await this.#encode(await work(own)));
+      await this.#inTransaction(async (own) => await this.#success(await work(own)));
       this.#completed = true;
       return completed;
     } finally {
@@ -287,7 +314,15 @@ export class HandlerCall implements AttemptOfContext {
     }
   }
 
-  async #inTransaction(work: (tx: Tx) => Promise<string | null>): Promise<void> {
+  /** A success, with what the handler asked for until now. */
+  async #success(value: unknown): Promise<Success> {
+    const plan = this.#plan;
+    if (plan === undefined) return { result: await this.#encode(value), plan: undefined };
+    const result = await this.#encode(plan.outcomeOf(value));
+    return { result, plan: plan.isEmpty ? undefined : await plan.toJson() };
+  }
+
+  async #inTransaction(work: (tx: Tx) => Promise<Success>): Promise<void> {
     const { db, gate, logger } = this.#deps;
     const { fence, kind, faults } = this.job;
     gate.needs(kind);
@@ -309,7 +344,7 @@ export class HandlerCall implements AttemptOfContext {
   }
 
   /** The handler's own part of the transaction: here a timeout is the handler's. */
-  async #outsideWait(work: (tx: Tx) => Promise<string | null>, tx: Tx): Promise<string | null> {
+  async #outsideWait(work: (tx: Tx) => Promise<Success>, tx: Tx): Promise<Success> {
     this.#waitsForDatabase = false;
     try {
       return await work(tx);

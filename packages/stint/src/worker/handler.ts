@@ -11,10 +11,14 @@ import type { AgainOptions } from "./again.ts";
 import type { Duration } from "../model/duration.ts";
 import type { Fence } from "../model/job.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
-import type { Completed, Outcome } from "../model/outcome.ts";
+import type { Completed, Continued, Outcome, WaitForChildren } from "../model/outcome.ts";
 import type { StandardSchema } from "../model/standard-schema.ts";
 import type { ScheduledSlot } from "../model/scheduled-slot.ts";
 import type { Logger } from "../runtime/logger.ts";
+import type { Enqueued } from "../client/entries.ts";
+import type { OnFailure } from "../sql/enqueue.ts";
+import type { DependencyResult } from "../sql/flows.ts";
+import type { FollowOptions } from "./plan.ts";
 
 /** How to wait for a signal. */
 export type SignalOptions<Payload = unknown> = {
@@ -65,7 +69,34 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
    *
    * @throws {LeaseLostError} Another worker owns the job; your writes were rolled back.
    */
-  readonly complete: (work: (tx: Tx) => Promise<Result> | Result) => Promise<Completed>;
+  readonly complete: (
+    work: (tx: Tx) => Promise<Result | Continued> | Result | Continued,
+  ) => Promise<Completed>;
+  /**
+   * Continue the chain: the job succeeds, and `next` exists, in the same transaction. `waitFor` on the first job of the chain returns the result of
+   * the last one, so a kind can be continued by kinds whose result fits its own. Return what this returns.
+   */
+  readonly continueWith: <Next extends JobTypes & { result: Result }>(
+    next: JobDefinition<Next>,
+    payload: NoInfer<Next["in"]>,
+    options?: FollowOptions,
+  ) => Continued;
+  /** Enqueue a child when this attempt is settled, in the same transaction. An attempt that fails enqueues none. */
+  readonly spawn: <Child extends JobTypes>(
+    child: JobDefinition<Child>,
+    payload: NoInfer<Child["in"]>,
+    options?: FollowOptions,
+  ) => Enqueued<Child>;
+  /**
+   * Return this to park the job until the children spawned by this attempt have ended. It holds no slot meanwhile. Then the handler runs again, and
+   * `results` has what they returned.
+   */
+  readonly waitForChildren: (options?: { onFailure?: OnFailure }) => WaitForChildren;
+  /** What the jobs of this kind that this one waited for returned, in the order given; without a kind, all of them. */
+  readonly results: {
+    <Types extends JobTypes>(job: JobDefinition<Types>): Promise<DependencyResult<Types["result"]>[]>;
+    (): Promise<DependencyResult[]>;
+  };
   /**
    * Run `work` once, and remember its result: a later attempt gets the result and does not run it again. Every attempt must call the same steps
    * in the same order.

@@ -187,5 +187,7 @@ function isOnRecord(answer: Settled | Error | undefined): boolean {
 
 /** A success without a result: only its fence has to be sent. */
 function isPlain(verdict: Verdict): boolean {
-  return verdict.ends && verdict.state === "succeeded" && verdict.result === null && verdict.ending === null;
+  const { ends, state } = verdict;
+  if (!ends || state !== "succeeded") return false;
+  return verdict.result === null && verdict.ending === null && verdict.plan === undefined;
 }

@@ -26,11 +26,25 @@ export type AttemptPolicy = {
   readonly random: () => number;
 };
 
-/** The handler returned. `result` is its result as JSON text. */
-export function returned(job: ClaimedJob, value: unknown, result: string | null): Verdict {
+/** The handler returned. `result` is its result as JSON text, `plan` what it asked for with its outcome. */
+export function returned(job: ClaimedJob, value: unknown, result: string | null, plan?: string): Verdict {
   const { fence } = job;
-  if (!isOutcome(value)) return { ends: true, fence, state: "succeeded", result, reason: null, ending: null };
+  const follows = plan === undefined ? {} : { plan };
+  const success = { ends: true, fence, state: "succeeded", reason: null, ending: null, ...follows } as const;
+  if (!isOutcome(value)) return { ...success, result };
   const outcome = toOutcome(value);
+  if (outcome.type === "continued") return { ...success, result: null };
+  if (outcome.type === "children") {
+    return {
+      ends: false,
+      fence,
+      state: "parked",
+      delayMs: null,
+      countsAs: "interruption",
+      park: { reason: "blocked", note: null, until: null, ...follows },
+      ending: { outcome: "parked" },
+    };
+  }
   if (outcome.type === "snooze") {
     return {
       ends: false,

@@ -71,6 +71,7 @@ const besides = {
   "prune-dead": 1,
   "prune-rest": 1,
   "prune-windows": 1,
+  "prune-flows": 1,
   "prune-audit": 1,
   "prune-series": 1,
   "prune-steps": 1,

@@ -49,13 +49,23 @@ test.each(["enqueue_new", "enqueue_rows", "enqueue_row"])(
     );
     const longest = inserts.reduce((most, one) => (one.length > most.length ? one : most));
 
-    // Jobs with a dedupe key never go through enqueue_new.
+    // Jobs with a dedupe key never go through enqueue_new, parts of flows only through enqueue_row.
     const expected = enqueuedColumns.filter(
       (column) => name !== "enqueue_new" || !column.startsWith("dedupe_"),
     );
+    if (name === "enqueue_row") expected.push("park_reason", "has_follow_ups");
     expect([...longest].sort()).toEqual([...expected].sort());
   },
 );
+
+test("cancel_waiting writes every column of a finished job", async () => {
+  const fresh = await freshSchema();
+  const body = await bodyOf(fresh, "cancel_waiting");
+  const [, inserted = ""] = /insert into [^(]*\.history \(([^)]*)\)/.exec(body) ?? [];
+
+  const columns = inserted.split(",").map((column) => column.trim());
+  expect(columns.sort()).toEqual([...endedColumns].sort());
+});
 
 test("newest_between returns every column that lists show", async () => {
   const fresh = await freshSchema();
@@ -101,6 +111,7 @@ test("migrations list the columns of a job only where they are compared above", 
   }
 
   expect([...new Set(found)].sort()).toEqual([
+    "cancel_waiting",
     "enqueue_new",
     "enqueue_row",
     "enqueue_rows",

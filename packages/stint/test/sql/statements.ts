@@ -12,7 +12,7 @@ import {
   type Floor,
 } from "#stint/sql/claim.js";
 import { enqueue, enqueueStatementInside, noteTransaction, wake } from "#stint/sql/enqueue.js";
-import { finished, get, list } from "#stint/sql/find.js";
+import { finished, get, lastOfChain, list } from "#stint/sql/find.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
@@ -45,6 +45,15 @@ import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
 import { endTransaction } from "#stint/sql/end-transaction.js";
 import { finish, finishInLent } from "#stint/sql/finish.js";
+import {
+  addToBatch,
+  cancelFlow,
+  closeBatch,
+  dependencyResults,
+  findFlow,
+  listFlows,
+  partsOf,
+} from "#stint/sql/flows.js";
 import { park } from "#stint/sql/park.js";
 import { release } from "#stint/sql/release.js";
 import { requeue } from "#stint/sql/requeue.js";
@@ -181,6 +190,14 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   get: (db) => get(db, id),
   list: (db) => list(db, { limit: 10 }),
   finished: (db) => finished(db, [id]),
+  dependencyResults: (db) => dependencyResults(db, id, null),
+  lastOfChain: (db) => lastOfChain(db, id),
+  listFlows: (db) => listFlows(db, true, 10),
+  findFlow: (db) => findFlow(db, id),
+  partsOf: (db) => partsOf(db, id),
+  cancelFlow: (db) => cancelFlow(db, id, "tester", null),
+  addToBatch: (db) => addToBatch(db, id, []),
+  closeBatch: (db) => closeBatch(db, id),
   auditOf: (db) => auditOf(db, id),
   registerKinds: (db) => registerKinds(db, [{ name: "k", queue: "a", priority: 1, maxCrashes: 3 }]),
   unserved: (db) => unserved(db, 1_000),
@@ -207,7 +224,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   rescue: (db) => rescue(db, { limit: 200, maxCrashes: 3 }),
   checkSchemaVersion: (db) => checkSchemaVersion(db, "stint"),
   // Both statements: the fence does not hold, so it asks whether the transaction is the one.
-  "finish-lent": (db) => finishInLent({ ...lent, run: (...call) => db.run(...call) }, fence, null),
+  "finish-lent": (db) => finishInLent({ ...lent, run: (...call) => db.run(...call) }, fence, null, undefined),
   finish: (db) =>
     finish(
       db,

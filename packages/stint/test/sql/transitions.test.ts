@@ -95,6 +95,48 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
   // The job itself, with the fence of the one that it waits for.
   "parked behind another": async ({ db }) => await behind(db, {}),
   "parked behind another, and later": async ({ db }) => await behind(db, { delay_ms: 3_600_000 }),
+  blocked: async ({ db }) => {
+    const { id } = await held(db);
+    return stranger(db, await addOne(db, { member: { after: [id] } }));
+  },
+  "blocked, then cancelled": async (fresh) => {
+    const subject = await begins["blocked"]!(fresh);
+    await cancel(fresh.db, subject.id, auditInfo());
+    return subject;
+  },
+  "blocked by a replayed job, and dead": async (fresh) => {
+    const subject = await begins["dead"]!(fresh);
+    const { id } = await held(fresh.db);
+    await fresh.sql(
+      `insert into stint.flow_job (job_id, flow_id, kind, state) values ($1, $1, 'work', 'dead')`,
+      [subject.id],
+    );
+    await fresh.sql(`insert into stint.flow_edge (job_id, ordinal, on_id, kind) values ($1, 1, $2, 'work')`, [
+      subject.id,
+      id,
+    ]);
+    return subject;
+  },
+  "running, in a flow with compensations": async ({ db }) => {
+    const flow = { id: newId() };
+    const undo = { kind: "work", queue: "main", payload: null };
+    const id = await addOne(db, { member: { flow, compensate: undo } });
+    const [job] = await take(db);
+    await addOne(db, { member: { flow } });
+    const [other] = await take(db);
+    await requeue(db, [retry(other!.fence, 3_600_000)]);
+    await addOne(db, { member: { flow } });
+    await addOne(db, { member: { flow }, delay_ms: 3_600_000 });
+    return { id, fence: job!.fence };
+  },
+  "running, and others wait for it": async ({ db }) => {
+    const subject = await held(db);
+    const after = [subject.id];
+    await addOne(db, { member: { after } });
+    await addOne(db, { member: { after }, delay_ms: 60_000 });
+    await addOne(db, { member: { after, on_failure: "cancel" } });
+    return subject;
+  },
   succeeded: async ({ db }) => await ended(db, "succeeded"),
   dead: async ({ db }) => await ended(db, "dead"),
   cancelled: async ({ db }) => await ended(db, "cancelled"),
@@ -109,6 +151,15 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   enqueueLatestLater: (db) => addOne(db, { ...keyed, replace: "both", delay_ms: 7_200_000 }),
   liftMissed: (db) => liftMissedLatest(db),
   enqueueAgain: (db, { id }) => addOne(db, { id, again: true }),
+  // Refused where there is no such job.
+  enqueueAfter: (db, { id }) =>
+    addOne(db, { member: { after: [id], on_failure: "cancel" } }).catch(() => undefined),
+  continueWith: (db, { fence }) =>
+    finish(db, [
+      { fence, state: "succeeded", result: null, reason: null, ending: null, plan: planOf("next") },
+    ]),
+  waitForChildren: (db, { fence }) =>
+    park(db, [{ ...forReview(fence, null), reason: "blocked", plan: planOf("spawn") }]),
   promote: (db) => promote(db, 10),
   claim: (db) => take(db),
   claimQuarantined: (db) => alone(db),
@@ -167,6 +218,11 @@ const retry = (fence: Fence, delayMs: number): Parameters<typeof requeue>[1][num
   countsAs: "attempt",
   ending: { outcome: "failed" },
 });
+
+function planOf(what: "next" | "spawn"): string {
+  const row = { id: newId(), kind: "work", queue: "main", payload: null };
+  return JSON.stringify(what === "next" ? { next: row } : { spawn: [row], wait: "park" });
+}
 
 const forReview = (fence: Fence, until: number | null): Parameters<typeof park>[1][number] => ({
   fence,
@@ -242,17 +298,12 @@ async function ended(db: Db, state: "succeeded" | "dead" | "cancelled"): Promise
 
 /** A statement has its name in its first comment; its variants are the same move. */
 async function recordMoves(fresh: Fresh): Promise<void> {
-  await fresh.sql(
-    `create table stint.moved (seq bigserial, job uuid, was text, becomes text, statement text, park text)`,
-  );
+  await fresh.sql(`create table stint.moved (job uuid, statement text)`);
   await fresh.sql(
     `create function stint.record_move() returns trigger language plpgsql as $$
-     declare r record := coalesce(new, old);
      begin
-       insert into stint.moved (job, was, becomes, statement, park)
-       values (r.id, case when tg_op <> 'INSERT' then old.state end, case when tg_op <> 'DELETE' then new.state end,
-         substring(current_query() from '/[*] stint:([a-z-]+)'),
-         case when tg_table_name = 'job' then coalesce(to_jsonb(new) ->> 'park_reason', to_jsonb(old) ->> 'park_reason') end);
+       insert into stint.moved (job, statement)
+       values ((coalesce(new, old)).id, substring(current_query() from '/[*] stint:([a-z-]+)'));
        return null;
      end $$`,
   );
@@ -266,30 +317,34 @@ async function recordMoves(fresh: Fresh): Promise<void> {
 
 const variants = /-(new|inside|traced|lent|followed|onward|pools)$|-many(?=$|-)/g;
 
-/** What one statement did: from the first state that a job left to the last one it came to. */
-async function movesIn(fresh: Fresh): Promise<string[]> {
-  const rows = await fresh.sql<{
-    was: JobState | null;
-    becomes: JobState | null;
-    statement: string;
-    park: string | null;
-  }>(
-    `select
-       (array_agg(was order by seq))[1] as was,
-       (array_agg(becomes order by seq desc) filter (where becomes is not null))[1] as becomes,
-       min(statement) as statement, max(park) as park
-     from stint.moved group by job`,
+type Standing = { id: string; state: JobState; park: string | null };
+
+async function standings(fresh: Fresh): Promise<Map<string, Standing>> {
+  const rows = await fresh.sql<Standing>(`select id, state, park_reason as park from stint.jobs`);
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** What one statement did to jobs that stood as in `before`. Jobs other than its subject are moved by follow-ups. */
+async function movesIn(
+  fresh: Fresh,
+  { id, fence }: Subject,
+  before: Map<string, Standing>,
+): Promise<string[]> {
+  const after = await standings(fresh);
+  const rows = await fresh.sql<{ job: string; statement: string }>(
+    `select job, min(statement) as statement from stint.moved group by job`,
   );
-  return rows
-    .filter(({ was, becomes }) => was !== becomes)
-    .map(({ was, becomes, statement, park: reason }) =>
-      show(
-        was ?? "absent",
-        becomes,
-        isLifted(was, becomes, reason) ? "latest" : statement.replaceAll(variants, ""),
-        parks(was, becomes) ? reason : null,
-      ),
-    );
+  return rows.flatMap(({ job, statement }) => {
+    const [was, is] = [before.get(job), after.get(job)];
+    const from: FromState = was?.state ?? "absent";
+    const to = is?.state ?? null;
+    if (from === to) return [];
+    const move = statement.replaceAll(variants, "");
+    const own = [id, fence.job].includes(job) || move === "enqueue" || move === "claim";
+    const park = parks(from, to) ? (is?.park ?? was?.park ?? null) : null;
+    if (isLifted(from, to, park)) return show(from, to, "latest", park);
+    return show(from, to, own ? move : "follow-ups", park);
+  });
 }
 
 /** Every statement that ends a job lifts the one behind it, by the same function. */
@@ -308,12 +363,23 @@ test("every statement makes only the transitions of the table, from every state"
 
   for (const begin of Object.values(begins)) {
     for (const statement of Object.values(statements)) {
-      for (const table of ["job", "history", "audit", "step", "signal", "latest"])
+      for (const table of [
+        "job",
+        "history",
+        "audit",
+        "step",
+        "signal",
+        "latest",
+        "flow",
+        "flow_job",
+        "flow_edge",
+      ])
         await fresh.sql(`delete from stint.${table}`);
       const subject = await begin(fresh);
       await fresh.sql(`delete from stint.moved`);
+      const before = await standings(fresh);
       await statement(fresh.db, subject);
-      for (const move of await movesIn(fresh)) seen.add(move);
+      for (const move of await movesIn(fresh, subject, before)) seen.add(move);
     }
   }
 
@@ -350,6 +416,7 @@ function fileOf(move: string): string {
     replay: "operate.ts",
     "claim-quarantined": "claim.ts",
     deliver: "signals.ts",
+    "follow-ups": "transitions.ts",
   };
   return shared[move] ?? `${move}.ts`;
 }

@@ -10,7 +10,7 @@ import { until } from "./until.ts";
 
 /** What a handler of the fixture does. `hang` ends on `go` or when its signal aborts; `ignore` only on `go`. */
 export type Action =
-  | { do: "succeed" | "hang" | "ignore" | "die" }
+  | { do: "succeed" | "hang" | "ignore" | "die" | "continue" | "ignore-then-continue" }
   | { do: "throw"; message: string }
   | { do: "block"; ms: number }
   // Blocks the event loop from `go` until there is a file of this name.

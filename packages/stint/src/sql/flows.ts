@@ -1,0 +1,250 @@
+import type { Row, Run } from "../db/db.ts";
+import {
+  flag,
+  number,
+  numberOrNull,
+  oneOf,
+  readMany,
+  readMaybe,
+  readOne,
+  text,
+  textOrNull,
+  texts,
+  time,
+  timeOrNull,
+} from "../db/row.ts";
+import { statement } from "../db/statement.ts";
+import type { JobState } from "../model/state.ts";
+import { withPayload, type EncodedRow } from "./enqueue.ts";
+import { jobState } from "./rows.ts";
+
+/** How a job that another one waited for ended, and its result. */
+export type DependencyResult<Result = unknown> =
+  | { readonly id: string; readonly kind: string; readonly state: "succeeded"; readonly result: Result }
+  | {
+      readonly id: string;
+      readonly kind: string;
+      readonly state: "dead" | "cancelled";
+      readonly reason: string | null;
+      readonly result?: undefined;
+    };
+
+const selectResults = statement(
+  "dependency-results",
+  `
+  select on_id as id, kind, state, result, reason
+  from stint.flow_edge
+  where job_id = $1 and state is not null and ($2::text is null or kind = $2)
+  order by ordinal`,
+);
+
+/** What the jobs that this one waited for returned, in the order in which they were given. */
+export async function dependencyResults(
+  db: Run,
+  job: string,
+  kind: string | null,
+): Promise<DependencyResult[]> {
+  return await readMany(db, selectResults, [job, kind], toResult);
+}
+
+const readState = oneOf(["succeeded", "dead", "cancelled"]);
+
+function toResult(row: Row): DependencyResult {
+  const [id, kind, state] = [text(row, "id"), text(row, "kind"), readState(row, "state")];
+  return state === "succeeded"
+    ? { id, kind, state, result: row["result"] ?? null }
+    : { id, kind, state, reason: textOrNull(row, "reason") };
+}
+
+/**
+ * How a flow stands. `stuck`: none of its live parts can go on by itself. `failed`: it has ended, and a part is dead or cancelled. `stopped`: it was
+ * cancelled, or a part failed and the others are undone.
+ */
+export type FlowState =
+  | "running"
+  | "stuck"
+  | "succeeded"
+  | "failed"
+  | "stopped"
+  | "compensating"
+  | "compensated";
+
+export type FlowSummary = {
+  readonly id: string;
+  readonly name: string | null;
+  readonly state: FlowState;
+  readonly createdAt: Date;
+  /** When its last part ended; null while parts are live. */
+  readonly endedAt: Date | null;
+  /** Why it was stopped. */
+  readonly reason: string | null;
+  readonly parts: number;
+  readonly live: number;
+  /** Parts that wait for others. */
+  readonly blocked: number;
+  readonly succeeded: number;
+  readonly dead: number;
+  readonly cancelled: number;
+};
+
+/** One job of a flow. */
+export type FlowPart = {
+  readonly id: string;
+  readonly name: string | null;
+  readonly kind: string;
+  readonly state: JobState;
+  readonly parkReason: string | null;
+  readonly reason: string | null;
+  readonly runAt: Date | null;
+  readonly endedAt: Date | null;
+  /** The jobs it waits for, continues or was spawned by, of this flow or of others. */
+  readonly after: readonly string[];
+  /** The job that it undoes. */
+  readonly undoes: string | null;
+  /** Why its continuation was refused. */
+  readonly refused: string | null;
+};
+
+export type FlowView = FlowSummary & {
+  /** In an order in which each part comes after those that it waits for; at most a thousand. */
+  readonly jobs: readonly FlowPart[];
+};
+
+const summary = `
+    f.id, f.name, f.created_at, f.reason, f.stopped_at is not null as stopped, f.compensated_at is not null as compensated,
+    c.parts, c.live, c.blocked, c.moving, c.succeeded, c.dead, c.cancelled, case when c.live = 0 then c.ended_at end as ended_at`;
+
+const counted = `
+  cross join lateral (
+    select
+      count(*)::integer as parts,
+      (count(*) filter (where m.state is null))::integer as live,
+      (count(*) filter (where j.park_reason = 'blocked'))::integer as blocked,
+      (count(*) filter (where m.state is null and j.state is distinct from 'parked'))::integer as moving,
+      (count(*) filter (where m.state = 'succeeded'))::integer as succeeded,
+      (count(*) filter (where m.state = 'dead' or m.refused is not null))::integer as dead,
+      (count(*) filter (where m.state = 'cancelled'))::integer as cancelled,
+      max(m.ended_at) as ended_at
+    from stint.flow_job m
+    left join stint.job j on m.state is null and j.id = m.job_id
+    where m.flow_id = f.id
+  ) c`;
+
+const selectFlows = statement(
+  "flows",
+  `
+  select ${summary}
+  from (
+    select f.* from stint.flow f
+    where not $1::boolean or exists (select from stint.flow_job m where m.flow_id = f.id and m.state is null)
+    order by f.created_at desc, f.id desc
+    limit $2
+  ) f${counted}
+  order by f.created_at desc, f.id desc`,
+);
+
+export async function listFlows(db: Run, live: boolean, limit: number): Promise<FlowSummary[]> {
+  return await readMany(db, selectFlows, [live, limit], toSummary);
+}
+
+const selectFlow = statement(
+  "flow",
+  `
+  select ${summary}
+  from stint.flow f${counted}
+  where f.id = coalesce((select m.flow_id from stint.flow_job m where m.job_id = $1), $1)`,
+);
+
+const selectParts = statement(
+  "flow-parts",
+  `
+  select
+    m.job_id as id, m.name, m.kind, coalesce(j.state, m.state, 'scheduled') as state, j.park_reason,
+    coalesce(j.reason, (select h.reason from stint.history h where h.id = m.job_id limit 1)) as reason, j.run_at, m.ended_at, m.undoes, m.refused,
+    array(
+      select e.on_id::text from stint.flow_edge e where e.job_id = m.job_id and e.on_id is distinct from m.undoes order by e.ordinal
+    ) || array(
+      select p.job_id::text from stint.flow_job p where p.flow_id = m.flow_id and m.chain_id is not null
+        and coalesce(p.chain_id, p.job_id) = m.chain_id and p.position = m.position - 1
+    ) || case when m.parent_id is not null and m.chain_id is null then array[m.parent_id::text] else '{}' end as after
+  from (
+    select * from stint.flow_job m where m.flow_id = $1 order by m.job_id limit 1000
+  ) m
+  left join stint.job j on m.state is null and j.id = m.job_id
+  order by m.job_id`,
+);
+
+/** A flow by its id or by that of one of its jobs. */
+export async function findFlow(db: Run, id: string): Promise<FlowView | undefined> {
+  const found = await readMaybe(db, selectFlow, [id], toSummary);
+  return found === undefined ? undefined : { ...found, jobs: await partsOf(db, found.id) };
+}
+
+/** The first thousand parts of a flow. */
+export async function partsOf(db: Run, flow: string): Promise<FlowPart[]> {
+  return await readMany(db, selectParts, [flow], toPart);
+}
+
+function toSummary(row: Row): FlowSummary {
+  const [live, dead, cancelled] = [number(row, "live"), number(row, "dead"), number(row, "cancelled")];
+  const state = (): FlowState => {
+    if (flag(row, "compensated")) return live > 0 ? "compensating" : "compensated";
+    if (flag(row, "stopped")) return "stopped";
+    if (live > 0) return number(row, "moving") > 0 ? "running" : "stuck";
+    return dead + cancelled > 0 ? "failed" : "succeeded";
+  };
+  return {
+    id: text(row, "id"),
+    name: textOrNull(row, "name"),
+    state: state(),
+    createdAt: time(row, "created_at"),
+    endedAt: timeOrNull(row, "ended_at"),
+    reason: textOrNull(row, "reason"),
+    parts: number(row, "parts"),
+    live,
+    blocked: number(row, "blocked"),
+    succeeded: number(row, "succeeded"),
+    dead,
+    cancelled,
+  };
+}
+
+function toPart(row: Row): FlowPart {
+  return {
+    id: text(row, "id"),
+    name: textOrNull(row, "name"),
+    kind: text(row, "kind"),
+    state: jobState(row, "state"),
+    parkReason: textOrNull(row, "park_reason"),
+    reason: textOrNull(row, "reason"),
+    runAt: timeOrNull(row, "run_at"),
+    endedAt: timeOrNull(row, "ended_at"),
+    after: texts(row, "after"),
+    undoes: textOrNull(row, "undoes"),
+    refused: textOrNull(row, "refused"),
+  };
+}
+
+const cancelOne = statement("cancel-flow", `select stint.cancel_flow($1, $2, $3) as cancelled`);
+
+/** Returns how many parts were cancelled or asked to stop; null if there is no such flow. */
+export async function cancelFlow(
+  db: Run,
+  id: string,
+  actor: string,
+  reason: string | null,
+): Promise<number | null> {
+  return await readOne(db, cancelOne, [id, actor, reason], (row) => numberOrNull(row, "cancelled"));
+}
+
+const addJobs = statement("add-to-batch", `select stint.add_to_batch($1, $2::text::jsonb)`);
+
+export async function addToBatch(db: Run, batch: string, rows: readonly EncodedRow[]): Promise<void> {
+  await db.run(addJobs, [batch, `[${rows.map(withPayload).join(",")}]`]);
+}
+
+const closeOne = statement("close-batch", `select stint.close_batch($1)`);
+
+export async function closeBatch(db: Run, batch: string): Promise<void> {
+  await db.run(closeOne, [batch]);
+}
