@@ -37,6 +37,60 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(problems).toEqual([]);
   });
 
+  test("shows steps, progress, log lines and signals that were not received", async () => {
+    const at = new Date();
+    const step = { type: "step", state: "done", at, until: null, epoch: 1, tookMs: 812 } as const;
+    const detail = fakeDetail(
+      { state: "running" },
+      {
+        steps: [
+          { ...step, seq: 1, name: "charge", result: { charge: "c_1" } },
+          { ...step, seq: 2, name: "sleep", type: "sleep", result: null, tookMs: null },
+          {
+            ...step,
+            seq: 3,
+            name: "signal approved",
+            type: "signal",
+            state: "waiting",
+            until: new Date(at.getTime() + 7_200_000),
+            result: null,
+            tookMs: null,
+          },
+        ],
+        progress: {
+          fraction: 0.4,
+          note: "row 400 of 1000",
+          checkpoint: { row: 400 },
+          checkpointAt: at,
+          lines: [{ at, epoch: 1, text: "<b>began</b>" }],
+          lineCount: 12,
+          at,
+        },
+        signals: [{ id: jobId, name: "paid", payload: { amount: 3 }, sentAt: at, sentBy: "cli:ann" }],
+        stalledMs: 65_000,
+      },
+    );
+    const { page, problems } = await visit(
+      `${await serve({ stint: fakeStint({ job: detail, get: detail.job }) })}jobs/${jobId}`,
+    );
+
+    const region = page.getByRole("region", { name: "Steps" });
+    await region.getByText("charge", { exact: true }).waitFor();
+    expect(await region.getByRole("img", { name: "40 % done" }).count()).toBe(1);
+    const text = await region.innerText();
+    for (const part of [
+      "row 400 of 1000",
+      "Stalled for",
+      '{"charge":"c_1"}',
+      "waiting",
+      "<b>began</b>",
+      "paid",
+    ])
+      expect(text).toContain(part);
+    expect(text).toContain("11 earlier lines");
+    expect(problems).toEqual([]);
+  });
+
   test.runIf(inLab)("a payload too large to show has a preview and a full download", async () => {
     const payload = { chapters: Array.from({ length: 40_000 }, (_, n) => `chapter ${n}`) };
     const detail = fakeDetail({ payload });
