@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { defineConfig, resolveConfig } from "./config.ts";
 import { defineJob, typed } from "./define.ts";
-import { handle } from "./worker/handler.ts";
+import { handle } from "./worker/handle.ts";
 
 const add = defineJob("add", { payload: typed<{ a: number }>() });
 const mail = defineJob("mail", { payload: typed<{ to: string }>() });

@@ -21,14 +21,16 @@ export {
   type PayloadOf,
   type ResultOf,
 } from "./define.ts";
-export {
-  handle,
-  type Handler,
-  type HandlerContext,
-  type HandlerFunction,
-  type Middleware,
-  type SignalOptions,
-  type WaitForSignal,
+export { handle } from "./worker/handle.ts";
+export type {
+  AnyMiddleware,
+  Handler,
+  HandlerContext,
+  HandlerFunction,
+  HandleOptions,
+  Middleware,
+  SignalOptions,
+  WaitForSignal,
 } from "./worker/handler.ts";
 export type { Worker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/options.ts";
@@ -69,6 +71,8 @@ export { defineConfig, type StintConfig } from "./config.ts";
 export type { StintOptions } from "./client/options.ts";
 export type { EnqueueOptions } from "./client/prepare.ts";
 export type { DedupeUntil, ShapingOptions } from "./client/shaping.ts";
+export type { WaitedJob, WaitedResults, WaitFor, WaitOptions } from "./client/wait-for.ts";
+export type { BatchFunction, BatchHandlerOptions, BatchItem } from "./worker/batch.ts";
 export type { EnqueueStatus } from "./model/enqueue-status.ts";
 export type { Dependency } from "./client/after.ts";
 export type { OnFailure } from "./sql/enqueue.ts";

@@ -14,7 +14,7 @@ import type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
 import { SchedulesClient } from "./client/schedules.ts";
 import { readSteps, type JobSteps } from "./client/steps.ts";
 import { Waiting } from "./client/wait.ts";
-import { resolveWait } from "./client/wait-options.ts";
+import { waitFor, type WaitedJob, type WaitFor, type WaitOptions } from "./client/wait-for.ts";
 import { Waker } from "./client/waker.ts";
 import type { PgDb } from "./db/pg.ts";
 import type { TransactionLike } from "./db/transactions/user-transaction.ts";
@@ -22,7 +22,6 @@ import type { JobDefinition, JobTypes } from "./define.ts";
 import { makeInspector } from "./inspect/inspector.ts";
 import { resolveInspector } from "./inspect/options.ts";
 import type { Inspector, InspectorOptions } from "./inspect/types.ts";
-import type { Duration } from "./model/duration.ts";
 import type { Job } from "./model/job.ts";
 import { refuseUnknownKeys, requireOneOf } from "./model/options.ts";
 import type { AuditEntry } from "./sql/audit.ts";
@@ -64,7 +63,7 @@ export class Stint implements Enqueues {
       wake: (hint) => this.#wake([hint]),
       ready: () => this.#enqueues.checkSchema(),
     });
-    this.#waiting = new Waiting(this.#db);
+    this.#waiting = new Waiting(this.#db, { ...options, remind: () => this.#wake(["waiting"]) });
     this.queueSettings = new QueueSettingsClient(this.#db, options.actor, (call) => this.#lifetime.run(call));
     this.schedules = new SchedulesClient(this.#db, {
       actor: options.actor,
@@ -205,20 +204,11 @@ export class Stint implements Enqueues {
     await this.#lifetime.run(() => this.#jobs.replay(id, options));
   }
 
-  /**
-   * Wait for a job to succeed, and return its result.
-   *
-   * @throws {JobFailedError} It ended otherwise.
-   * @throws {WaitTimeoutError} It has not ended in time. The job goes on.
-   */
-  async waitFor<Types extends JobTypes>(
-    job: Enqueued<Types> | string,
-    options: { timeout?: Duration; signal?: AbortSignal } = {},
-  ): Promise<Types["result"]> {
+  /** Wait for a job to succeed, or for several, and return their results. */
+  readonly waitFor: WaitFor = async (jobs: WaitedJob | readonly WaitedJob[], options?: WaitOptions) => {
     this.#lifetime.requireOpen();
-    const { timeoutMs, signal } = resolveWait(options);
-    return await this.#waiting.for(idOf(job, "waitFor(job)"), timeoutMs, signal);
-  }
+    return (await waitFor(this.#waiting, jobs, options ?? {})) as never;
+  };
 
   /** How many jobs each queue holds, by state. */
   async queues(): Promise<QueueCounts[]> {
@@ -258,6 +248,7 @@ export class Stint implements Enqueues {
       version,
       listen: (listener: (hint: string) => void) => this.#waker.listen(listener),
       notify: (hints: readonly string[]) => this.#wake(hints),
+      onEnded: (ids: readonly string[]) => this.#waiting.reported(ids),
     };
     const worker = new Worker(deps, resolved);
     this.#workers.add(worker);
@@ -272,7 +263,7 @@ export class Stint implements Enqueues {
       onClosed: async () => {
         // With their bulk operations, which would otherwise keep the process alive.
         await Promise.allSettled([...this.#inspectors].map((inspector) => inspector.close()));
-        this.#waiting.close();
+        await this.#waiting.close();
       },
       onIdle: async () => {
         await this.#waker.idle();

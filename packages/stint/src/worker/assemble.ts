@@ -9,6 +9,7 @@ import { Claimer } from "./claimer.ts";
 import { ClaimScope } from "./claim-scope.ts";
 import { CrashQuarantine } from "./crash-quarantine.ts";
 import type { WorkerDeps } from "./deps.ts";
+import { EndedReports } from "./ended-reports.ts";
 import { EventLoopLag } from "./event-loop-lag.ts";
 import type { WorkerEvents } from "./events.ts";
 import { reportRescued } from "./failures.ts";
@@ -238,6 +239,12 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     },
   });
   const { attempts } = pipeline;
+  const endedReports = new EndedReports({
+    db,
+    events,
+    onEnded: deps.onEnded,
+    notifies: deps.wake !== "none",
+  });
   const sleeps = options.sleepMs !== undefined;
   const router = new WakeRouter({
     pools,
@@ -249,6 +256,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     sleepMode,
     row,
     metering,
+    endedReports,
     sleeps,
   });
 

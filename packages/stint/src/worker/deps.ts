@@ -28,6 +28,8 @@ export type WorkerDeps = {
   readonly queues: DeclaredQueues;
   /** Hints from this process. Returns a function that stops them. */
   readonly listen: (listener: (hint: string) => void) => () => void;
+  /** Report ended jobs to the waits of this process. */
+  readonly onEnded: (ids: readonly string[]) => void;
   /** Wake every listening worker, in this process and in others. */
   readonly notify: (hints: readonly string[]) => void;
 };

@@ -12,7 +12,7 @@ import { dependencyResults, type DependencyResult } from "../sql/flows.ts";
 import { completeInTransaction, type Success } from "./complete.ts";
 import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
-import type { Handler, HandlerContext } from "./handler.ts";
+import type { AnyMiddleware, Handler, HandlerContext } from "./handler.ts";
 import type { Leases } from "./leases.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { Plan } from "./plan.ts";
@@ -279,7 +279,9 @@ export class HandlerCall implements AttemptOfContext {
     const { options, leases } = this.#deps;
     const { serial } = this.#attempt;
     const handler = (): unknown => this.#handler.run(context as never);
-    return callHandler(handler, options.middlewares, context, (call) => leases.inHandler(serial, call));
+    return callHandler(handler, middlewaresOf(options.middlewares, this.#handler), context, (call) =>
+      leases.inHandler(serial, call),
+    );
   }
 
   /** A handler has not succeeded if it hides a refused result, a failed `complete` it did not await, or a failed transaction. */
@@ -383,6 +385,15 @@ export class HandlerCall implements AttemptOfContext {
       `${kind} returns a value that cannot be stored, so its result is null; return JSON, or nothing`,
     );
   }
+}
+
+/** The middlewares of the worker, then those of the kind that are not among them. */
+function middlewaresOf(
+  ofWorker: readonly AnyMiddleware[],
+  { middlewares = [] }: Handler,
+): readonly AnyMiddleware[] {
+  if (middlewares.length === 0) return ofWorker;
+  return [...ofWorker, ...middlewares.filter((one) => !ofWorker.includes(one))];
 }
 
 class RolledBack extends Error {}

@@ -1,16 +1,8 @@
-import {
-  kindOptionKeys,
-  resolveKindPolicy,
-  type JobDefinition,
-  type JobTypes,
-  type KindOptions,
-  type KindPolicy,
-} from "../define.ts";
+import type { JobDefinition, JobTypes, KindOptions, KindPolicy } from "../define.ts";
 import type { Tx } from "../db/db.ts";
 import type { AgainOptions } from "./again.ts";
 import type { Duration } from "../model/duration.ts";
 import type { Fence } from "../model/job.ts";
-import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import type { Completed, Continued, Outcome, WaitForChildren } from "../model/outcome.ts";
 import type { StandardSchema } from "../model/standard-schema.ts";
 import type { ScheduledSlot } from "../model/scheduled-slot.ts";
@@ -146,43 +138,51 @@ export type HandlerFunction<Payload, Result> = (
   context: HandlerContext<Payload, Result>,
 ) => Promise<Result | Outcome | Completed> | Result | Outcome | Completed;
 
-/** Wraps each attempt. Call `next` to go on; it resolves with what the handler returned. */
-export type Middleware = (context: HandlerContext, next: () => Promise<unknown>) => Promise<unknown>;
+/**
+ * Wraps each attempt. Call `next` to go on; it resolves with what the handler returned. Values that are passed to `next` become properties of
+ * the context for the middlewares and the handler inside: `Middleware<{ tenantDb: Db }>` calls `next({ tenantDb })`.
+ */
+export type Middleware<Added extends object = object> = (
+  context: HandlerContext,
+  next: object extends Added ? (added?: Added) => Promise<unknown> : (added: Added) => Promise<unknown>,
+) => Promise<unknown>;
+
+/** A middleware that adds any values. */
+export type AnyMiddleware = (
+  context: HandlerContext,
+  next: (added?: unknown) => Promise<unknown>,
+) => Promise<unknown>;
+
+type AddedBy<One> = One extends (context: HandlerContext, next: infer Next) => Promise<unknown>
+  ? Next extends (added: infer Added) => Promise<unknown>
+    ? NonNullable<Added>
+    : unknown
+  : unknown;
+
+/** What these middlewares add to the context, together. */
+export type AddedByAll<All extends readonly AnyMiddleware[]> = All extends readonly [
+  infer First,
+  ...infer Rest extends readonly AnyMiddleware[],
+]
+  ? AddedBy<First> & AddedByAll<Rest>
+  : unknown;
+
+export type HandleOptions<Middlewares extends readonly AnyMiddleware[] = readonly AnyMiddleware[]> =
+  KindOptions & {
+    /** Wrap each attempt of this kind, inside the middlewares of the worker. One that the worker has, too, runs once. */
+    middlewares?: Middlewares;
+  };
+
+/** Checked `BatchOptions`. */
+export type ResolvedBatch = { readonly size: number; readonly waitMs: number };
 
 /** A kind and its handler, made by `handle`. */
 export type Handler = {
   readonly definition: JobDefinition;
   readonly run: HandlerFunction<never, unknown>;
   readonly policy: KindPolicy;
+  /** Of this kind, inside those of the worker. */
+  readonly middlewares?: readonly AnyMiddleware[];
+  /** With it, `run` takes an array of items. */
+  readonly batch?: ResolvedBatch | undefined;
 };
-
-/**
- * Pair a kind with its handler. Options given here override those of the definition, for the jobs this worker runs.
- *
- * @throws {InvalidOptionError} An option cannot work.
- */
-export function handle<Types extends JobTypes>(
-  definition: JobDefinition<Types>,
-  run: HandlerFunction<Types["out"], Types["result"]>,
-  options: KindOptions = {},
-): Handler {
-  const what = `handle("${definition.kind}")`;
-  requireFunction(what, run);
-  refuseUnknownKeys(what, options, kindOptionKeys);
-  const own = resolveKindPolicy(what, options);
-  const { policy } = definition;
-  return Object.freeze({
-    definition,
-    run,
-    policy: {
-      attempts: own.attempts ?? policy.attempts,
-      backoff: own.backoff ?? policy.backoff,
-      timeoutMs: own.timeoutMs ?? policy.timeoutMs,
-      leaseMs: own.leaseMs ?? policy.leaseMs,
-      maxTimeoutMs: own.maxTimeoutMs ?? policy.maxTimeoutMs,
-      stallAfterMs: own.stallAfterMs ?? policy.stallAfterMs,
-      maxCrashes: own.maxCrashes ?? policy.maxCrashes,
-      quietHours: own.quietHours ?? policy.quietHours,
-    },
-  });
-}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { defineJob, typed } from "../define.ts";
-import { handle } from "./handler.ts";
+import { handle } from "./handle.ts";
 import { InvalidOptionError, RateLimitedError } from "../errors.ts";
 import { resolveWorkerOptions, type WorkerOptions } from "./options.ts";
 

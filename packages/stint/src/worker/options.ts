@@ -9,7 +9,8 @@ import { checkName, checkText } from "../model/names.ts";
 import { checkNameOrPattern, isPattern } from "../model/name-pattern.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
 import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "../model/options.ts";
-import type { Handler, Middleware } from "./handler.ts";
+import { BatchCollector } from "./batch.ts";
+import type { AnyMiddleware, Handler, HandlerContext } from "./handler.ts";
 
 export type WorkerOptions = Omit<KindOptions, "quietHours"> & {
   /**
@@ -26,7 +27,7 @@ export type WorkerOptions = Omit<KindOptions, "quietHours"> & {
   /** The service that declares `schedules`, such as "billing". Services with different owners never touch each other's schedules. */
   owner?: string;
   /** Wrap each attempt, the first outermost. */
-  middlewares?: readonly Middleware[];
+  middlewares?: readonly AnyMiddleware[];
   /** The beginning of the worker's id, in the database and in logs; random characters follow. Default: host and process id. */
   name?: string;
   /** Log the start and the end of each attempt at level `info`. Default false: at level `debug`. */
@@ -76,7 +77,7 @@ export type ResolvedWorkerOptions = {
   readonly pools: readonly PoolOptions[];
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly schedules: DeclaredSchedules | undefined;
-  readonly middlewares: readonly Middleware[];
+  readonly middlewares: readonly AnyMiddleware[];
   readonly name: string | undefined;
   readonly logAttempts: boolean;
   readonly attempts: number;
@@ -250,7 +251,9 @@ function resolveHandlers(
   input: readonly Handler[],
   pools: readonly PoolOptions[],
 ): ReadonlyMap<string, Handler> {
-  const served = new QueueMap(pools.flatMap(({ queues }) => queues.map((queue) => [queue, true] as const)));
+  const served = new QueueMap(
+    pools.flatMap(({ queues, slots }) => queues.map((queue) => [queue, slots] as const)),
+  );
   const handlers = new Map<string, Handler>();
   const given: unknown = input ?? [];
   if (!Array.isArray(given))
@@ -267,7 +270,7 @@ function resolveHandlers(
         `must serve queue "${queue}", where jobs of kind "${kind}" wait`,
       );
     }
-    handlers.set(kind, handler);
+    handlers.set(kind, handler.batch === undefined ? handler : collecting(handler, served.get(queue) ?? 0));
   }
   if (handlers.size === 0)
     throw new InvalidOptionError(
@@ -275,6 +278,19 @@ function resolveHandlers(
       "must have at least one handler, made by handle(job, fn)",
     );
   return handlers;
+}
+
+/** Each worker gathers its own batches: the jobs of one may be of another database. */
+function collecting(handler: Handler, slots: number): Handler {
+  const { definition, batch, run } = handler;
+  if (batch === undefined) return handler;
+  if (batch.size > slots)
+    throw new InvalidOptionError(
+      "worker.pools",
+      `must have at least ${batch.size} slots for queue "${definition.queue}", because each job of a batch of "${definition.kind}" takes one; it has ${slots}`,
+    );
+  const collector = new BatchCollector(batch, run as never);
+  return { ...handler, run: (context: HandlerContext) => collector.add(context) };
 }
 
 function requireHandler(option: string, value: unknown): Handler {

@@ -2,6 +2,7 @@ import { monotonicMs } from "../runtime/monotonic.ts";
 import type { Upkeep, WorkerIdleCheck } from "../upkeep/upkeep.ts";
 import type { Attempts } from "./attempts.ts";
 import type { CrashQuarantine } from "./crash-quarantine.ts";
+import type { EndedReports } from "./ended-reports.ts";
 import type { Leases } from "./leases.ts";
 import type { ClaimLoop } from "./loop.ts";
 import type { Metering } from "./metering.ts";
@@ -22,6 +23,7 @@ export type WakeRouterOptions = {
   readonly sleepMode: SleepMode;
   readonly row: WorkerRow;
   readonly metering: Metering;
+  readonly endedReports: EndedReports;
   /** Whether the worker has a sleep mode. */
   readonly sleeps: boolean;
 };
@@ -40,9 +42,11 @@ export class WakeRouter {
     return this.#lastIdleCheckAt;
   }
 
-  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal` or `cancel`. */
+  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `cancel` or `waiting`. */
   wake(hint: string): void {
     const { pools, loop, leases, upkeep, sleepMode, row } = this.#options;
+    // Some process waits for jobs. That is no work, so a sleeping worker goes on sleeping.
+    if (hint === "waiting") return this.#options.endedReports.wanted();
     const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
     // A wake for a queue of other workers must not end the sleep of this one.
     if (queue === undefined || pools.serves(queue)) sleepMode.activity();

@@ -171,6 +171,7 @@ test("an enqueue-only role can enqueue and signal, and nothing else", async () =
   expect(refused).toEqual(Array.from({ length: 14 }, () => "42501"));
   expect(allowed).toEqual([
     "databaseNow",
+    "notifyEnded",
     "claimWindow",
     "enqueue",
     "enqueueAgain",
@@ -212,6 +213,7 @@ test("a read-only role reads everything and changes nothing", async () => {
     "surroundings",
     "findOperation",
     "latestOperations",
+    "notifyEnded",
     "findReadyQueues",
     "claimedBy",
     "claimWindow",

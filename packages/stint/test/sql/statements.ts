@@ -15,6 +15,7 @@ import { enqueue, enqueueStatementInside, noteTransaction, wake } from "#stint/s
 import { finished, get, lastOfChain, list } from "#stint/sql/find.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
+import { notifyEnded } from "#stint/sql/ended.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
 import { promote } from "#stint/sql/promote.js";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "#stint/sql/prune.js";
@@ -162,6 +163,7 @@ function inside(db: Run, more: { again?: true }): Promise<unknown> {
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
   liftMissedLatest: (db) => liftMissedLatest(db),
+  notifyEnded: (db) => notifyEnded(db, "stint", [id]),
   claim: (db) => claim(db, claimInput),
   claimOnward: (db) => claim(db, claimInput, floorsOf(["a", "b"])),
   claimPools: (db) => claim(db, poolsInput),

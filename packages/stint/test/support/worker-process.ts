@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import esbuild from "esbuild";
 import { inject, onTestFinished } from "vitest";
 import type { StintOptions } from "#stint/client/options.js";
-import { defineJob, typed, type WorkerOptions } from "#stint/index.js";
+import { defineJob, typed, type BatchHandlerOptions, type WorkerOptions } from "#stint/index.js";
 import type { Fresh } from "./fresh.ts";
 import { until } from "./until.ts";
 
@@ -94,6 +94,8 @@ export type WorkerProcessSettings = {
   kinds?: readonly string[];
   /** Kill itself there: on an event, or between the handler's end and the settle. */
   dieAt?: "claimed" | "before-settle" | "settled";
+  /** Handle the jobs in batches. */
+  batch?: BatchHandlerOptions;
   client?: Partial<StintOptions>;
   worker?: Partial<Omit<WorkerOptions, "handlers" | "middlewares">>;
   /** Another file than the usual bundle of the fixture. */
@@ -127,13 +129,14 @@ export function spawnWorkerProcess(
   fresh: Pick<Fresh, "url" | "schema">,
   settings: WorkerProcessSettings = {},
 ): WorkerProcess {
-  const { kinds = ["scripted", "bystander"], dieAt, client = {}, worker = {} } = settings;
+  const { kinds = ["scripted", "bystander"], dieAt, batch, client = {}, worker = {} } = settings;
   const { program = builtProgram(), execArgv = [], env = {} } = settings;
   const input = {
     url: fresh.url,
     schema: fresh.schema,
     kinds,
     dieAt,
+    batch,
     client,
     worker: { pools: { default: 4 }, ...fast, ...worker },
   };

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, test } from "vitest";
-import { defineJob, handle, steps, typed, type Middleware } from "#stint/index.js";
+import { defineJob, handle, InvalidOptionError, steps, typed, type Middleware } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { startWorker } from "../support/watch.ts";
 
@@ -115,4 +115,65 @@ test("options of job, handler, definition and worker override each other in orde
   const attempts = jobs.map(({ id }) => all("settled").filter((event) => event.id === id).length);
   expect(attempts).toEqual([2, 4, 3, 1]);
   expect(jobs.map(({ id }) => seenByHandler.get(id))).toEqual(attempts);
+});
+
+test("values passed to next become typed properties of the context", async () => {
+  const stint = (await freshSchema()).client();
+  const withTenant: Middleware<{ tenantDb: string }> = async ({ tenant }, next) =>
+    await next({ tenantDb: `db of ${tenant}` });
+  const withUser: Middleware<{ user: { name: string } }> = async (context, next) => {
+    expect((context as { tenantDb?: string }).tenantDb).toBe("db of acme");
+    return await next({ user: { name: "ada" } });
+  };
+  await startWorker(stint, {
+    handlers: [
+      handle(work, { middlewares: [withTenant, withUser] }, ({ payload, tenantDb, user }) => {
+        const text: string = tenantDb;
+        return `${payload.n} ${text} ${user.name}`;
+      }),
+    ],
+  });
+  const job = await stint.enqueue(work, { n: 1 }, { tenant: "acme" });
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe("1 db of acme ada");
+});
+
+test("a middleware of the worker and the kind runs once, the worker's first", async () => {
+  const stint = (await freshSchema()).client();
+  const order: string[] = [];
+  const named =
+    (name: string): Middleware =>
+    async (_, next) => {
+      order.push(name);
+      return await next();
+    };
+  const shared = named("shared");
+  await startWorker(stint, {
+    middlewares: [shared],
+    handlers: [handle(work, { middlewares: [named("own"), shared] }, () => "done")],
+  });
+  await stint.waitFor(await stint.enqueue(work, { n: 1 }), { timeout: "60s" });
+  expect(order).toEqual(["shared", "own"]);
+});
+
+test.each([
+  [{ payload: 1 }, 'cannot replace "payload"'],
+  [{ signal: 1 }, 'cannot replace "signal"'],
+  [5, "takes an object"],
+  [["a"], "takes an object"],
+])("next(%j) is refused, and the attempt fails", async (values, text) => {
+  const stint = (await freshSchema()).client();
+  const ran: unknown[] = [];
+  const hostile: Middleware = async (_, next) => await next(values as never);
+  const { seen } = await startWorker(stint, {
+    middlewares: [hostile],
+    handlers: [handle(work, (context) => (ran.push(context.payload), "done"))],
+  });
+  await stint.enqueue(work, { n: 1 });
+  expect(String((await seen("failed")).error)).toContain(text);
+  expect(ran).toEqual([]);
+});
+
+test.each([[5], [["x"]]])("handle refuses middlewares: %j", (middlewares) => {
+  const make = (): unknown => handle(work, { middlewares: middlewares as never }, () => "done");
+  expect(make).toThrow(InvalidOptionError);
 });
