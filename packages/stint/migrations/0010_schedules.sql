@@ -219,7 +219,7 @@ begin
   select * into v_before from stint.schedule s where s.name = v_given.name;
   if found and v_before.owner is distinct from p_owner then
     raise exception 'stint: schedule "%" belongs to %', v_given.name, coalesce('the code of "' || v_before.owner || '"', 'the run-time schedules, not to code')
-      using errcode = 'ST003', hint = 'Choose another name. Nothing was changed.';
+      using errcode = 'ST005', hint = 'Choose another name. Nothing was changed.';
   end if;
   -- The clock of the caller may be wrong. A worker then computes the slot, from updated_at.
   if v_given.next_slot <= clock_timestamp() then
@@ -586,7 +586,7 @@ begin
   end if;
   if v_owner is not null then
     raise exception 'stint: schedule "%" belongs to the code of "%"', remove_schedule.name, v_owner
-      using errcode = 'ST003', hint = 'Remove it from that code, or pause it. Nothing was changed.';
+      using errcode = 'ST005', hint = 'Remove it from that code, or pause it. Nothing was changed.';
   end if;
   delete from stint.schedule s where s.name = remove_schedule.name;
   insert into stint.audit (id, actor, action, reason, schedule)
@@ -670,7 +670,7 @@ begin
   end if;
   if v_schedule.overlap <> 'allow' and exists (select from stint.job j where j.id = v_schedule.last_job_id) then
     raise exception 'stint: schedule "%": its job % has not ended, and its overlap is "%"', v_schedule.name, v_schedule.last_job_id, v_schedule.overlap
-      using errcode = 'ST003', hint = 'Wait for that job, or cancel it. Nothing was enqueued.';
+      using errcode = 'ST005', hint = 'Wait for that job, or cancel it. Nothing was enqueued.';
   end if;
   insert into stint.schedule_slot (schedule, slot, outcome, job_id) values (v_schedule.name, v_now, 'run-now', v_id);
   perform from stint.enqueue_rows(jsonb_build_array(stint.job_of_slot(v_schedule, v_id, v_now, null)), null);

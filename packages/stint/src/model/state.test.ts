@@ -20,8 +20,8 @@ test("every state is either live or terminal", () => {
 });
 
 test("no transition is in the table twice, and none leads to its own state", () => {
-  const all = transitions.flatMap(({ from: sources, to: target, move }) =>
-    sources.map((source) => `${source} ${target} ${move}`),
+  const all = transitions.flatMap(({ from: sources, to: target, move, park = [] }) =>
+    sources.map((source) => `${source} ${target} ${move} ${park.join(" ")}`),
   );
   expect(new Set(all).size).toBe(all.length);
   for (const state of states) expect(isAllowed(state, state)).toBe(false);
@@ -39,15 +39,21 @@ test("every live job can be cancelled", () => {
   for (const state of liveStates) expect(isAllowed(state, "cancelled")).toBe(true);
 });
 
-test("only a running job succeeds, retries or dies", () => {
-  for (const outcome of ["succeeded", "retrying", "dead"] as const)
-    expect([...new Set(to(outcome))]).toEqual(["running"]);
+test("only a running job retries or dies, and a waiting one succeeds by complete alone", () => {
+  for (const outcome of ["retrying", "dead"] as const) expect([...new Set(to(outcome))]).toEqual(["running"]);
+  for (const one of transitions)
+    if (one.to === "succeeded" && one.move !== "complete") expect(one.from).toEqual(["running"]);
 });
 
 test("success is final, and the other ends can only be replayed", () => {
   expect(from("succeeded")).toEqual([]);
-  expect(from("dead")).toEqual(["ready"]);
-  expect(from("cancelled")).toEqual(["ready"]);
+  for (const end of ["dead", "cancelled"] as const) {
+    expect(new Set(transitions.filter((one) => one.from.includes(end)).map((one) => one.move))).toEqual(
+      new Set(["replay"]),
+    );
+    // Parked, if it waits for other jobs again.
+    expect([...new Set(from(end))].toSorted()).toEqual(["parked", "ready"]);
+  }
 });
 
 test("a transition lists park reasons exactly if the job is parked before or after", () => {

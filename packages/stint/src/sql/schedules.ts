@@ -85,7 +85,7 @@ export type ScheduleRow = {
 };
 
 /** Raised where a schedule belongs to another owner, or its job has not ended. */
-export const conflictCode = "ST003";
+export const conflictCode = "ST005";
 
 const selected = `
   name, owner, cron, every_ms::float8 as "everyMs", zone, start_at as "startAt", end_at as "endAt", jitter_ms::float8 as "jitterMs",

@@ -9,11 +9,13 @@ const count = inLab ? 100_000 : 2_000;
 test("schedules of many users that are due at once fire once each", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
+  // Half a year away: none of them has a slot of its own while the test runs.
+  const month = ((new Date().getUTCMonth() + 6) % 12) + 1;
   const zones = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"];
   const made = await stint.schedules.setMany(
     Array.from({ length: count }, (_, index) => ({
       name: `user:${index}`,
-      cron: `${index % 60} ${index % 24} * * *`,
+      cron: `${index % 60} ${index % 24} 15 ${month} *`,
       zone: zones[index % zones.length]!,
       job: audit,
       payload: { region: "eu" },
