@@ -659,6 +659,7 @@ begin
   from (
     select j.id from stint.job j
     where j.id in (select m.job_id from stint.flow_job m where m.flow_id = p_flow and m.state is null and m.undoes is null)
+      and not j.cancel_requested
     order by j.id
     for update skip locked
   ) l;
@@ -728,7 +729,9 @@ as $$
 $$;
 
 -- Cancel a flow, by its id or by that of one of its jobs. Returns how many jobs were cancelled or asked to stop; null: there is no such flow.
-create function stint.cancel_flow(p_id uuid, p_actor text, p_reason text) returns integer
+-- `missed` parts were locked: they are being settled, or their leases renewed. To wait for them here could deadlock, because a settle takes the
+-- job first and the flow next. The caller repeats the call until none is missed.
+create function stint.cancel_flow(p_id uuid, p_actor text, p_reason text, out cancelled integer, out missed integer)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -738,13 +741,18 @@ declare
 begin
   perform from stint.flow f where f.id = v_flow for update;
   if not found then
-    return null;
+    return;
   end if;
   select s.* into v_stopped from stint.stop_flow(v_flow, coalesce(p_reason, 'its flow was cancelled')) s;
   insert into stint.audit (id, actor, action, reason, job_id)
   select stint.new_id(), p_actor, 'cancel', p_reason, c.id from unnest(v_stopped.cancelled) as c (id);
   perform stint.wake(v_stopped.hints || stint.compensate(v_flow));
-  return cardinality(v_stopped.cancelled);
+  cancelled := cardinality(v_stopped.cancelled);
+  missed := (
+    select count(*)
+    from stint.flow_job m
+    join stint.job j on j.id = m.job_id
+    where m.flow_id = v_flow and m.state is null and m.undoes is null and not j.cancel_requested);
 end
 $$;
 

@@ -1,5 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { JobNotFoundError } from "../errors.ts";
+import { RetryDelay } from "../runtime/retry-delay.ts";
+import { sleep } from "../runtime/sleep.ts";
 import { checkText } from "../model/names.ts";
 import { refuseUnknownKeys, requireBoolean, requireInteger } from "../model/options.ts";
 import type { EncodedRow } from "../sql/enqueue.ts";
@@ -68,9 +70,16 @@ export class FlowsClient {
     const flow = requireId(id, "flows.cancel(id)");
     const actor = options.actor === undefined ? this.#actor : checkText(options.actor, "flows.cancel.actor");
     const reason = options.reason === undefined ? null : checkText(options.reason, "flows.cancel.reason");
-    const count = await this.#send((db) => cancelFlow(db, flow, actor, reason));
-    if (count === null) throw new JobNotFoundError(flow);
-    return count;
+    let count = 0;
+    const retryDelay = new RetryDelay(Math.random, { baseMs: 20, capMs: 500 });
+    for (let left = 50; ; left--) {
+      const sent = await this.#send((db) => cancelFlow(db, flow, actor, reason));
+      if (sent === undefined) throw new JobNotFoundError(flow);
+      count += sent.cancelled;
+      // A part that is locked is being settled, or its lease is being renewed: neither takes long.
+      if (sent.missed === 0 || left === 0) return count;
+      await sleep(retryDelay.next());
+    }
   }
 
   /**

@@ -225,16 +225,22 @@ function toPart(row: Row): FlowPart {
   };
 }
 
-const cancelOne = statement("cancel-flow", `select stint.cancel_flow($1, $2, $3) as cancelled`);
+const cancelOne = statement("cancel-flow", `select cancelled, missed from stint.cancel_flow($1, $2, $3)`);
 
-/** Returns how many parts were cancelled or asked to stop; null if there is no such flow. */
+/**
+ * Returns how many parts were cancelled or asked to stop, and how many were locked and are still to be cancelled; undefined if there is no such
+ * flow.
+ */
 export async function cancelFlow(
   db: Run,
   id: string,
   actor: string,
   reason: string | null,
-): Promise<number | null> {
-  return await readOne(db, cancelOne, [id, actor, reason], (row) => numberOrNull(row, "cancelled"));
+): Promise<{ readonly cancelled: number; readonly missed: number } | undefined> {
+  return await readOne(db, cancelOne, [id, actor, reason], (row) => {
+    const cancelled = numberOrNull(row, "cancelled");
+    return cancelled === null ? undefined : { cancelled, missed: number(row, "missed") };
+  });
 }
 
 const addJobs = statement("add-to-batch", `select stint.add_to_batch($1, $2::text::jsonb)`);

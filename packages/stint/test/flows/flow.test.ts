@@ -225,6 +225,27 @@ test("cancelling a flow cancels what waits, and asks what runs to stop", async (
   expect(view).toMatchObject({ state: "stopped", cancelled: 3, reason: "the customer left" });
 });
 
+test("a part that another session has locked is cancelled once it is free", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const flow = await stint.flow("f", {
+    reserve: entry(reserve, order),
+    charge: entry(charge, order, { after: ["reserve"] }),
+  });
+  const client = await adminClient(fresh.url);
+  await client.query("begin");
+  await client.query(`select from "${fresh.schema}".job where id = $1 for update`, [flow.jobs.reserve.id]);
+  const cancelled = stint.flows.cancel(flow.id);
+  await until(async () => (await stint.get(flow.jobs.charge))?.state === "cancelled", {
+    message: "the free part is cancelled",
+  });
+  await client.query("rollback");
+  await client.end();
+
+  expect(await cancelled).toBe(2);
+  expect((await stint.get(flow.jobs.reserve))?.state).toBe("cancelled");
+});
+
 test("cancelling the first job of a chain cancels its last", async () => {
   const stint = (await freshSchema()).client();
   const worker = stint.worker({
