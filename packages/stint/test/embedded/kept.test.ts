@@ -83,7 +83,10 @@ test("connections are terminated by their application name", async () => {
   const named = new URL(server.url);
   named.searchParams.set("application_name", "stint-victim");
   const sleeping = query("select pg_sleep(60)", [], named.href).catch((error: Error) => error.message);
-  await expect.poll(async () => server.terminateConnections("stint-victim")).toBe(1);
+  // Terminated before its statement, a connection ends with another message.
+  const isAtWork = `select from pg_stat_activity where application_name = 'stint-victim' and wait_event = 'PgSleep'`;
+  await expect.poll(async () => (await query(isAtWork, [], server.url)).length, { timeout: 30_000 }).toBe(1);
+  expect(await server.terminateConnections("stint-victim")).toBe(1);
 
   expect(await sleeping).toContain("terminating connection");
 });
