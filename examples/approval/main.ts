@@ -1,5 +1,5 @@
 /**
- * An approval with a timeout: the job charges, waits for a person without holding a slot, and refunds when nobody answers.
+ * An approval with a timeout: the job charges, waits for an approval without holding a slot, and refunds when none arrives in time.
  *
  *   npm run build && node --import jiti/register examples/approval/main.ts
  *
@@ -30,7 +30,7 @@ const handler = handle(order, async ({ payload: { orderId }, step, waitForSignal
   // The slot is free while it waits, for two seconds here and two days in your shop.
   const approval = await waitForSignal("approved", { timeout: "2s", schema: z.object({ by: z.string() }) });
   if (approval === undefined) {
-    await step("refund", () => console.log(`${orderId}: nobody approved it, refunded`));
+    await step("refund", () => console.log(`${orderId}: not approved in time, refunded`));
     return "refunded";
   }
   await step("ship", () => console.log(`${orderId}: approved by ${approval.by}, shipped`));

@@ -15,6 +15,17 @@ export const mine = `mine as (
 /** The live job `j` is still the attempt that the fence `m` names. */
 export const fenced = `j.id = m.id and j.epoch = m.epoch and j.lease_id = m.lease_id`;
 
+/**
+ * The jobs of `mine` whose fences hold, locked, by their ordinals. No rescue takes such a job over between the check of the fence and the
+ * commit. Locked rows are stepped over and never waited for: two sessions that wait for rows in different orders would deadlock.
+ */
+export const held = `held as materialized (
+    select m.ordinal
+    from mine m
+    join stint.job j on ${fenced}
+    for no key update of j skip locked
+  )`;
+
 /** The first three parameters of every fenced statement. */
 export function fenceValues(fences: readonly Fence[]): string[] {
   return [

@@ -14,7 +14,7 @@ import {
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { mostLogLines, type LogLine } from "../model/progress.ts";
-import { fenced, fenceValues } from "./fences.ts";
+import { fenced, fenceValues, held } from "./fences.ts";
 
 /** What a running handler reports. Null: nothing new. */
 export type ProgressWrite = {
@@ -30,7 +30,7 @@ export type ProgressWrite = {
 /** `locked`: another session has the row of its job at this moment. */
 export type ProgressWritten = "written" | "locked" | "lost";
 
-// Locked rows of jobs are stepped over, as for steps: see steps.ts. The database puts its own time on a line: clocks of workers differ.
+// The database puts its own time on a line: clocks of workers differ.
 const writeProgress = statement(
   "write-progress",
   `
@@ -40,12 +40,7 @@ const writeProgress = statement(
         (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::real[]), (select $5::text[]),
         (select $6::text[]), (select $7::text[])
       ) with ordinality as m (id, epoch, lease_id, fraction, note, checkpoint, lines, ordinal)
-  ), held as materialized (
-    select m.ordinal
-    from mine m
-    join stint.job j on ${fenced}
-    for no key update of j skip locked
-  ), written as (
+  ), ${held}, written as (
     insert into stint.progress as p (job_id, fraction, note, checkpoint, checkpoint_at, lines, line_count, at)
     select
       m.id, m.fraction, m.note, m.checkpoint::jsonb, case when m.checkpoint is not null then clock_timestamp() end,

@@ -3,7 +3,7 @@ import { flag, number, numberOrNull, oneOf, readMany, text, time, timeOrNull } f
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import type { StepType } from "../model/steps.ts";
-import { fenced, fenceValues } from "./fences.ts";
+import { fenced, fenceValues, held } from "./fences.ts";
 
 // What a handler remembers of its finished parts. `suspend.ts` writes those that have not ended.
 
@@ -20,9 +20,7 @@ export type StepWrite = {
 /** `locked`: another session has the row of its job at this moment. `clash`: another attempt has remembered a step of this name. */
 export type StepWritten = "written" | "locked" | "lost" | "clash";
 
-// The row of the job is locked, so that no rescue takes the job over between the check of the fence and the commit. Locked rows are stepped
-// over and never waited for: two sessions that wait for rows in different orders would deadlock. A repeat of a send that did take effect
-// finds its own rows.
+// A repeat of a send that did take effect finds its own rows.
 const writeSteps = statement(
   "write-steps",
   `
@@ -32,12 +30,7 @@ const writeSteps = statement(
         (select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::integer[]), (select $5::text[]),
         (select $6::text[]), (select $7::bigint[])
       ) with ordinality as m (id, epoch, lease_id, seq, name, result, took_ms, ordinal)
-  ), held as materialized (
-    select m.ordinal
-    from mine m
-    join stint.job j on ${fenced}
-    for no key update of j skip locked
-  ), written as (
+  ), ${held}, written as (
     insert into stint.step (job_id, seq, name, type, result, took_ms, epoch)
     select m.id, m.seq, m.name, 'step', m.result::jsonb, m.took_ms, m.epoch
     from mine m
