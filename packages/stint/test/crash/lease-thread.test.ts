@@ -66,6 +66,8 @@ test("a worker whose lease thread cannot connect refuses to start, and can start
     schema: fresh.schema,
     logger: silentLogger,
     wake: "none",
+    // With two, the check below and the deletion of the row would compete for the role's only connection.
+    connections: 1,
   });
   onTestFinished(async () => await stint.close());
   const worker = stint.worker({
