@@ -1,6 +1,6 @@
 /**
- * How should the tables lie? Drains the same jobs through bare SQL under several layouts, interleaved, and prints
- * jobs per second: median and range. The figures behind docs/decisions/0002-layout.md.
+ * Compares table layouts. Drains the same jobs through bare SQL under several layouts, interleaved, and prints
+ * jobs per second: median and range. The figures are in docs/decisions/0002-layout.md.
  *
  *   node --import jiti/register bench/layouts.ts [--jobs 40000] [--rounds 5] [--batch 250]
  */

@@ -14,7 +14,7 @@ import { databaseOf } from "./systems/index.ts";
 const undo: (() => Promise<void>)[] = [];
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void leave(130));
 
-// A cell that failed in one place may leave something behind that fails in another; the run goes on.
+// Leftovers of a failed cell may reject later, outside the cell; the run continues.
 process.on("unhandledRejection", () => undefined);
 
 try {
@@ -23,7 +23,7 @@ try {
   else {
     const jsonFile = options.jsonFile ?? fileURLToPath(new URL("results/latest.json", import.meta.url));
     if (!options.plotsOnly) await bench({ ...options, jsonFile });
-    // A quick run is too coarse to be shown to anybody.
+    // A quick run is too coarse to publish.
     if (options.plotsOnly || !options.quick)
       for (const file of [...(await writePlots(jsonFile)), await writeReport(jsonFile)]) console.error(file);
   }
@@ -42,7 +42,7 @@ async function bench(options: BenchOptions & { jsonFile: string }): Promise<void
   const wantsRedis = options.systems.some((one) => one.role === "redis");
   const redis = wantsRedis ? await startRedis() : undefined;
   if (redis !== undefined) undo.push(() => redis.stop());
-  else if (wantsRedis) console.error("There is no redis-server on the PATH: bullmq-redis is left out");
+  else if (wantsRedis) console.error("No redis-server on the PATH: bullmq-redis is left out");
   const systems = options.systems.filter((one) => one.role !== "redis" || redis !== undefined);
 
   const postgres = await startPostgres(systems.map((one) => databaseOf(one.name)));
@@ -70,7 +70,7 @@ async function bench(options: BenchOptions & { jsonFile: string }): Promise<void
   });
 }
 
-/** Servers and their folders must not stay behind, however we end. Actors end when we do. */
+/** Stop the servers and remove their folders at every kind of exit. Actors exit by themselves with this process. */
 async function leave(code: number): Promise<void> {
   process.exitCode = code;
   for (const stop of undo.splice(0).reverse()) await stop().catch(() => undefined);

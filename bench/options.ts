@@ -5,15 +5,15 @@ import { scenarios } from "./scenarios/index.ts";
 
 export const help = `npm run bench -- [options]
 
-  --quick              everything once, with fewer jobs, in under four minutes
-  --only a,b/fast      these systems, by the beginning of their name, in all configs or in one:
+  --quick              run everything once, with fewer jobs, in under four minutes
+  --only a,b/fast      run these systems, by the start of their name, in all configs or in one:
                        ${systems.map((one) => one.name).join(", ")}
-  --scenario a,b       these scenarios: ${scenarios.map((one) => one.name).join(", ")}
-  --variant "1 process"  these variants of the scenarios, by their whole name, separated by commas
-  --rounds N           how often each cell is measured (default 3; with --quick 1)
-  --json FILE          where the results go (default bench/results/latest.json)
+  --scenario a,b       run these scenarios: ${scenarios.map((one) => one.name).join(", ")}
+  --variant "1 process"  run these variants, by their full names, separated by commas
+  --rounds N           measure each cell N times (default 3; with --quick 1)
+  --json FILE          write the results to FILE (default bench/results/latest.json)
   --plots-only         run nothing; draw the plots of that file again
-  --help               this text`;
+  --help               print this text`;
 
 export type BenchOptions = {
   readonly help: boolean;
@@ -22,12 +22,12 @@ export type BenchOptions = {
   readonly rounds: number;
   readonly systems: readonly SystemInfo[];
   readonly scenarios: readonly Scenario[];
-  /** Names of variants. Left out: all of them. */
+  /** Names of variants. Default: all. */
   readonly variants: readonly string[] | undefined;
   readonly jsonFile: string | undefined;
 };
 
-/** @throws {Error} An option is unknown, or names what does not exist. */
+/** @throws {Error} An option is unknown, or its value names no existing system, scenario or variant. */
 export function parseOptions(args: string[]): BenchOptions {
   const { values } = parseArgs({
     args,
@@ -57,7 +57,7 @@ export function parseOptions(args: string[]): BenchOptions {
   };
 }
 
-/** Systems by the beginning of their name, each in all of its configs, or in the one after a slash. */
+/** Systems by the start of their name, each in all of its configs, or in the one after the slash. */
 function chooseSystems(value: string | undefined): readonly SystemInfo[] {
   const wanted = value?.split(",").map((one) => one.trim().split("/"));
   const chosen = choose("--only", wanted?.map(([name]) => name).join(","), systems, (name, begin) =>

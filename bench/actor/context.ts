@@ -1,19 +1,19 @@
 import type { Client, Payload, Stores } from "../core/types.ts";
 import { nowMs } from "../core/clock.ts";
 
-/** What the tasks of one actor share. */
+/** State shared by the tasks of one actor. */
 export type Context = {
   readonly client: Client;
   readonly stores: Stores;
   readonly runs: Runs;
 };
 
-/** What the handler of a worker saw. */
+/** Handler starts recorded by a worker. */
 export class Runs {
   count = 0;
   firstMs: number | undefined;
   lastMs: number | undefined;
-  /** From the time a job was meant to be enqueued to the start of its handler, for jobs that say when that was. */
+  /** From the intended enqueue time to the start of the handler, for jobs whose payload has that time. */
   readonly latencies: number[] = [];
   readonly #failed = new Map<number, number>();
 

@@ -1,4 +1,4 @@
-/** One actor: a process that uses one system in one config and does what it is told, one message at a time or several at once. */
+/** One actor: a process that uses one system in one config and runs the tasks it receives by message, also several at once. */
 import { NotOfferedError } from "../core/types.ts";
 import { importSystem } from "../systems/index.ts";
 import type { Context } from "./context.ts";
@@ -8,26 +8,26 @@ import { tasks } from "./tasks/index.ts";
 
 const { system, config, stores } = JSON.parse(process.argv[2] ?? "{}") as ActorSettings;
 
-// Whoever started us is gone.
+// The parent process has exited.
 process.on("disconnect", () => process.exit());
 try {
-  const begun = performance.now();
+  const startedMs = performance.now();
   const { open } = await importSystem(system);
   const imported = performance.now();
   const context: Context = { client: await open(stores, config), stores, runs: new Runs() };
-  process.on("message", (message: ToActor) => void answer(context, message));
-  say({ type: "ready", importMs: imported - begun, openMs: performance.now() - imported });
+  process.on("message", (message: ToActor) => void runTask(context, message));
+  send({ type: "ready", importMs: imported - startedMs, openMs: performance.now() - imported });
 } catch (error) {
   fail(undefined, error);
 }
 
-async function answer(context: Context, { id, task, input }: ToActor): Promise<void> {
+async function runTask(context: Context, { id, task, input }: ToActor): Promise<void> {
   try {
     const output = await (tasks[task] as (context: Context, input: unknown) => Promise<unknown>)(
       context,
       input,
     );
-    say({ type: "done", id, output });
+    send({ type: "done", id, output });
   } catch (error) {
     fail(id, error);
   }
@@ -35,9 +35,9 @@ async function answer(context: Context, { id, task, input }: ToActor): Promise<v
 
 function fail(id: number | undefined, error: unknown): void {
   const message = error instanceof Error ? error.message || error.name : String(error);
-  say({ type: "failed", id, message, notOffered: error instanceof NotOfferedError });
+  send({ type: "failed", id, message, notOffered: error instanceof NotOfferedError });
 }
 
-function say(message: FromActor): void {
+function send(message: FromActor): void {
   process.send?.(message);
 }

@@ -2,7 +2,7 @@ import type { Config, Stores } from "../core/types.ts";
 import type { SystemName } from "../systems/index.ts";
 import type { TaskName } from "./tasks/index.ts";
 
-/** What an actor is, passed as its one argument. */
+/** The settings of an actor, passed as its only argument. */
 export type ActorSettings = { system: SystemName; config: Config; stores: Stores };
 
 export type ToActor = { id: number; task: TaskName; input: unknown };

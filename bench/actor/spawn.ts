@@ -8,20 +8,20 @@ import type { ActorSettings, FromActor, ToActor } from "./messages.ts";
 import type { TaskInput, TaskName, TaskOutput } from "./tasks/index.ts";
 
 export type SpawnOptions = {
-  /** Default: what the system runs on (peers: 24). */
+  /** Default: the Node version of the system (peers: 24). */
   node?: NodeVersion;
-  /** Options of Node itself, such as `--expose-gc`. */
+  /** Node options such as `--expose-gc`. */
   execArgv?: readonly string[];
 };
 
 /** A child process that uses one system. */
 export type Actor = {
   readonly pid: number;
-  /** Time from the fork to being ready, of which importing the system, of which opening it. */
+  /** Time from the fork until the actor is ready, and the parts of it spent importing and opening the system. */
   readonly cold: { readonly readyMs: number; readonly importMs: number; readonly openMs: number };
-  /** Have it do a task and wait for the answer. */
+  /** Run a task in the actor and return its output. */
   call<Name extends TaskName>(task: Name, input?: TaskInput<Name>): Promise<TaskOutput<Name>>;
-  /** End it at once. Resolves when it is gone. */
+  /** Kill the process. Resolves when it has exited. */
   kill(signal?: NodeJS.Signals): Promise<void>;
 };
 
@@ -65,7 +65,7 @@ export async function spawnActor(input: SpawnInput): Promise<Actor> {
   }
 }
 
-/** Questions on their way to one child, and what it said on stderr in case it dies of it. */
+/** Pending calls to one child, and its stderr, which explains an unexpected exit. */
 class Calls {
   readonly ready: Promise<Extract<FromActor, { type: "ready" }>>;
   readonly #child: ChildProcess;
@@ -99,7 +99,7 @@ class Calls {
         this.#open.clear();
       });
     });
-    // Somebody may be waiting for the exit only.
+    // A caller may be waiting for the exit only.
     this.ready.catch(() => undefined);
   }
 

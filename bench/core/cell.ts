@@ -6,7 +6,7 @@ import type { Step } from "./plan.ts";
 import type { Postgres } from "./postgres.ts";
 import type { Redis } from "./redis.ts";
 
-/** What all cells share. */
+/** Resources shared by all cells. */
 export type Ground = {
   readonly postgres: Postgres;
   readonly redis: Redis | undefined;
@@ -15,7 +15,7 @@ export type Ground = {
   readonly peers: URL;
 };
 
-/** Measure one cell, and leave nothing of it behind: no process, no session, no jobs that somebody would have to vacuum. */
+/** Measure one cell and clean up after it: its processes, its sessions and its jobs, which would otherwise need a vacuum later. */
 export async function runCell(
   ground: Ground,
   { scenario, cell }: Step,
@@ -62,10 +62,10 @@ export async function runCell(
   }
 }
 
-/** The first actor empties the store when the others are gone; each cell begins with `prepare`, so this may fail. */
+/** The first actor empties the store after the others have exited. Each cell starts with `prepare`, so this may fail. */
 async function cleanUp(spawned: readonly Promise<Actor>[], connections: readonly Client[]): Promise<void> {
   await Promise.allSettled(connections.map((client) => client.end()));
-  // Of those that are still on their way, too: the cell may have been given up.
+  // Includes actors that are still starting: the cell may have timed out.
   const settled = await Promise.allSettled(spawned);
   const [keeper, ...others] = settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
   await Promise.all(others.map((actor) => actor.kill()));
@@ -96,7 +96,7 @@ async function within<T>(seconds: number, work: Promise<T>): Promise<T> {
     return await Promise.race([work, late]);
   } finally {
     clearTimeout(timer);
-    // It may fail later, of being cut off.
+    // The measurement may fail later, because its connections are ended.
     work.catch(() => undefined);
   }
 }

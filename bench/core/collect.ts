@@ -2,7 +2,7 @@ import type { Cell, Measurement } from "./scenario.ts";
 import { median } from "./stats.ts";
 import type { Row } from "./types.ts";
 
-/** Values of several rounds, by what they measure, in the order they first came. */
+/** Values of all rounds grouped by measurement, in the order of first appearance. */
 export class Collected {
   readonly #values = new Map<string, { row: Omit<Row, "median" | "min" | "max" | "n">; values: number[] }>();
 
@@ -29,7 +29,7 @@ export class Collected {
   }
 }
 
-/** Four digits: more would only be noise. */
+/** Four digits: further digits would be noise. */
 function round(value: number): number {
   return Number(value.toPrecision(4));
 }

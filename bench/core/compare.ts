@@ -1,7 +1,7 @@
 import { systems } from "../systems/index.ts";
 import type { Row } from "./types.ts";
 
-// Of every other unit less is better: ms, MB, % of a core, statements.
+// For every other unit less is better: ms, MB, % of a core, statements.
 const moreIsBetter = new Set(["jobs/s", "commits/s", "%"]);
 
 /** How many times as good `row` is as `other`: above 1, `row` is the better one. */
@@ -9,12 +9,12 @@ export function timesAsGood(row: Row, other: Row): number {
   return moreIsBetter.has(row.unit) ? row.median / other.median : other.median / row.median;
 }
 
-/** The variant without the Node version, so that Stint on Node 24 stands beside the peers it is compared with. */
+/** The variant without the Node version, so that Stint on Node 24 is compared with the peers, which run on Node 24. */
 export function withoutNode(variant: string): string {
   return variant.replace(", node 24", "");
 }
 
-/** What Stint's default is measured against, of the rows of one variant and unit. */
+/** The rows that Stint's default is compared with, among the rows of one variant and unit. */
 export type Against = {
   readonly stint: Row | undefined;
   readonly bestPostgres: Row | undefined;

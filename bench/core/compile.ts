@@ -8,8 +8,8 @@ const run = promisify(execFile);
 const bench = new URL("../", import.meta.url);
 
 /**
- * Compile `bench/` into `bench/dist/`, and say where the actor is. Actors run plain JavaScript: a loader in them would count
- * into their memory and their start, and Node 20 has none of its own.
+ * Compile `bench/` into `bench/dist/` and return the path of the actor. Actors run plain JavaScript: a TypeScript loader would add to
+ * their memory and start time, and Node 20 has none built in.
  */
 export async function compileActors(): Promise<URL> {
   const typescript = createRequire(import.meta.url).resolve("typescript/package.json");

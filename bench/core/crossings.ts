@@ -5,8 +5,8 @@ import { nowMs } from "./clock.ts";
 const lookEveryMs = 10;
 
 /**
- * When the handlers of a worker had started as often as each of `marks` says, in ms of the shared clock. Between two looks they are taken to
- * have started evenly.
+ * For each of `marks`: when the worker's count of handler starts reached it, in ms of the shared clock. Starts between two polls are
+ * interpolated evenly.
  */
 export async function crossings(worker: Actor, marks: readonly number[]): Promise<number[]> {
   const times: number[] = [];

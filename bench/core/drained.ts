@@ -8,13 +8,13 @@ const askAnywayEveryMs = 500;
 export type Drained = {
   readonly atMs: number;
   readonly runs: number;
-  /** When the handlers of the first tenth had started. */
+  /** When a tenth of the handlers had started. */
   readonly tenthMs: number;
 };
 
 /**
- * Wait until the store reports that nothing is pending. Returns when that was and how many handlers ran. The store is asked often only
- * once enough handlers have started, because asking costs it something, too.
+ * Wait until the store has no pending job. Returns the time and the number of handler runs. The store is polled often only once enough
+ * handlers have started, because polling costs the store time.
  */
 export async function untilDrained(
   keeper: Actor,
@@ -40,7 +40,7 @@ export async function untilDrained(
 
 type Look = { readonly runs: number; readonly atMs: number };
 
-/** When there were `mark` runs, if handlers started evenly between two looks. */
+/** The time of run number `mark`, interpolated evenly between two polls. */
 function between(before: Look, after: Look, mark: number): number {
   const share = after.runs === before.runs ? 1 : (mark - before.runs) / (after.runs - before.runs);
   return before.atMs + share * (after.atMs - before.atMs);

@@ -1,14 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { cpus, loadavg, release, totalmem, type } from "node:os";
 
-/** The machine in a line: figures without it mean nothing. */
+/** One line about the machine. Figures cannot be interpreted without it. */
 export function describeMachine(): string {
   const [cpu] = cpus();
   const memory = Math.round(totalmem() / 2 ** 30);
   return `${cpus().length} × ${cpu?.model.trim() ?? "unknown"}, ${memory} GiB, ${type()} ${release().split("-")[0]}; client, workers and server share it`;
 }
 
-/** A warning where others use the machine: what is measured then is mostly them. */
+/** A warning if other processes keep the machine busy: figures then mostly show their load. */
 export function busyWarning(): string | undefined {
   const [load = 0] = loadavg();
   if (load < cpus().length / 2) return undefined;

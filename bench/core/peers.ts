@@ -11,14 +11,14 @@ export const peersFolder = new URL("../peers/", import.meta.url);
 /** Node 24, from the npm package `node`. */
 export const node24 = fileURLToPath(new URL("node_modules/node/bin/node", peersFolder));
 
-/** Install the peers on the first run. They are no part of the workspace, so nobody else has to wait for them. */
-export async function installPeers(say: (line: string) => void): Promise<void> {
+/** Install the peers on the first run. They are not part of the workspace, so `npm install` does not download them. */
+export async function installPeers(print: (line: string) => void): Promise<void> {
   if (await isInstalled()) return;
-  say("Installing the peers and Node 24 into bench/peers (once) …");
+  print("Installing the peers and Node 24 into bench/peers (once) …");
   await run("npm", ["ci", "--prefix", fileURLToPath(peersFolder), "--no-audit", "--no-fund"]);
 }
 
-/** npm writes its record last, so an install that was cut short has none, and one of other versions an older one. */
+/** npm writes `node_modules/.package-lock.json` last: an interrupted install has none, and an install of other versions has an older one. */
 async function isInstalled(): Promise<boolean> {
   const [wanted, installed] = await Promise.all(
     ["package-lock.json", "node_modules/.package-lock.json"].map(

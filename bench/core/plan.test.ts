@@ -35,7 +35,7 @@ test("a cell that the scenario does not include is not run", () => {
   expect(order(0, "b")).not.toContain("ceiling default");
 });
 
-test("only the variants that were asked for are run", () => {
+test("only the selected variants are run", () => {
   const names = planScenario({ scenario, systems, rounds: 1, quick: true, variants: ["b"] }).map(
     (step) => step.cell.variant.name,
   );

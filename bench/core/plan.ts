@@ -8,13 +8,13 @@ export type PlanInput = {
   readonly systems: readonly SystemInfo[];
   readonly rounds: number;
   readonly quick: boolean;
-  /** Names of variants. Left out: all of them. */
+  /** Names of variants. Default: all. */
   readonly variants?: readonly string[] | undefined;
 };
 
 /**
- * The cells of a scenario in the order they run: in each round each variant, in each variant every system in turn. The
- * order rotates from round to round, so that no system always follows the same neighbour.
+ * The cells of a scenario in execution order: by round, then variant, then system. The order of systems rotates from round to round,
+ * so that no system always follows the same one.
  */
 export function planScenario({ scenario, systems, rounds, quick, variants }: PlanInput): Step[] {
   const chosen = scenario.variants(quick).filter(({ name }) => variants?.includes(name) ?? true);

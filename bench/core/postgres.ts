@@ -1,7 +1,7 @@
 import { Client } from "pg";
 import { startEmbedded, type Embedded } from "stint/dev";
 
-/** What a small production server would have; nothing that gives up durability. */
+/** Settings of a small production server, without any that give up durability. */
 const settings = {
   fsync: "on",
   synchronous_commit: "on",
@@ -10,7 +10,7 @@ const settings = {
   max_wal_size: "4GB",
   max_connections: "200",
   jit: "off",
-  // A scenario that counts statements turns this on for its session; the others need not pay for it.
+  // Scenarios that count statements turn this on for their database; other scenarios do not pay for it.
   "pg_stat_statements.track": "none",
 };
 
@@ -19,12 +19,12 @@ export type Postgres = {
   /** The version of the server, such as "18.4". */
   readonly version: string;
   urlOf(database: string): string;
-  /** Without a name: to a database that belongs to no system. */
+  /** Without a name: a connection to a database that belongs to no system. */
   connect(database?: string): Promise<Client>;
   stop(): Promise<void>;
 };
 
-/** Start a server of our own with an empty database for each name. It ends with this process, however that ends. */
+/** Start a server with an empty database for each name. The server stops with this process, even if the process is killed. */
 export async function startPostgres(databases: readonly string[]): Promise<Postgres> {
   const server = await startWithStatements();
   const urlOf = (database: string): string => {
@@ -34,7 +34,7 @@ export async function startPostgres(databases: readonly string[]): Promise<Postg
   };
   const connect = async (database?: string): Promise<Client> => {
     const client = new Client({ connectionString: database === undefined ? server.url : urlOf(database) });
-    // A server that stops, or a database whose sessions are ended, is no reason to crash.
+    // Without a listener, an ended session or a stopped server would crash this process.
     client.on("error", () => undefined);
     await client.connect();
     return client;
@@ -57,7 +57,7 @@ export async function startPostgres(databases: readonly string[]): Promise<Postg
   }
 }
 
-/** With pg_stat_statements where the binaries have it. */
+/** Adds pg_stat_statements if the Postgres binaries include it. */
 async function startWithStatements(): Promise<Embedded> {
   try {
     return await startEmbedded({ settings: { ...settings, shared_preload_libraries: "pg_stat_statements" } });

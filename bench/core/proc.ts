@@ -2,12 +2,12 @@ import { readFile } from "node:fs/promises";
 
 const ticksPerSecond = 100;
 
-/** Milliseconds of processor time that a process has used, all its threads together; 0 once it is gone. */
+/** Processor time in ms used by all threads of a process; 0 once the process has exited. */
 export async function cpuMsOf(pid: number): Promise<number> {
   return (await times(pid)).own;
 }
 
-/** The same of a server and its sessions, those that have ended meanwhile included. */
+/** Processor time in ms of a server and its sessions, including sessions that have ended. */
 export async function cpuMsOfServer(pid: number): Promise<number> {
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
   const pids = children.split(" ").filter((child) => child !== "");
@@ -18,13 +18,13 @@ export async function cpuMsOfServer(pid: number): Promise<number> {
 
 async function times(pid: number): Promise<{ own: number; ended: number }> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  // The name in brackets may hold spaces.
+  // The name in brackets may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const ms = (field: number): number => (Number(fields[field] ?? 0) * 1000) / ticksPerSecond;
   return { own: ms(11) + ms(12), ended: ms(13) + ms(14) };
 }
 
-/** Resident memory of a process in MB, now and at its highest. */
+/** Resident memory of a process in MB: current and peak. */
 export async function residentMb(pid: number): Promise<{ now: number; peak: number }> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   const read = (field: string): number =>

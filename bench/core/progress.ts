@@ -1,7 +1,7 @@
 import type { Measurement } from "./scenario.ts";
 import type { Step } from "./plan.ts";
 
-/** Says what runs and how long is left: one line that is rewritten on a terminal, a line per cell elsewhere. */
+/** Prints the current cell and the remaining time: one rewritten line on a terminal, a line per cell elsewhere. */
 export class Progress {
   readonly #steps: readonly Step[];
   readonly #out: NodeJS.WriteStream;
@@ -24,13 +24,13 @@ export class Progress {
     const all = this.#seconds.get(step.scenario.name) ?? [];
     this.#seconds.set(step.scenario.name, [...all, (performance.now() - this.#begunMs) / 1000]);
     const failed = typeof outcome === "string";
-    // What failed must stay readable; the rest is in the tables.
+    // Lines about failures stay on the terminal; the tables show everything else.
     if (this.#out.isTTY && !failed) return;
-    const said = failed ? outcome : outcome.map(toText).join(", ");
-    this.line(`${this.#position()} ${name(step)}: ${said}${this.#out.isTTY ? "" : this.#left()}`);
+    const result = failed ? outcome : outcome.map(toText).join(", ");
+    this.line(`${this.#position()} ${name(step)}: ${result}${this.#out.isTTY ? "" : this.#left()}`);
   }
 
-  /** A line that stays. */
+  /** Prints a permanent line. */
   line(text: string): void {
     if (this.#out.isTTY) this.#rewrite("");
     this.#out.write(`${text}\n`);
@@ -44,7 +44,7 @@ export class Progress {
     return `[${this.#index}/${this.#steps.length}]`;
   }
 
-  /** From what the cells of each scenario took so far; a scenario that has not begun is taken to be like the others. */
+  /** Estimated from the durations of each scenario's finished cells. A scenario without finished cells uses the overall average. */
   #left(): string {
     const everything = [...this.#seconds.values()].flat();
     if (everything.length < 3) return "";

@@ -14,7 +14,7 @@ export type Redis = {
   stop(): Promise<void>;
 };
 
-/** Start the redis-server of this machine, with its log synced every second. Undefined where there is none. */
+/** Start the `redis-server` on the PATH, with its log synced every second. Undefined if there is none. */
 export async function startRedis(): Promise<Redis | undefined> {
   const version = await versionOf();
   if (version === undefined) return undefined;
@@ -35,7 +35,7 @@ export async function startRedis(): Promise<Redis | undefined> {
     child.kill("SIGKILL");
     rmSync(folder, { recursive: true, force: true });
   };
-  // However we end, unless we are killed.
+  // Runs at every exit of this process except SIGKILL.
   process.once("exit", end);
   const exited = once(child, "exit");
   const stop = async (): Promise<void> => {
@@ -44,7 +44,7 @@ export async function startRedis(): Promise<Redis | undefined> {
     end();
     process.off("exit", end);
   };
-  for (let tries = 0; !(await answers(port)); tries++) {
+  for (let tries = 0; !(await isReady(port)); tries++) {
     if (tries === 100 || child.exitCode !== null) {
       await stop();
       throw new Error(`redis-server did not start on port ${port}`);
@@ -74,7 +74,7 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-async function answers(port: number): Promise<boolean> {
+async function isReady(port: number): Promise<boolean> {
   const socket = connect(port, "127.0.0.1");
   return (await new Promise((resolve) => {
     socket.once("connect", () => resolve(true)).once("error", () => resolve(false));

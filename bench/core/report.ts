@@ -3,7 +3,7 @@ import { scenarios } from "../scenarios/index.ts";
 import { scenarioTable } from "./table.ts";
 import type { Results } from "./types.ts";
 
-/** Write the tables of a run beside its results, to be read where there is no terminal. Answers the file. */
+/** Write the tables of a run next to its results, for readers without a terminal. Returns the path. */
 export async function writeReport(jsonFile: string): Promise<string> {
   const { machine, date, versions, rows } = JSON.parse(await readFile(jsonFile, "utf8")) as Results;
   const file = jsonFile.replace(/\.json$/, ".md");

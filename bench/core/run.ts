@@ -21,18 +21,18 @@ export type RunInput = {
   readonly versions: Readonly<Record<string, string>>;
 };
 
-/** Run every cell and write the results, after each scenario, so that a run that breaks off leaves what it has. */
+/** Run every cell. Results are written after each scenario, so that an interrupted run keeps the finished ones. */
 export async function run(input: RunInput): Promise<Results> {
   const { ground, scenarios, machine, versions } = input;
   const date = new Date().toISOString();
   const plans = scenarios.map((scenario) => planScenario({ ...input, scenario }));
   const progress = new Progress(plans.flat());
   const collected = new Collected();
-  const said = new Map<string, Set<string>>();
+  const notes = new Map<string, Set<string>>();
 
   for (const [index, scenario] of scenarios.entries()) {
     const lines = new Set<string>();
-    said.set(scenario.name, lines);
+    notes.set(scenario.name, lines);
     for (const step of plans[index] ?? []) {
       const { system, config, variant } = step.cell;
       const label = `${variant.name}, ${system} ${config}`;
@@ -43,7 +43,7 @@ export async function run(input: RunInput): Promise<Results> {
         progress.end(step, measured);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
-        // Not every system has everything; that is no failure.
+        // A system without the feature under test has not failed.
         if (!(error instanceof NotOfferedError)) lines.add(`${label}: failed: ${why}`);
         progress.end(step, error instanceof NotOfferedError ? why : `failed: ${why}`);
       }
@@ -55,7 +55,7 @@ export async function run(input: RunInput): Promise<Results> {
   progress.line("");
   for (const { name, what } of scenarios) {
     const rows = results.rows.filter((row) => row.scenario === name);
-    console.log([scenarioTable(name, what, rows), ...(said.get(name) ?? [])].join("\n  "));
+    console.log([scenarioTable(name, what, rows), ...(notes.get(name) ?? [])].join("\n  "));
   }
   return results;
 }

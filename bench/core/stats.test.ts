@@ -13,7 +13,7 @@ test("a percentile is one of the values, and the last one is the largest", () =>
   expect(percentile(values, 1)).toBe(100);
 });
 
-test("no values have no median and no percentile", () => {
+test("an empty list has no median and no percentile", () => {
   expect(median([])).toBeNaN();
   expect(percentile([], 0.5)).toBeNaN();
 });

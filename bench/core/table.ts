@@ -1,7 +1,7 @@
 import { compare, timesAsGood, withoutNode, type Against } from "./compare.ts";
 import type { Row } from "./types.ts";
 
-/** The rows of one scenario, for people: variant by variant, with what Stint's default is of each other. */
+/** The rows of one scenario as a printed table, grouped by variant, with the ratio of Stint's default to each row. */
 export function scenarioTable(name: string, what: string, rows: readonly Row[]): string {
   const groups = new Map<string, Row[]>();
   for (const row of rows) groups.set(groupOf(row), [...(groups.get(groupOf(row)) ?? []), row]);

@@ -1,8 +1,8 @@
 import type { ClientBase } from "pg";
 
-/** Where the stores of one run are. A system gets the address of its own database. */
+/** The addresses of the stores of one run. Each system gets its own database. */
 export type Stores = {
-  /** Postgres, in a database of the system's own. */
+  /** Postgres, in the system's own database. */
   readonly postgres: string;
   readonly redisPort: number | undefined;
 };
@@ -13,50 +13,50 @@ export type Config = (typeof configs)[number];
 /** About 100 bytes as JSON, the same for every system. */
 export type Payload = {
   readonly n: number;
-  /** When the job was meant to be enqueued, in ms of the clock all processes share (`clock.ts`). 0: nobody asks. */
+  /** The intended enqueue time, in ms of the clock shared by all processes (`clock.ts`). 0: latency is not measured. */
   readonly at: number;
-  /** The handler fails this often before it succeeds. */
+  /** How often the handler fails before it succeeds. */
   readonly failures?: number;
   readonly filler: string;
 };
 
 export type EnqueueSettings = {
-  /** Lower runs first, as in Stint; adapters turn it round where a peer counts the other way. */
+  /** Lower runs first, as in Stint; adapters negate it where a peer runs higher first. */
   readonly priority?: number;
 };
 
-/** What `fill` makes: jobs that may run now, jobs of tomorrow, jobs that have succeeded. */
+/** The jobs that `fill` creates: ready now, scheduled for tomorrow, or succeeded. */
 export type FillState = "ready" | "scheduled" | "finished";
 
 /**
- * One system under test, as one process uses it. Lives in an actor (a child process), never in the runner. A method that a
- * system has no equivalent for throws `notOffered(…)`, and the cell is left out.
+ * One system under test, as one process uses it. Runs in an actor (a child process), never in the runner. A method without an
+ * equivalent in the system throws `notOffered(…)`, and the cell is left out.
  */
 export type Client = {
   /** Install the schema where it is missing, and empty the store. */
   prepare(): Promise<void>;
   enqueueOne(payload: Payload, settings?: EnqueueSettings): Promise<unknown>;
   enqueueBulk(payloads: readonly Payload[]): Promise<unknown>;
-  /** `tx` is inside a transaction of the caller's. */
+  /** `tx` is a transaction of the caller. */
   enqueueInTransaction(tx: ClientBase, payload: Payload): Promise<unknown>;
-  /** The quickest honest way to have `count` jobs; may be SQL. Ends with the statistics a running server would have. */
+  /** The quickest way to create `count` jobs as the system itself would store them; may be SQL. Ends with ANALYZE, as on a running server. */
   fill(count: number, state: FillState): Promise<void>;
-  /** Whether the store still holds a job that is ready, running or waits for its retry. Jobs of tomorrow do not count. */
+  /** Whether the store still holds a job that is ready, running or waiting for its retry. Jobs scheduled for tomorrow do not count. */
   pending(): Promise<boolean>;
-  /** Start a worker; resolves when it is started. */
+  /** Start a worker; resolves when it has started. */
   work(onJob: (payload: Payload) => Promise<void>): Promise<void>;
-  /** Start a worker whose handler runs so many durable steps, one after the other. Left out: the system has no steps. */
+  /** Start a worker whose handler runs this many durable steps in sequence. Left out: the system has no steps. */
   workSteps?(steps: number, onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Stop the worker, if there is one, and close every connection. */
   close(): Promise<void>;
 };
 
-/** What a file in `systems/` exports as `open`. */
+/** The type of the export `open` of a file in `systems/`. */
 export type OpenClient = (stores: Stores, config: Config) => Promise<Client>;
 
 export class NotOfferedError extends Error {}
 
-/** For a method a system has no equivalent for. */
+/** For a method without an equivalent in the system. */
 export function notOffered(system: string, what: string): NotOfferedError {
   return new NotOfferedError(`${system} offers no ${what}`);
 }

@@ -1,2 +1,2 @@
-/** Import a peer from this folder's own packages: files elsewhere would find other versions of them, or none. */
+/** Import a peer from this folder's packages. An import from another folder would find another version, or none. */
 export const load = (name) => import(name);

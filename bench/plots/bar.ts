@@ -2,10 +2,10 @@ import { withoutNode } from "../core/compare.ts";
 import type { Row } from "../core/types.ts";
 import type { Bar } from "./chart.ts";
 
-/** What a bar says otherwise than its row would have it. */
-export type BarWords = { label?: string; pale?: boolean; /** Stands behind the value. */ more?: string };
+/** Overrides for the label and look of a bar; the default comes from its row. */
+export type BarWords = { label?: string; pale?: boolean; /** Printed after the value. */ more?: string };
 
-/** One row as a bar, under the name of its system unless it is given another. */
+/** One row as a bar, labelled with its system unless `label` is given. */
 export function barOf(row: Row, words: BarWords = {}): Bar {
   const { system, config, median, min, max, unit } = row;
   const measure = unit === "%" || unit === "ms" ? ` ${unit}` : "";
@@ -20,12 +20,12 @@ export function barOf(row: Row, words: BarWords = {}): Bar {
   };
 }
 
-/** For people: no more digits than mean something. */
+/** Rounded to the significant digits. */
 export function amount(value: number): string {
   return value.toLocaleString("en", { maximumSignificantDigits: value < 100 ? 2 : 3 });
 }
 
-/** Ours is the default one. */
+/** Paler bars: the peers' default configs, and Stint on Node 24. */
 function isPale(system: string, config: string, variant: string): boolean {
   return system === "stint" ? variant !== withoutNode(variant) : config === "default";
 }

@@ -1,18 +1,18 @@
-/** What a plot shows: panels of groups of bars. */
+/** The content of a plot: panels of groups of bars. */
 export type Chart = {
-  /** The name of its file, without the ending. */
+  /** The file name without extension. */
   readonly name: string;
   readonly title: string;
   readonly panels: readonly Panel[];
 };
 
-/** Groups that share one scale. */
+/** Groups of bars on one scale. */
 export type Panel = {
-  /** What is measured, in which unit, and which way is better. */
+  /** The measurement, its unit, and which direction is better. */
   readonly heading: string;
-  /** Where the smallest bar could not be seen beside the largest. */
+  /** For values whose smallest bar would be invisible on a linear scale. */
   readonly scale: "linear" | "log";
-  /** A value to draw a line at, such as 100 %. */
+  /** Draws a line at this value, such as 100 %. */
   readonly line?: number;
   readonly groups: readonly Group[];
 };
@@ -25,8 +25,8 @@ export type Bar = {
   readonly min: number;
   readonly max: number;
   readonly system: string;
-  /** Paler: a default config beside a tuned one, a first window beside a last one. */
+  /** Paler: a default config next to a tuned one, a first window next to a last one. */
   readonly pale: boolean;
-  /** What stands at the end of the bar. */
+  /** The text at the end of the bar. */
   readonly text: string;
 };

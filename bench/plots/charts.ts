@@ -4,7 +4,7 @@ import type { Chart, Group } from "./chart.ts";
 import { horizonChart } from "./horizon.ts";
 import { amount, barOf } from "./bar.ts";
 
-/** Every plot there are figures for. What loses is shown like what wins: each bar of a group, the best first. */
+/** Every plot for which there are figures. Each group shows all its bars, best first, including those faster than Stint. */
 export function chartsOf({ rows }: Results): Chart[] {
   const of = (scenario: string, matches: (row: Row) => boolean): Row[] =>
     rows.filter((row) => row.scenario === scenario && Number.isFinite(row.median) && matches(row));
@@ -59,7 +59,7 @@ export function chartsOf({ rows }: Results): Chart[] {
     },
     {
       name: "growth",
-      title: "Draining, with much else in the store",
+      title: "Draining, with many other jobs in the store",
       panels: [
         {
           heading: "% of the rate with an empty store, measured within the same minute; longer is better",
@@ -74,7 +74,7 @@ export function chartsOf({ rows }: Results): Chart[] {
   return charts.filter((chart) => chart.panels.some((panel) => panel.groups.length > 0));
 }
 
-/** A group for each variant, the best of it first. `more` stands behind each value. */
+/** A group per variant, best first. `more` is printed after each value. */
 function groupsOf(rows: readonly Row[], more: (row: Row) => string = () => ""): Group[] {
   const variants = [...new Set(rows.map((row) => withoutNode(row.variant)))];
   return variants.map((variant) => ({

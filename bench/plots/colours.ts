@@ -1,4 +1,4 @@
-/** Okabe and Ito's colours, which people who see fewer colours can tell apart too. Labels name every bar besides. */
+/** The Okabe-Ito palette, which is safe for colour-blind readers. Every bar also has a label. */
 const bySystem: Readonly<Record<string, string>> = {
   stint: "#0072b2",
   ceiling: "#8a8f98",

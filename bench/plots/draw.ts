@@ -5,7 +5,7 @@ import { element, line, rectangle, text } from "./svg.ts";
 
 const width = 880;
 const margin = 24;
-/** Where the bars begin, and how long the longest may be: its value stands behind it. */
+/** The left edge of the bars and the length of the longest, which leaves room for its value. */
 const left = 250;
 const length = 480;
 const barHeight = 15;
@@ -14,7 +14,7 @@ const grey = "#59636e";
 
 export type Legend = { readonly date: string; readonly footer: readonly string[] };
 
-/** A chart as SVG, on a card of its own light colour: readable on a dark page, too. */
+/** A chart as SVG on a light card, so that it is readable on a dark page. */
 export function draw({ title, panels }: Chart, { date, footer }: Legend): string {
   const parts: string[] = [
     text(margin, 38, title, { size: 19, bold: true }),
@@ -55,7 +55,7 @@ function drawPanel(panel: Panel, top: number): Drawn {
     parts.push(drawn.svg);
     y = drawn.bottom;
   }
-  // Behind the bars.
+  // Drawn first, so that bars cover it.
   parts.unshift(drawAxis(panel, scale, top + 30, y));
   return { svg: parts.join("\n"), bottom: y + 30 };
 }
@@ -93,7 +93,7 @@ function drawBar(
   const whisker = min < max;
   return [
     text(left - 8, y + 12, label, { anchor: "end", bold: system === "stint" }),
-    // A value of nearly nothing is still a bar.
+    // A value near zero still gets a visible bar.
     rectangle(left, y, Math.max(end - left, 1.5), barHeight, {
       fill: colourOf(system),
       "fill-opacity": pale ? 0.5 : 1,

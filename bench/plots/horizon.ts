@@ -2,7 +2,7 @@ import type { Row } from "../core/types.ts";
 import { barOf } from "./bar.ts";
 import type { Bar, Chart, Group } from "./chart.ts";
 
-/** The pinned horizon: what each system does at first, and what it does at last. */
+/** The pinned xmin horizon: each system in the first and in the last window. */
 export function horizonChart(rows: readonly Row[]): Chart {
   return {
     name: "horizon",

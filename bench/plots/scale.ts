@@ -1,6 +1,6 @@
 import type { Panel } from "./chart.ts";
 
-/** Where a value lies between 0 and 1. */
+/** Maps a value to 0 … 1. */
 export type Scale = { at(value: number): number; ticks: readonly number[] };
 
 export function scaleOf({ scale, groups, line }: Panel): Scale {
@@ -17,7 +17,7 @@ function linear(values: readonly number[]): Scale {
   return { at: (value) => Math.max(0, value) / end, ticks };
 }
 
-/** From the power of ten below the smallest value, so that no bar has no length. */
+/** Starts at the power of ten below the smallest value, so that every bar has a length. */
 function logarithmic(values: readonly number[]): Scale {
   const positive = values.filter((value) => value > 0);
   const low = Math.floor(Math.log10(Math.min(...positive, 1)));
@@ -29,7 +29,7 @@ function logarithmic(values: readonly number[]): Scale {
   };
 }
 
-/** 1, 2 or 5 times a power of ten, the next one up. */
+/** Rounds up to 1, 2 or 5 times a power of ten. */
 function niceStep(rough: number): number {
   const power = 10 ** Math.floor(Math.log10(rough));
   const factor = [1, 2, 5, 10].find((candidate) => candidate * power >= rough) ?? 10;

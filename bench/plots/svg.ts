@@ -1,6 +1,6 @@
 type Attributes = Readonly<Record<string, string | number>>;
 
-/** One element. Its content is SVG already. */
+/** One element. Its content must be SVG. */
 export function element(name: string, attributes: Attributes, content = ""): string {
   const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${escape(String(value))}"`);
   return content === ""
@@ -13,7 +13,7 @@ export type TextStyle = {
   bold?: boolean;
   fill?: string;
   anchor?: "start" | "middle" | "end";
-  /** White around the letters, where they may stand on a line. */
+  /** A white outline, for text that may cross a line. */
   halo?: boolean;
 };
 
@@ -49,7 +49,7 @@ export function line(x1: number, y1: number, x2: number, y2: number, more: Attri
   return element("line", { x1: round(x1), y1: round(y1), x2: round(x2), y2: round(y2), ...more });
 }
 
-/** Tenths of a pixel are enough, and the files stay small. */
+/** Rounded to tenths of a pixel, which keeps the files small. */
 function round(value: number): number {
   return Math.round(value * 10) / 10;
 }

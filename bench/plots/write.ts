@@ -6,7 +6,7 @@ import { draw } from "./draw.ts";
 
 const longestLine = 135;
 
-/** Draw what a file of results holds, into SVG files beside it. Answers their paths. */
+/** Draw the plots of a results file as SVG files next to it. Returns their paths. */
 export async function writePlots(jsonFile: string): Promise<string[]> {
   const results = JSON.parse(await readFile(jsonFile, "utf8")) as Results;
   const legend = { date: results.date.slice(0, 10), footer: footerOf(results) };
@@ -19,7 +19,7 @@ export async function writePlots(jsonFile: string): Promise<string[]> {
   );
 }
 
-/** Where and of what: a figure without it means nothing. */
+/** The machine and the versions. Figures cannot be interpreted without them. */
 function footerOf({ machine, versions, rows }: Results): string[] {
   const most = Math.max(...rows.map((row) => row.n));
   const named = Object.entries(versions).map(([name, version]) =>

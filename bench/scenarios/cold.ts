@@ -9,7 +9,7 @@ import { isPeer, type SystemName } from "../systems/index.ts";
 
 type Cold = Variant & { node: NodeVersion };
 
-/** What a user imports, from which folder it is found. */
+/** The module a user imports, and the folder from which it is resolved. */
 const packages: Partial<Record<SystemName, string>> = {
   stint: "stint",
   "graphile-worker": "graphile-worker",
@@ -58,7 +58,7 @@ export const cold = defineScenario<Cold>({
   },
 });
 
-/** In a process that imports nothing else. */
+/** Measured in a process that imports nothing else. */
 async function importMs(node: string, system: SystemName): Promise<number> {
   const script = `const t = performance.now(); await import("${packages[system]}"); console.log(performance.now() - t); process.exit()`;
   const cwd = fileURLToPath(isPeer(system) ? peersFolder : benchFolder);

@@ -6,10 +6,7 @@ import type { StintWork } from "../actor/tasks/stint.ts";
 
 type Crash = Variant & { options: StintWork };
 
-/**
- * Stint only: graphile-worker takes a job back after four hours by default, pg-boss after fifteen minutes. Nobody would wait for that
- * here.
- */
+/** Stint only: graphile-worker recovers a job after four hours by default, pg-boss after fifteen minutes. That is too long for a cell. */
 export const crash = defineScenario<Crash>({
   name: "crash",
   what: "s from kill -9 of a worker in the middle of a job to that job starting in another, idle worker",
@@ -26,7 +23,8 @@ export const crash = defineScenario<Crash>({
     await producer.call("paced", { count: 1, minGapMs: 1, maxGapMs: 2 });
     await firstStart(victim, 10);
     await heir.call("stintWork", options);
-    // Long enough for the heir to be idle and for the victim to have renewed its lease; never at the same moment of its cycle.
+    // Long enough for the second worker to be idle and for the victim to have renewed its lease. Random, so that kills hit
+    // every moment of the renewal cycle.
     await sleep(quick ? 1_000 : 2_000 + 3_000 * Math.random());
 
     const killedMs = nowMs();

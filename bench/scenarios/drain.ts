@@ -6,7 +6,7 @@ import type { Actor } from "../actor/spawn.ts";
 
 type Drain = Variant & { processes: number; node: NodeVersion };
 
-/** As many as each system drains in some seconds: rates differ by a factor of ten thousand. */
+/** As many jobs as each system drains in a few seconds: rates differ by a factor of ten thousand. */
 const jobs: Record<string, { full: number; quick: number }> = {
   "stint default": { full: 300_000, quick: 40_000 },
   "stint fast": { full: 300_000, quick: 40_000 },
@@ -38,7 +38,7 @@ export const drain = defineScenario<Drain>({
     const isOurs = system === "stint" || system === "ceiling";
     if (processes === 1) return !quick || config === (isOurs ? "default" : "fast");
     if (system === "ceiling") return processes === 2 && !quick;
-    // Defaults of the peers are shown once.
+    // The peers' default configs are measured in one variant only.
     if (system !== "stint" && config === "default") return false;
     if (system === "stint" && config === "fast") return false;
     return !quick || (processes === 2 && (system === "stint" || system === "graphile-worker"));
@@ -76,7 +76,7 @@ export const drain = defineScenario<Drain>({
   },
 });
 
-/** Processor time that the server and the workers have used until now. */
+/** Processor time used by the server and the workers so far. */
 async function cpuMs(
   { postgresPid }: Bench,
   workers: readonly Actor[],

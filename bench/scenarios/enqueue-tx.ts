@@ -2,7 +2,7 @@ import { defineScenario, type Variant } from "../core/scenario.ts";
 
 export const enqueueTx = defineScenario<Variant & { callers: number }>({
   name: "enqueue-tx",
-  what: "transactions/s of 10 callers that each insert a row of their own, enqueue a job with it, and commit",
+  what: "transactions/s of 10 callers that each insert a business row, enqueue a job and commit",
   variants: () => [{ name: "10 callers", callers: 10 }],
   includes: ({ system, config }) => {
     if (system === "bullmq-redis" || system === "bullmq-postgres") return false;

@@ -14,7 +14,7 @@ export const enqueue = defineScenario<Enqueue>({
   ],
   includes: ({ system, config, variant: { node } }) => {
     if (node === "24") return system === "stint" && config === "default";
-    // Configs are about working; a peer's tuned one also has the larger pool of connections.
+    // Configs mostly tune workers; a peer's tuned config also has the larger connection pool.
     return config === (system === "stint" || system === "ceiling" ? "default" : "fast");
   },
   measure: async (bench, { system, variant, quick }) => {

@@ -20,7 +20,7 @@ export const everyday = defineScenario<Rate>({
   },
   measure: async (bench, { system, variant: { rate }, quick }) => {
     const onRedis = system === "bullmq-redis";
-    // Before the actors connect: sessions that are open already are not counted.
+    // Must precede the actors' connections: already open sessions are not counted.
     const store = await (onRedis ? countCommands : countStatements)(bench);
     const commits = onRedis ? undefined : await bench.connect();
     try {
@@ -46,7 +46,7 @@ async function measured(bench: Bench, run: Run): Promise<Measurement[]> {
   const [producer, worker] = await Promise.all([bench.spawn(), bench.spawn()]);
   await producer.call("prepare");
   await worker.call("work");
-  // The first jobs would measure how code is loaded, compiled and connected.
+  // Warm-up: the first jobs would measure loading, compiling and connecting.
   await producer.call("openLoop", { rate, seconds: 2, since: "call" });
   await sleep(500);
   const warm = (await worker.call("progress")).count;
@@ -81,7 +81,7 @@ async function measured(bench: Bench, run: Run): Promise<Measurement[]> {
   ];
 }
 
-/** Transactions that were committed in this database. Sessions report them when they are idle, at most a second later. */
+/** Committed transactions in this database. Sessions report them when idle, at most a second later. */
 async function commitsOf(client: PgClient): Promise<number> {
   await sleep(1_100);
   const { rows } = await client.query<{ n: string }>(

@@ -7,15 +7,15 @@ import { payloadSql } from "../systems/sql.ts";
 
 type Growth = Variant & { count: number; state: FillState | "parked" };
 
-/** The rate of these is measured, from when the worker is warm. */
+/** The measured jobs, after the warm-up. */
 const jobs = { full: 40_000, quick: 20_000 };
 const warmUp = 8_000;
-/** Where the backlog is not itself what is drained, so many more wait: the end of the queue must not be in the rate. */
+/** Extra jobs in variants that do not drain the backlog itself, so that the end of the queue does not affect the rate. */
 const spare = 5_000;
 
 export const growth = defineScenario<Growth>({
   name: "growth",
-  what: "jobs/s of one worker over its first jobs, with much else in the store, and as a share of an empty store measured before and after",
+  what: "jobs/s of one worker over its first jobs, with many other jobs in the store, and as a share of an empty store measured before and after",
   deadlineSeconds: 900,
   variants: (quick) => {
     if (quick)
@@ -35,7 +35,7 @@ export const growth = defineScenario<Growth>({
   includes: ({ system, config, variant: { count, state }, quick }) => {
     if (system === "stint") return config === "default";
     if (quick || config !== "fast" || count > 1_000_000 || state === "parked") return false;
-    // It keeps no history.
+    // This system keeps no history.
     if (system === "graphile-worker") return state !== "finished";
     return system === "pg-boss";
   },
@@ -46,7 +46,7 @@ export const growth = defineScenario<Growth>({
     const empty = (): Promise<number[]> =>
       slices(1, settling, async () => {
         await keeper.call("prepare");
-        // Made in the same way as what it is compared with.
+        // Filled in the same way as the variant it is compared with.
         await keeper.call(variant.state === "ready" ? "fill" : "topUp", { count: total + spare });
         return await rate(bench, total);
       });
@@ -58,16 +58,16 @@ export const growth = defineScenario<Growth>({
       if (variant.state !== "ready") await keeper.call("topUp", { count: total + spare });
       return await rate(bench, total);
     });
-    const beside = quick ? before : [...before, ...(await empty())];
+    const empties = quick ? before : [...before, ...(await empty())];
     return [
       { unit: "jobs/s", value: mean(grown) },
-      { suffix: "(empty, same minute)", unit: "jobs/s", value: mean(beside) },
-      { suffix: "of empty", unit: "%", value: (100 * mean(grown)) / mean(beside) },
+      { suffix: "(empty, same minute)", unit: "jobs/s", value: mean(empties) },
+      { suffix: "of empty", unit: "%", value: (100 * mean(grown)) / mean(empties) },
     ];
   },
 });
 
-/** The first ones after a store was emptied or filled are not counted: the disk is still busy with that. */
+/** The first jobs after emptying or filling a store are not counted: the disk is still busy. */
 async function slices(count: number, settling: number, one: () => Promise<number>): Promise<number[]> {
   const rates: number[] = [];
   for (let slice = 0; slice < settling + count; slice++) rates.push(await one());
@@ -88,14 +88,14 @@ async function grow(bench: Bench, keeper: Actor, { count, state }: Growth): Prom
 /** Jobs/s of a fresh worker over the first `total` jobs. */
 async function rate(bench: Bench, total: number): Promise<number> {
   const sql = await bench.connect();
-  // What the filling left to do must not fall into the time of whoever drains.
+  // Background writes of the fill must not fall into the measured time.
   await sql.query("vacuum analyze");
   await sql.query("checkpoint");
   await sql.end();
   const worker = await bench.spawn();
   await worker.call("work");
   const [fromMs = 0, toMs = 0] = await crossings(worker, [warmUp, total]);
-  // Killed at once, it would leave jobs behind that somebody must rescue.
+  // A killed worker would leave running jobs, which another worker would have to rescue.
   await Promise.race([worker.call("close").catch(() => undefined), sleep(5_000)]);
   await worker.kill();
   return ((total - warmUp) * 1000) / (toMs - fromMs);

@@ -8,12 +8,12 @@ import { percentile } from "../core/stats.ts";
 const rate = 1_000;
 const backoffMs = 300;
 const heldMs = 2_000;
-/** What has not run by then has not come in time. */
+/** A job that has not run by then counts as late. */
 const graceMs = 20_000;
 
 /**
- * Jobs arrive steadily, of three priorities; one in twenty fails once. How many ran, and how late they started, in the first against the
- * last window; and how long those waited that lie behind everything that was claimed: late commits, retries, priorities never used.
+ * Jobs arrive steadily in three priorities; one in twenty fails once. Compares the number of runs and their latency in the first and last
+ * window. Also measures the wait of jobs that sort before all claimed ones: late commits, retries, new priorities.
  */
 export async function measureSteady(
   bench: Bench,
@@ -53,7 +53,7 @@ export async function measureSteady(
 function summarise(starts: readonly Start[], sent: MixedSent, seconds: number): Measurement[] {
   const { beganMs } = sent;
   const steady = starts.filter(([n, , attempt]) => n < sorts.urgent && attempt === 1);
-  // The rate of the first moment would be that of an empty queue being filled.
+  // Warm-up: at first the queue is empty and still filling.
   const windowMs = (seconds * 1000) / 6;
   const first = inWindow(steady, beganMs, windowMs);
   const last = inWindow(steady, beganMs + 5 * windowMs, windowMs);

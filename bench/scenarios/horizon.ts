@@ -5,7 +5,7 @@ import { measureSteady } from "./horizon-steady.ts";
 type Horizon = Variant & { steady: boolean; pinned: boolean };
 
 const windows = 10;
-/** Before the first window: it would otherwise be the slow one, of a process that is not warm yet. */
+/** Warm-up before the first window, which would otherwise be slow because the process is cold. */
 const warmUp = 10_000;
 
 export const horizon = defineScenario<Horizon>({
@@ -26,7 +26,7 @@ export const horizon = defineScenario<Horizon>({
     cell.variant.steady ? await measureSteady(bench, cell.quick, pin) : await measureDrain(bench, cell),
 });
 
-/** A session as somebody forgets it: it has seen something, has written something, and stays. */
+/** A forgotten session: its open transaction has a snapshot and a write. */
 async function pin(bench: Bench): Promise<void> {
   const session = await bench.connect();
   await session.query("begin isolation level repeatable read");
@@ -58,7 +58,7 @@ async function measureDrain(bench: Bench, { system, variant, quick }: Cell<Horiz
     { suffix: "last window", unit: "jobs/s", value: last },
     { suffix: "slowest window", unit: "jobs/s", value: Math.min(...rates) },
     { suffix: "last of first window", unit: "%", value: (100 * last) / first },
-    // Less at the mercy of what else the machine does in a second or two.
+    // A longer window is less sensitive to other load on the machine.
     { suffix: "last three of first three windows", unit: "%", value: (100 * last3) / first3 },
   ];
 }
@@ -67,7 +67,7 @@ function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** 500,000 for Stint; the peers become so slow on the way that they get fewer. */
+/** 500,000 for Stint. The peers get fewer, because they slow down too much on the way. */
 function countOf(system: string, quick: boolean): number {
   if (quick) return 100_000;
   return system === "stint" ? 500_000 : 200_000;

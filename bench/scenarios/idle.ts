@@ -21,7 +21,7 @@ export const idle = defineScenario<Idle>({
   measure: async (bench, { system, variant: { asleep }, quick }) => {
     const installer = await bench.spawn();
     await installer.call("prepare");
-    // Some systems look after their store from every process that uses it.
+    // Some systems run maintenance from every process that uses the store.
     await installer.kill();
     const store = await (system === "bullmq-redis" ? countCommands : countStatements)(bench);
     try {

@@ -53,7 +53,7 @@ async function measureResident(
 
   const count = quick ? 20_000 : 50_000;
   await keeper.call("topUp", { count });
-  // Some take hours for that many. What they have at most they have soon.
+  // Some systems take hours for that many jobs. Their memory peaks early.
   const deadlineMs = nowMs() + (quick ? 2_000 : 15_000);
   while (nowMs() < deadlineMs && (await keeper.call("pending"))) await sleep(200);
   const { count: ran } = await worker.call("progress");
@@ -67,7 +67,7 @@ async function measureResident(
 
 async function measureHeap(bench: Bench, count: number): Promise<Measurement[]> {
   const [keeper, worker] = await Promise.all([bench.spawn(), bench.spawn({ execArgv: ["--expose-gc"] })]);
-  // Code is compiled and every buffer has found its size by then.
+  // By then, code is compiled and buffers have reached their size.
   const warmUp = 20_000;
   await keeper.call("prepare");
   await keeper.call("fill", { count: warmUp });

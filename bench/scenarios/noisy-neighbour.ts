@@ -7,7 +7,7 @@ const rate = 1_000;
 const connections = 4;
 const warmUpSeconds = 0.5;
 
-/** The load beside it. Without wakes a worker also polls less often and so does less work; the 10 ms poll separates the two effects. */
+/** The concurrent load. Without wakes a worker also polls less often and so does less work; the 10 ms poll separates the two effects. */
 const sides = {
   alone: undefined,
   "wakes on": { wake: "notify" },
@@ -19,7 +19,7 @@ const order = Object.keys(sides) as Side[];
 
 export const noisyNeighbour = defineScenario<Variant>({
   name: "noisy-neighbour",
-  what: "commits/s of another application's small transactions in the same database, alone and beside 1,000 single enqueues/s and their worker",
+  what: "commits/s of another application's small transactions in the same database, alone and next to 1,000 single enqueues/s and their worker",
   deadlineSeconds: 300,
   variants: () => [{ name: `${connections} connections` }],
   includes: ({ system, config }) => system === "stint" && config === "default",
@@ -36,7 +36,7 @@ export const noisyNeighbour = defineScenario<Variant>({
 
     const seconds = quick ? 2 : 8;
     const rates = new Map<Side, number[]>(order.map((side) => [side, []]));
-    // There and back, so that a machine that grows slower or quicker meets all of them alike.
+    // Runs the list forward and backward, so that drift of the machine's speed affects all of them equally.
     const turn = [...order, ...order.toReversed()];
     for (const side of quick ? order.slice(0, 3) : [...turn, ...turn]) {
       await keeper.call("prepare");

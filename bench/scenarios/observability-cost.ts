@@ -1,11 +1,11 @@
 import type { Actor } from "../actor/spawn.ts";
-import type { Told } from "../actor/tasks/stint.ts";
+import type { Telemetry } from "../actor/tasks/stint.ts";
 import { nowMs } from "../core/clock.ts";
 import { untilDrained } from "../core/drained.ts";
 import { defineScenario, type Bench, type Variant } from "../core/scenario.ts";
 import { median } from "../core/stats.ts";
 
-/** Every way of being seen. Jobs of those that are traced carry the traces of their enqueues, sampled by the same share. */
+/** Every observability setting. With tracing, jobs carry the traces of their enqueues, sampled at the same rate. */
 const sides = {
   unwatched: undefined,
   watched: undefined,
@@ -13,7 +13,7 @@ const sides = {
   "traced, none sampled": { sampled: 0 },
   "traced, 10 % sampled": { sampled: 0.1 },
   traced: { sampled: 1 },
-} as const satisfies Record<string, Told | undefined>;
+} as const satisfies Record<string, Telemetry | undefined>;
 type Side = keyof typeof sides;
 const allNames = Object.keys(sides) as Side[];
 const fewNames: readonly Side[] = ["unwatched", "watched", "traced"];
@@ -37,7 +37,7 @@ export const observabilityCost = defineScenario<Cost>({
     const names = quick ? fewNames : workMs > 0 ? workingNames : allNames;
     const count = quick ? 40_000 : workMs > 0 ? 10_000 : 250_000;
     const drained = new Map<Side, Drained[]>(names.map((side) => [side, []]));
-    // There and back, so that a machine that grows slower or quicker meets all of them alike.
+    // Runs the list forward and backward, so that drift of the machine's speed affects all of them equally.
     const turn = [...names, ...names.toReversed()];
     for (const side of quick ? names : [...turn, ...turn])
       drained.get(side)?.push(await slice({ bench, keeper, side, count, workMs }));
@@ -54,27 +54,27 @@ export const observabilityCost = defineScenario<Cost>({
   },
 });
 
-/** `cpuUs`: what the worker's process used, per job. */
+/** `cpuUs`: processor time of the worker's process per job. */
 type Drained = { readonly rate: number; readonly cpuUs: number };
 type Slice = { bench: Bench; keeper: Actor; side: Side; count: number; workMs: number };
 
 async function slice({ bench, keeper, side, count, workMs }: Slice): Promise<Drained> {
-  const told: Told | undefined = sides[side];
+  const telemetry: Telemetry | undefined = sides[side];
   await keeper.call("prepare");
-  if (told?.sampled === undefined) await keeper.call("fill", { count });
-  else await keeper.call("stintFill", { count, sampled: told.sampled });
+  if (telemetry?.sampled === undefined) await keeper.call("fill", { count });
+  else await keeper.call("stintFill", { count, sampled: telemetry.sampled });
   const worker = await bench.spawn();
   const watcher = side === "watched" ? await bench.spawn() : undefined;
   await watcher?.call("watch", { everyMs: scrapeEveryMs });
 
   const before = await worker.call("usage");
   const begunMs = nowMs();
-  const started = worker.call("stintWork", { workMs, ...(told === undefined ? {} : { telemetry: told }) });
+  const started = worker.call("stintWork", { workMs, ...(telemetry === undefined ? {} : { telemetry }) });
   const [{ atMs }] = await Promise.all([untilDrained(keeper, [worker], count), started]);
   const after = await worker.call("usage");
   if (watcher !== undefined) {
-    const { answers } = await watcher.call("unwatch");
-    if (answers === 0) bench.note("the watcher was not answered");
+    const { responses } = await watcher.call("unwatch");
+    if (responses === 0) bench.note("the watcher got no responses");
     await watcher.kill();
   }
   await worker.kill();

@@ -45,7 +45,7 @@ export const pickup = defineScenario<Pickup>({
 type Pace = { warmUp: number; count: number; minGapMs: number; maxGapMs: number };
 
 function pace({ system, config, quick }: Cell): Pace {
-  // It runs a job in two seconds; closer jobs would wait for one another.
+  // pg-boss starts one job every two seconds by default; jobs sent closer together would wait for each other.
   if (system === "pg-boss" && config === "default")
     return { warmUp: 1, count: 6, minGapMs: 2100, maxGapMs: 2400 };
   return { warmUp: 10, count: quick ? 30 : 200, minGapMs: 20, maxGapMs: 100 };

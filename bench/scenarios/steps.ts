@@ -3,7 +3,7 @@ import { untilDrained } from "../core/drained.ts";
 import { defineScenario, type Variant } from "../core/scenario.ts";
 
 const stepsPerJob = 20;
-/** As many as each system finishes in some seconds. */
+/** As many jobs as each system finishes in a few seconds. */
 const jobs: Record<string, { full: number; quick: number }> = {
   stint: { full: 10_000, quick: 2_000 },
   dbos: { full: 500, quick: 150 },
@@ -11,7 +11,7 @@ const jobs: Record<string, { full: number; quick: number }> = {
 
 export const steps = defineScenario<Variant>({
   name: "steps",
-  what: `durable steps/s: jobs of ${stepsPerJob} steps, one after the other, each remembered before the next begins`,
+  what: `durable steps/s: jobs of ${stepsPerJob} steps, one after the other, each stored before the next starts`,
   variants: () => [{ name: "1 process" }],
   includes: ({ system, config, quick }) => system in jobs && (!quick || config === "fast"),
   measure: async (bench, { system, quick }) => {

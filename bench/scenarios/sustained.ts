@@ -6,7 +6,7 @@ import type { SystemName } from "../systems/index.ts";
 
 type Rate = Variant & { rate: number; node: NodeVersion };
 
-// What has not started by then counts with the time it has waited so far.
+// A job that has not started by then counts with its wait so far.
 const graceMs = 1_000;
 
 export const sustained = defineScenario<Rate>({
@@ -28,7 +28,7 @@ export const sustained = defineScenario<Rate>({
     const [producer, worker] = await Promise.all([bench.spawn(own), bench.spawn(own)]);
     await producer.call("prepare");
     await worker.call("work");
-    // The first jobs would measure how code is loaded and connections are opened.
+    // Warm-up: the first jobs would measure loading and connecting.
     await producer.call("paced", { count: 20, minGapMs: 5, maxGapMs: 15 });
     await sleep(500);
     const before = (await worker.call("progress")).count;
@@ -36,7 +36,7 @@ export const sustained = defineScenario<Rate>({
     const seconds = quick ? 3 : 15;
     const begunMs = nowMs();
     const sending = producer.call("openLoop", { rate, seconds });
-    // At overload the calls come back long after the end; the cell does not wait for them.
+    // At overload, calls return long after the end; the cell does not wait for them.
     sending.then(
       ({ failed, firstError }) =>
         failed > 0 && bench.note(`${failed} enqueues failed, the first of them: ${firstError}`),
@@ -66,7 +66,7 @@ function steady(rate: number, node: NodeVersion): Rate {
   return { name: `${rate}/s${node === "24" ? ", node 24" : ""}`, rate, node };
 }
 
-/** The highest rate that is tried: more would only measure how fast a backlog grows. */
+/** The highest rate. A higher rate would only measure how fast a backlog grows. */
 function mayHold(system: SystemName): number {
   return system === "stint" || system === "bullmq-redis" ? 3000 : 1000;
 }

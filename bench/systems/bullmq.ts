@@ -1,6 +1,6 @@
 import type { Config, Payload } from "../core/types.ts";
 
-/** What is used of BullMQ, on either store. */
+/** The part of BullMQ's API used here, for either store. */
 export type BullQueue = {
   waitUntilReady(): Promise<unknown>;
   on(event: "error", listener: () => void): void;
@@ -32,7 +32,7 @@ const bullWork: Record<Config, BullWork> = {
 
 const silent = (): undefined => undefined;
 
-/** A queue that is connected. What goes wrong later shows in the cell, not on the terminal. */
+/** A connected queue. Later errors show as a failed cell, not on the terminal. */
 export async function openQueue<Connection>(
   { Queue }: Pick<BullClasses<Connection>, "Queue">,
   connection: Connection,
@@ -43,7 +43,7 @@ export async function openQueue<Connection>(
   return queue;
 }
 
-/** A worker that is connected and at work. */
+/** A connected, running worker. */
 export async function openWorker<Connection>(
   { Worker }: Pick<BullClasses<Connection>, "Worker">,
   connection: Connection,

@@ -1,4 +1,4 @@
-/** Not a queue: the statements a queue on Stint's tables cannot do without, with nothing around them. */
+/** Not a queue: only the statements that any queue on Stint's tables needs. */
 import { randomUUID } from "node:crypto";
 import { Client as PgClient, Pool, type ClientBase } from "pg";
 import type { Client, Config, Payload, Stores } from "../core/types.ts";
@@ -11,7 +11,7 @@ const producerConnections = 50;
 
 const columns = `id, kind, queue, state, priority, run_at, created_at`;
 const insertOne = `insert into stint.job (${columns}, payload) values ($1, '${kind}', '${queue}', 'ready', 0, now(), now(), $2)`;
-/** For the config `fast`: the least that a prompt and durable job needs, one commit to enqueue it and one to claim it. */
+/** For the config `fast`: the minimum for a prompt and durable job, which is one commit to enqueue and one to claim. */
 const insertAndWake = `with one as (${insertOne}) select pg_notify('bench_ceiling', '')`;
 const insertMany = `insert into stint.job (${columns}, payload)
   select id, '${kind}', '${queue}', 'ready', 0, now(), now(), payload from unnest($1::uuid[], $2::jsonb[]) as row (id, payload)`;
@@ -52,7 +52,7 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
   async function drain(client: PgClient, onJob: (payload: Payload) => Promise<void>): Promise<void> {
     let settling: Promise<unknown> = Promise.resolve();
     while (!stopping.signal.aborted) {
-      // Queued behind the settle of the batch before: the server has the next statement as soon as it is done with one.
+      // Pipelined behind the settle of the previous batch, so that the server never waits for the next statement.
       const { rows } = await client.query<Claimed>({
         name: "claim",
         text: claim,

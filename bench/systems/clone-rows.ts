@@ -2,14 +2,14 @@ import type { Sql } from "./sql.ts";
 
 export type CloneInput = {
   count: number;
-  /** Tables that hold one row each, made by the system itself; those that refer to others after them. */
+  /** Tables that hold one row each, written by the system itself. A referencing table follows the table it references. */
   tables: Readonly<Record<string, Columns>>;
 };
 
-/** SQL of the columns that must differ from that row; `n` counts from 1. */
+/** SQL for the columns that differ per copy; `n` counts from 1. */
 type Columns = Readonly<Record<string, string>>;
 
-/** Make many jobs of the one that a system's own API has made, and remove that one. */
+/** Copy the one job that the system's own API created, and remove the original. */
 export async function cloneRows(sql: Sql, { count, tables }: CloneInput): Promise<void> {
   const all = Object.entries(tables);
   for (const [index, [table]] of all.entries())
@@ -27,7 +27,7 @@ export async function cloneRows(sql: Sql, { count, tables }: CloneInput): Promis
   await sql.run("vacuum analyze");
 }
 
-/** The columns that may be written. */
+/** The writable columns. */
 async function columnsOf(sql: Sql, table: string): Promise<string[]> {
   const rows = await sql.all<{ name: string }>(
     `select quote_ident(attname) as name from pg_attribute

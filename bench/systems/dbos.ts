@@ -65,7 +65,7 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
     DBOS.setConfig({
       name,
       systemDatabaseUrl: postgres,
-      // Processes that share one would recover each other's running workflows at launch.
+      // Processes with the same executor id would recover each other's running workflows at launch.
       executorID: `bench-${process.pid}`,
       applicationVersion: "1",
       logger,
@@ -75,13 +75,13 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
   };
   return {
     prepare: async () => {
-      // Not when opening: two processes that migrate at once fail.
+      // Migrates here and not in `open`: two processes that migrate at the same time fail.
       await DBOS.migrate(postgres);
       await client.registerQueue(target.queueName, queueOptions[config]);
       await sql.run("truncate dbos.workflow_status, dbos.workflow_input, dbos.workflow_output cascade");
     },
     enqueueOne: async (payload, settings = {}) => await client.enqueue({ ...target, ...settings }, payload),
-    // There is no call for many; one transaction is the nearest.
+    // DBOS has no bulk enqueue; one transaction is the closest equivalent.
     enqueueBulk: async (payloads) => {
       const tx = await pool.connect();
       try {

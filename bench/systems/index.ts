@@ -13,7 +13,7 @@ export type SystemName = (typeof systemNames)[number];
 
 export type SystemInfo = {
   readonly name: SystemName;
-  /** Ours, the limit, a peer on Postgres, a peer on another store: decides which ratio it counts for. */
+  /** Stint, the ceiling, a peer on Postgres or a peer on another store. Decides the ratio in which the system counts. */
   readonly role: "stint" | "ceiling" | "postgres" | "redis";
   readonly configs: readonly Config[];
 };
@@ -48,7 +48,7 @@ const imports: Record<SystemName, () => Promise<{ open: OpenClient }>> = {
   dbos: async () => await import("./dbos.ts"),
 };
 
-/** Import one system only: the memory of an actor must not hold the others. */
+/** Import one system only, so that the others do not count in the actor's memory. */
 export async function importSystem(name: SystemName): Promise<{ open: OpenClient }> {
   return await imports[name]();
 }

@@ -26,7 +26,7 @@ type Module = {
   PgBoss: new (options: { connectionString: string; useListenNotify: boolean }) => Boss;
 };
 
-/** Fast: the best of those tried on two cores. A batch succeeds or fails as one. */
+/** Fast: the best of the settings tried on two cores. A batch succeeds or fails as a whole. */
 const work: Record<Config, WorkOptions> = {
   default: {},
   fast: { batchSize: 1000, localConcurrency: 4, burstWhenBatchFull: true },
@@ -35,7 +35,7 @@ const work: Record<Config, WorkOptions> = {
 export async function open({ postgres }: Stores, config: Config): Promise<Client> {
   const { PgBoss } = await loadPeer<Module>("pg-boss");
   const notify = config === "fast";
-  // A queue keeps whether it notifies, so each config has its own.
+  // A queue stores its notify setting, so each config has its own queue.
   const queue = `noop-${config}`;
   const sql = new Sql(postgres);
   const boss = new PgBoss({ connectionString: postgres, useListenNotify: notify });

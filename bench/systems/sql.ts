@@ -1,6 +1,6 @@
 import { Pool, type QueryResultRow } from "pg";
 
-/** Our own statements beside a system: filling, asking, emptying. One connection, opened when it is needed. */
+/** The benchmark's own statements on a system's store: fill, query, empty. One connection, opened at first use. */
 export class Sql {
   readonly #pool: Pool;
 
@@ -17,10 +17,10 @@ export class Sql {
     return (await this.#pool.query<Found>(text)).rows;
   }
 
-  /** What the one column of the one row says. */
+  /** The single value of a single-row result. */
   async isTrue(text: string): Promise<boolean> {
-    const [row] = await this.all<{ answer: boolean }>(`select (${text}) as answer`);
-    return row?.answer === true;
+    const [row] = await this.all<{ value: boolean }>(`select (${text}) as value`);
+    return row?.value === true;
   }
 
   async end(): Promise<void> {

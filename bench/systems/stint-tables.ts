@@ -6,7 +6,7 @@ import { payloadSql, type Sql } from "./sql.ts";
 export const kind = "noop";
 export const queue = "default";
 
-/** Stint's own tables, for Stint and for the bare SQL on the same layout. From scratch: nothing of the last cell can matter. */
+/** Stint's tables, for Stint and for the bare SQL. Created from scratch, so that the previous cell has no effect. */
 export async function prepareTables(sql: Sql, url: string): Promise<void> {
   await sql.run("set client_min_messages = warning; drop schema if exists stint cascade");
   await migrate({ connection: url });
@@ -14,7 +14,7 @@ export async function prepareTables(sql: Sql, url: string): Promise<void> {
 
 export async function fillTables(sql: Sql, count: number, state: FillState): Promise<void> {
   await sql.run(state === "finished" ? fillHistory : fillJobs(state), [count]);
-  // Rows that were written past the library are not in the tallies.
+  // Rows written without the library are not in the tallies.
   await sql.run("select stint.recount()");
   await sql.run("vacuum analyze");
 }

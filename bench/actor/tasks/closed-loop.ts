@@ -7,7 +7,7 @@ import { makePayload } from "../payload.ts";
 export type ClosedLoop = { callers: number; seconds: number };
 export type ClosedLoopResult = { calls: number; seconds: number; p50: number; p99: number };
 
-// Connections are opened and statements prepared by then.
+// By then, connections are open and statements are prepared.
 const warmUpMs = 300;
 
 /** Each caller awaits its own single enqueue, then makes the next. */
@@ -26,7 +26,7 @@ export async function enqueueBulk(
   );
 }
 
-/** Each caller begins a transaction, inserts a row of its own, enqueues a job and commits. */
+/** Each caller begins a transaction, inserts a business row, enqueues a job and commits. */
 export async function enqueueInTransaction(
   { client, stores }: Context,
   input: ClosedLoop,
@@ -54,10 +54,10 @@ export async function enqueueInTransaction(
   }
 }
 
-// So that a call which takes a second itself is not measured by none of them.
+// A call that itself takes a second must still fall into the measured time.
 const fewestCalls = 3;
 
-/** Counts the calls that come back between the warm-up and the end. */
+/** Counts the calls that return between the warm-up and the end. */
 async function loop(
   { callers, seconds }: ClosedLoop,
   call: (n: number) => Promise<unknown>,

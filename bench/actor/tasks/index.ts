@@ -8,7 +8,7 @@ import { topUp } from "./top-up.ts";
 import { unwatch, watch } from "./watch.ts";
 import { close, latencies, progress, usage, work, workSteps } from "./work.ts";
 
-/** What an actor can be told to do. A new task is a function `(context, input) => Promise<output>`, both JSON, listed here. */
+/** The tasks of an actor. A new task is a function `(context, input) => Promise<output>`, both JSON, listed here. */
 export const tasks = {
   prepare,
   fill,

@@ -7,14 +7,14 @@ import { makePayload } from "../payload.ts";
 
 export type Mixed = { rate: number; seconds: number; lateEveryMs: number; heldMs: number };
 
-/** Where the numbers of each sort of job begin, so that what ran can be told apart. */
+/** The first number of each sort of job, so that runs can be assigned to their sort. */
 export const sorts = { urgent: 10_000_000, late: 20_000_000 } as const;
 
 export type MixedSent = {
   sent: number;
   failed: number;
   beganMs: number;
-  /** Jobs whose transaction committed long after their enqueue, and when. */
+  /** Jobs whose transaction committed long after their enqueue, with the time of the commit. */
   late: { n: number; committedMs: number }[];
 };
 
@@ -22,8 +22,8 @@ const priorities = 3;
 const failEvery = 20;
 
 /**
- * What a live system sends: single enqueues at a steady rate, of three priorities, one in twenty of which fails once; and now and then one
- * of a higher priority that nobody has used, and one whose transaction stays open for a while.
+ * The load of a live system: single enqueues at a steady rate in three priorities; one job in twenty fails once. Now and then a job has a
+ * higher priority that no earlier job had, or its transaction stays open for a while.
  */
 export async function mixedArrivals(context: Context, input: Mixed): Promise<MixedSent> {
   const { rate, seconds, lateEveryMs, heldMs } = input;
@@ -38,7 +38,7 @@ export async function mixedArrivals(context: Context, input: Mixed): Promise<Mix
       const fails: Payload = n % failEvery === 7 ? { ...payload, failures: 1 } : payload;
       calls.push(send(context, fails, { priority: n % priorities }));
     }
-    // The last ones must be back before the end.
+    // The last calls must return before the end.
     const elapsedMs = nowMs() - beganMs;
     if (elapsedMs > (late.length + 1) * lateEveryMs && elapsedMs + heldMs < seconds * 1000) {
       const k = late.length;

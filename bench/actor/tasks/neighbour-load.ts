@@ -5,12 +5,12 @@ import type { Context } from "../context.ts";
 
 export type NeighbourLoad = { connections: number; warmUpSeconds: number; seconds: number };
 
-/** Each transaction does almost nothing but commit, so anything that delays commits shows in the figure. */
+/** Each transaction does little except commit, so any delay of commits is visible in the figure. */
 const transaction = `
   with moved as (update public.neighbour_account set balance = balance + 1 where id = $1 returning id)
   insert into public.neighbour_log select id, now() from moved`;
 
-/** Another application in the same database: connections that commit one small transaction after another. */
+/** Another application in the same database: its connections commit small transactions one after another. */
 export async function neighbourLoad(
   { stores }: Context,
   { connections, warmUpSeconds, seconds }: NeighbourLoad,

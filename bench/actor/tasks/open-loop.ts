@@ -6,8 +6,8 @@ import { makePayload } from "../payload.ts";
 export type Sent = { sent: number; failed: number; firstError: string | undefined };
 
 /**
- * Enqueue at a steady rate, whether or not earlier calls have come back. Jobs carry the time they were meant for, so that a system that
- * makes its callers wait cannot hide it; with `since: "call"`, the time of the call, without the producer's own timer.
+ * Enqueue at a steady rate, whether or not earlier calls have returned. Jobs carry their intended time, so that a slow enqueue counts as
+ * latency. With `since: "call"` jobs carry the time of the call, which leaves out the producer's timer.
  */
 export async function openLoop(
   { client }: Context,
@@ -27,7 +27,7 @@ export async function openLoop(
   return await calls.end();
 }
 
-/** Enqueue one at a time with a pause after each, so that the queue is empty and everybody asleep. */
+/** Enqueue one at a time with a pause after each, so that the queue is empty and all workers are idle. */
 export async function paced(
   { client }: Context,
   { count, minGapMs, maxGapMs }: { count: number; minGapMs: number; maxGapMs: number },
@@ -43,7 +43,7 @@ export async function paced(
   return await calls.end();
 }
 
-/** Calls on their way. */
+/** Pending calls. */
 class Calls {
   #sent = 0;
   #failed = 0;
@@ -64,7 +64,7 @@ class Calls {
     this.#open.add(watched);
   }
 
-  /** Resolves when every call has come back. */
+  /** Resolves when every call has returned. */
   async end(): Promise<Sent> {
     await Promise.all(this.#open);
     return { sent: this.#sent, failed: this.#failed, firstError: this.#firstError };

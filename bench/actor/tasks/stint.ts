@@ -13,20 +13,20 @@ export type StintWork = Wake & {
   lease?: string;
   poll?: string;
   sleep?: string;
-  /** Wait this long for every retry. */
+  /** The delay of every retry. */
   backoff?: string;
-  /** Handlers stay in the middle of their job. */
+  /** Handlers never return. */
   holds?: boolean;
-  /** Handlers keep the processor busy for so long. */
+  /** How long each handler keeps the processor busy. */
   workMs?: number;
-  /** With spans and metrics, kept by an SDK that exports nothing. */
-  telemetry?: Told;
+  /** With spans and metrics in an SDK that exports nothing. */
+  telemetry?: Telemetry;
 };
 
-/** Traces of this share of the jobs that carry none, and of those that carry one as it says; and metrics. */
-export type Told = { sampled?: number; metrics?: boolean };
+/** Metrics, and traces: this share of the jobs without a trace; jobs with a trace follow its sampling flag. */
+export type Telemetry = { sampled?: number; metrics?: boolean };
 
-/** One start of the handler: the payload's number and time, which attempt, and when it was. */
+/** One start of the handler: the number and time in the payload, the attempt, and the time of the start. */
 export type Start = readonly [n: number, at: number, attempt: number, startedMs: number];
 
 const starts: Start[] = [];
@@ -41,7 +41,7 @@ export async function stintWork(
     database: stores.postgres,
     logger: silentLogger,
     ...(wake === undefined ? {} : { wake }),
-    ...(telemetry === undefined ? {} : { telemetry: await telling(telemetry) }),
+    ...(telemetry === undefined ? {} : { telemetry: await startTelemetry(telemetry) }),
   });
   const noop = defineJob("noop", { payload: typed<Payload>() });
   const input: WorkerOptions = {
@@ -61,8 +61,11 @@ export async function stintWork(
   await stint.worker(input).start();
 }
 
-/** Spans are made, sampled and ended as in production; where they would be sent is nobody's cost but the exporter's. */
-async function telling({ sampled, metrics: wanted }: Told): Promise<NonNullable<StintOptions["telemetry"]>> {
+/** Spans are created, sampled and ended as in production. Sending them is left out: its cost belongs to the exporter. */
+async function startTelemetry({
+  sampled,
+  metrics: wanted,
+}: Telemetry): Promise<NonNullable<StintOptions["telemetry"]>> {
   const { NodeTracerProvider, BatchSpanProcessor, ParentBasedSampler, TraceIdRatioBasedSampler } =
     await import("@opentelemetry/sdk-trace-node");
   const { MeterProvider, PeriodicExportingMetricReader, AggregationTemporality } =
@@ -74,12 +77,12 @@ async function telling({ sampled, metrics: wanted }: Told): Promise<NonNullable<
     new NodeTracerProvider({
       sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(sampled) }),
       spanProcessors: [
-        new BatchSpanProcessor({ export: (_, answer) => answer(done), shutdown: async () => undefined }),
+        new BatchSpanProcessor({ export: (_, callback) => callback(done), shutdown: async () => undefined }),
       ],
     }).register();
   const reader = new PeriodicExportingMetricReader({
     exporter: {
-      export: (_, answer) => answer(done),
+      export: (_, callback) => callback(done),
       forceFlush: async () => undefined,
       shutdown: async () => undefined,
       selectAggregationTemporality: () => AggregationTemporality.CUMULATIVE,
@@ -93,7 +96,7 @@ async function telling({ sampled, metrics: wanted }: Told): Promise<NonNullable<
   });
 }
 
-/** Ready jobs, each carrying the trace of an enqueue of its own, this share of which was sampled. */
+/** Ready jobs, each with the trace of its own enqueue. This share of the traces is sampled. */
 export async function stintFill(
   { stores }: Context,
   { count, sampled }: { count: number; sampled: number },
@@ -114,7 +117,7 @@ export async function stintFill(
 
 const filledAtOnce = 1_000;
 
-/** What the handlers of `stintWork` saw, from the given start on. */
+/** Handler starts of `stintWork`, from the given index on. */
 export async function stintStarts(
   _: Context,
   { from }: { from: number },

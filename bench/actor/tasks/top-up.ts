@@ -3,7 +3,7 @@ import { makePayload } from "../payload.ts";
 
 const size = 1_000;
 
-/** Enqueue `count` jobs beside what is there already. `fill` may replace it. */
+/** Enqueue `count` jobs in addition to the existing ones. (`fill` may replace existing jobs.) */
 export async function topUp({ client }: Context, { count }: { count: number }): Promise<void> {
   for (let n = 0; n < count; n += size) {
     const length = Math.min(size, count - n);

@@ -1,13 +1,13 @@
-/** Somebody who has the dashboard open, and a scraper beside it. */
+/** An open dashboard page and a metrics scraper. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Context } from "../context.ts";
 
 let watching = new AbortController();
-let answers = 0;
+let responses = 0;
 
-/** Serve the dashboard from this process; ask it what an open page asks, and for its metrics, again and again until `unwatch`. */
+/** Serve the dashboard from this process, and send the requests of an open page and a scraper until `unwatch`. */
 export async function watch({ stores }: Context, { everyMs }: { everyMs: number }): Promise<void> {
   const { createStint, silentLogger } = await import("stint");
   const { createDashboard } = await import("@stint/dashboard");
@@ -19,13 +19,13 @@ export async function watch({ stores }: Context, { everyMs }: { everyMs: number 
   watching = new AbortController();
   const { signal } = watching;
   void follow(`${base}/api/events`, signal);
-  void ask([`${base}/api/health`, `${base}/api/workers`, `${base}/metrics`], everyMs, signal);
+  void request([`${base}/api/health`, `${base}/api/workers`, `${base}/metrics`], everyMs, signal);
 }
 
-/** How many questions were answered, so that a watcher that saw nothing is noticed. */
-export async function unwatch(): Promise<{ answers: number }> {
+/** The number of successful requests, so that a watcher without any is noticed. */
+export async function unwatch(): Promise<{ responses: number }> {
   watching.abort();
-  return { answers };
+  return { responses };
 }
 
 async function follow(url: string, signal: AbortSignal): Promise<void> {
@@ -33,10 +33,10 @@ async function follow(url: string, signal: AbortSignal): Promise<void> {
   for await (const _ of body ?? []) if (signal.aborted) return;
 }
 
-async function ask(urls: readonly string[], everyMs: number, signal: AbortSignal): Promise<void> {
+async function request(urls: readonly string[], everyMs: number, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const got = await Promise.all(urls.map(async (url) => await (await fetch(url)).arrayBuffer()));
-    answers += got.length;
+    responses += got.length;
     await sleep(everyMs);
   }
 }

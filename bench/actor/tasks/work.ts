@@ -2,13 +2,13 @@ import { nowMs } from "../../core/clock.ts";
 import { NotOfferedError } from "../../core/types.ts";
 import type { Context } from "../context.ts";
 
-/** Start a worker with a handler that counts and does nothing else. */
+/** Start a worker whose handler only counts. */
 export async function work({ client, runs }: Context): Promise<{ startedMs: number }> {
   await client.work(async (payload) => await runs.run(payload));
   return { startedMs: nowMs() };
 }
 
-/** The same with a handler that runs durable steps, each of which returns a small result. */
+/** Start a worker whose handler runs durable steps, each with a small result. */
 export async function workSteps(
   { client, runs }: Context,
   { steps }: { steps: number },
@@ -23,15 +23,15 @@ export async function progress({ runs }: Context): Promise<{ count: number; firs
   return { count: runs.count, firstMs: runs.firstMs };
 }
 
-/** What the handlers saw, in the order they started. */
+/** The latencies of the handlers, in the order of their starts. */
 export async function latencies({ runs }: Context): Promise<{ ms: number[]; lastMs: number | undefined }> {
   return { ms: runs.latencies, lastMs: runs.lastMs };
 }
 
-/** What this process has used since it began. */
+/** Memory and processor time used by this process since it started. */
 export async function usage(): Promise<{ cpuMs: number; rssBytes: number; heapBytes: number }> {
   const { user, system } = process.cpuUsage();
-  // There with `--expose-gc` only; the heap is compared best without what nobody refers to.
+  // Defined only with `--expose-gc`. Heaps are compared without garbage.
   (globalThis as { gc?: () => void }).gc?.();
   const { rss, heapUsed } = process.memoryUsage();
   return { cpuMs: (user + system) / 1000, rssBytes: rss, heapBytes: heapUsed };
