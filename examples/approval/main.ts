@@ -27,7 +27,7 @@ const handler = handle(order, async ({ payload: { orderId }, step, waitForSignal
     log("charged");
     console.log(`${orderId}: charged`);
   });
-  // The slot is free while it waits, for two seconds here and two days in your shop.
+  // The wait holds no slot. The timeout is two seconds here, and could be two days.
   const approval = await waitForSignal("approved", { timeout: "2s", schema: z.object({ by: z.string() }) });
   if (approval === undefined) {
     await step("refund", () => console.log(`${orderId}: not approved in time, refunded`));
@@ -42,7 +42,7 @@ await worker.start();
 
 const liked = await stint.enqueue(order, { orderId: "A1" });
 const forgotten = await stint.enqueue(order, { orderId: "A2" });
-// From the page of an employee. It may come before the job waits for it.
+// For example from an internal web page. A signal may arrive before the job waits for it.
 await stint.signal("order:A1", "approved", { by: "ann" });
 
 console.log("A1:", await stint.waitFor(liked, { timeout: "30s" })); // shipped

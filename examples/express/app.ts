@@ -24,7 +24,7 @@ export async function startApp(database: string, schema: string, port = 0): Prom
     try {
       await client.query("begin");
       await client.query("insert into example_payment (id) values ($1)", [request.params.id]);
-      // Exists exactly if the payment does.
+      // The job exists exactly if the payment does.
       const { id } = await stint.in(client).enqueue(sendReceipt, { paymentId: request.params.id });
       await client.query("commit");
       response.status(201).json({ job: id });
@@ -45,7 +45,7 @@ export async function startApp(database: string, schema: string, port = 0): Prom
 
   const worker = stint.worker({
     pools: { default: 5 },
-    // The process has a server to close first: see `close`.
+    // Signals are left to the application: `close` stops the HTTP server first.
     signals: false,
     handlers: [handle(sendReceipt, ({ payload }) => console.log(`receipt for ${payload.paymentId} sent`))],
   });
@@ -57,7 +57,7 @@ export async function startApp(database: string, schema: string, port = 0): Prom
   return {
     url: `http://localhost:${(server.address() as AddressInfo).port}`,
     async close() {
-      // No new requests, then no new jobs: what runs may still enqueue until the worker has stopped.
+      // Order: the HTTP server, the worker, the client. Running handlers may enqueue until the worker has stopped.
       await new Promise((resolve) => server.close(resolve));
       await stint.close();
       await pool.end();

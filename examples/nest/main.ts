@@ -1,5 +1,5 @@
 /**
- * A worker as a Nest application of its own. A web application imports the same module without `JobWorker` to enqueue.
+ * A worker as a separate Nest application. A web application imports the same module without `JobWorker` to enqueue.
  *
  *   npm run build && node --import jiti/register examples/nest/main.ts
  *

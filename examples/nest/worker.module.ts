@@ -17,7 +17,7 @@ export class Mailer {
   }
 }
 
-/** Starts with the application and stops with it. Needs `app.enableShutdownHooks()` to hear of SIGTERM. */
+/** Starts and stops with the application. Without `app.enableShutdownHooks()`, Nest ignores SIGTERM. */
 export class JobWorker implements OnApplicationBootstrap, OnApplicationShutdown {
   readonly #stint: Stint;
   readonly #worker: Worker;
@@ -40,7 +40,7 @@ export class JobWorker implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 }
 
-/** With providers made by functions, which need no decorators and no compiler that emits their metadata. */
+/** Factory providers need no decorators and no compiler that emits decorator metadata. */
 // oxlint-disable-next-line typescript/no-extraneous-class -- how Nest names modules with options
 export class WorkerModule {
   static forDatabase(database: string, schema: string): DynamicModule {

@@ -1,6 +1,6 @@
 /**
- * The worker of a Next application: a process of its own beside `next start`. Serverless functions end with their request,
- * so they can enqueue but not work.
+ * The worker of a Next application: a separate process next to `next start`. Serverless functions end with their request,
+ * so they can enqueue but cannot run a worker.
  *
  *   node --import jiti/register worker.ts
  */
@@ -12,7 +12,7 @@ const worker = stint().worker({
   pools: { default: 5 },
   handlers: [handle(sendReceipt, ({ payload }) => console.log(`receipt for ${payload.paymentId} sent`))],
 });
-// Stops by itself on SIGTERM and SIGINT.
+// The worker handles SIGTERM and SIGINT: it drains and stops.
 worker.on("stopped", () => void stint().close());
 await worker.start();
 console.log("the worker runs");

@@ -1,6 +1,6 @@
 /**
- * A daily quota reset at midnight UTC, declared in code. The reset and the success of its job commit together, and the slot says which day it is
- * for: a job that runs late, or again, resets the right day once.
+ * A daily quota reset at midnight UTC, declared in code. The reset and the success of its job commit together, and the slot time names the
+ * day. A job that runs late or twice resets the right day once.
  *
  *   npm run build && node --import jiti/register examples/quota-reset/main.ts
  *
@@ -55,7 +55,7 @@ console.log(
   (await stint.schedules.next("daily-quota-reset", { count: 2 })).map((at) => at.toISOString()).join(", "),
 );
 
-// As at midnight, without waiting for it.
+// Fires the schedule now instead of waiting until midnight.
 const id = await stint.schedules.runNow("daily-quota-reset", { reason: "example" });
 await stint.waitFor(id, { timeout: "10s" });
 const { rows } = await db.query<{ used: number }>(`select used from ${schema}.quota`);

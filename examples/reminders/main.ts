@@ -28,9 +28,9 @@ async function prefer({ id, hour, zone }: User): Promise<void> {
     payload: { userId: id },
     // A user who was offline for a week gets one reminder, not seven.
     catchUp: "last",
-    // A worker that comes back at night must not wake anybody.
+    // A worker that restarts at night must not send overdue reminders before morning.
     quietHours: { from: "22:00", to: "07:00", zone },
-    // A thousand users who chose nine o'clock are spread over five minutes.
+    // Spreads a thousand users with the same hour over five minutes.
     jitter: "5m",
   });
 }
@@ -46,7 +46,7 @@ const worker = stint.worker({
 });
 await worker.start();
 
-// Not to wait until nine: the same job, beside the slots. Quiet hours hold for it, too.
+// Runs the job now, outside its slots, instead of waiting until nine. Quiet hours still apply.
 await prefer({ id: "now", hour: 9, zone: "UTC" });
 await stint.schedules.set("reminder:now", { cron: "* * * * * *", job: remind, payload: { userId: "now" } });
 while (((await stint.schedules.get("reminder:now"))?.fired ?? 0) === 0)

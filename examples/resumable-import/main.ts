@@ -1,6 +1,6 @@
 /**
- * A long import that goes on after a kill -9. The worker is a process of its own, which is killed in the middle; the next one continues
- * from the last checkpoint.
+ * A long import that continues after a kill -9. The worker is a separate process, which is killed in the middle. The next worker
+ * continues from the last checkpoint.
  *
  *   npm run build && node --import jiti/register examples/resumable-import/main.ts
  *
@@ -19,8 +19,8 @@ const schema = process.env["STINT_SCHEMA"] ?? "stint_example";
 await migrate({ connection: database, schema });
 const stint = createStint({ database, schema, logger: silentLogger });
 
-/** Starts the worker, and prints what it says. `until`: resolves when it has said this. */
-function startWorker(until?: string): { ended: Promise<unknown>; said: Promise<void>; kill: () => void } {
+/** Starts the worker and prints its output. `printed` resolves at the line `until`. */
+function startWorker(until?: string): { ended: Promise<unknown>; printed: Promise<void>; kill: () => void } {
   const program = fileURLToPath(new URL("worker.ts", import.meta.url));
   const child = fork(program, [], {
     env: { ...process.env, DATABASE_URL: database, STINT_SCHEMA: schema },
@@ -28,14 +28,14 @@ function startWorker(until?: string): { ended: Promise<unknown>; said: Promise<v
   });
   const { stdout } = child;
   if (stdout === null) throw new Error("the worker has no output");
-  const said = new Promise<void>((resolve) => {
+  const printed = new Promise<void>((resolve) => {
     createInterface({ input: stdout }).on("line", (line) => {
       console.log(line);
       if (line === until) resolve();
     });
   });
   return {
-    said,
+    printed,
     ended: new Promise((resolve) => child.once("exit", resolve)),
     kill: () => child.kill("SIGKILL"),
   };
@@ -43,12 +43,12 @@ function startWorker(until?: string): { ended: Promise<unknown>; said: Promise<v
 
 const job = await stint.enqueue(importRows, { rows: 1_000 });
 const first = startWorker("imported rows 400 to 499");
-await first.said;
+await first.printed;
 first.kill();
 await first.ended;
 console.log("killed with -9");
 
-// Its lease runs out after a second, and the next worker takes the job over.
+// The lease runs out after a second; then the next worker rescues the job.
 const second = startWorker();
 const imported = await stint.waitFor(job, { timeout: "60s" });
 console.log(`imported ${imported.rows} rows; the second worker began at row ${imported.resumedAt}`);

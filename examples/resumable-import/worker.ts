@@ -12,7 +12,7 @@ const stint = createStint({
 const handler = handle(importRows, async ({ payload, checkpoint, lastCheckpoint, progress }) => {
   const resumedAt = (await lastCheckpoint<number>()) ?? 0;
   for (let row = resumedAt; row < payload.rows; row += batch) {
-    // The batch whose checkpoint was not stored runs again: write rows so that a second time changes nothing.
+    // A batch whose checkpoint was not stored runs again, so its writes must be idempotent.
     await sleep(100);
     progress((row + batch) / payload.rows, `row ${row + batch}`);
     await checkpoint(row + batch);

@@ -1,8 +1,8 @@
-/** Where everything lives: a Postgres of our own or yours, Stint's schema in it, and the platform's tables. */
+/** The database: an embedded Postgres or yours, with Stint's schema and the platform's tables. */
 import { Pool } from "pg";
 import { migrate, startEmbedded } from "stint/dev";
 
-/** Stint's schema. The default is `stint`; a demo must not meet a real installation. */
+/** Stint's schema. Not the default `stint`, so that the demo never touches a real installation. */
 export const stintSchema = "stint_demo";
 
 export type Database = {
@@ -15,21 +15,21 @@ export type Database = {
 };
 
 /** DATABASE_URL if it is set, an embedded Postgres if not. */
-export async function openDatabase(say: (line: string) => void): Promise<Database> {
-  const server = await openServer(process.env["DATABASE_URL"], say);
+export async function openDatabase(print: (line: string) => void): Promise<Database> {
+  const server = await openServer(process.env["DATABASE_URL"], print);
   try {
     await migrate({ connection: server.url, schema: stintSchema });
     const pool = new Pool({ connectionString: server.url, max: 4, application_name: "study-platform" });
-    // An idle connection that breaks is replaced by the pool; unheard, its error would end the process.
+    // The pool replaces a broken idle connection. Without a listener, its error would end the process.
     pool.on("error", () => undefined);
     await pool.query(tables);
-    say(`Schemas: ${stintSchema} (Stint), study_demo (the platform's own tables)`);
+    print(`Schemas: ${stintSchema} (Stint), study_demo (the platform's own tables)`);
 
     const close = async (): Promise<void> => {
       await pool.end();
       await server.close();
       if (server.keeps)
-        say(`Kept in your database: schemas ${stintSchema} and study_demo. Drop them when you like.`);
+        print(`Kept in your database: schemas ${stintSchema} and study_demo. Drop them when you like.`);
     };
     return { url: server.url, name: server.name, pool, close };
   } catch (error) {
@@ -40,18 +40,18 @@ export async function openDatabase(say: (line: string) => void): Promise<Databas
 
 type Server = { url: string; name: string; keeps: boolean; close(): Promise<void> };
 
-async function openServer(given: string | undefined, say: (line: string) => void): Promise<Server> {
+async function openServer(given: string | undefined, print: (line: string) => void): Promise<Server> {
   if (given !== undefined && given !== "") {
-    say("Using the Postgres of DATABASE_URL");
+    print("Using the Postgres of DATABASE_URL");
     return { url: given, name: "your Postgres", keeps: true, close: async () => undefined };
   }
-  say("Starting an embedded Postgres …");
-  const server = await startEmbedded({ onProgress: (line) => say(`  ${line}`) });
-  say(
+  print("Starting an embedded Postgres …");
+  const server = await startEmbedded({ onProgress: (line) => print(`  ${line}`) });
+  print(
     `Postgres (pid ${server.pid}) listens on port ${server.port}; data in ${server.dataDir}, removed at the end`,
   );
-  // Made up for this run and gone with it, so it may be shown.
-  say(`For the command line: export DATABASE_URL=${server.url}`);
+  // The URL contains a password, but it was generated for this run and is removed with the server.
+  print(`For the command line: export DATABASE_URL=${server.url}`);
   return { url: server.url, name: "embedded Postgres", keeps: false, close: async () => server.stop() };
 }
 
@@ -74,7 +74,7 @@ const tables = `
     file text not null,
     note bigint references study_demo.note
   );
-  -- One row for each job the platform asked for, written in the same transaction. See receipts.ts.
+  -- One row for each job the platform enqueued, written in the same transaction. See receipts.ts.
   create table if not exists study_demo.receipt (
     job   uuid primary key,
     queue text not null

@@ -19,7 +19,7 @@ const stint = createStint({
   schema: stintSchema,
   logger: silentLogger,
 });
-// On SIGTERM and SIGINT the worker drains and stops by itself.
+// The worker handles SIGTERM and SIGINT: it drains and stops.
 const worker = stint.worker({
   name: "helper",
   pools: { agent: 1 },

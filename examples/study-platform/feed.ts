@@ -1,4 +1,4 @@
-/** What happens, in words. The screen shows the latest; without a terminal each becomes a line. */
+/** A log of events as sentences. The screen shows the latest; without a terminal each becomes a line. */
 export type Tone = "plain" | "wait" | "bad" | "good";
 
 export type Entry = { readonly at: Date; readonly tone: Tone; readonly text: string; times: number };
@@ -11,7 +11,7 @@ export class Feed {
   readonly entries: Entry[] = [];
   #unread: Entry[] = [];
 
-  /** The same words said again within two seconds are counted, not repeated. */
+  /** A repeat of the same text within two seconds raises a count instead of adding an entry. */
   add(tone: Tone, text: string): void {
     const at = new Date();
     const same = this.entries.findLast((entry) => entry.text === text);
@@ -25,7 +25,7 @@ export class Feed {
     if (this.entries.length > kept) this.entries.shift();
   }
 
-  /** What was added since this was last asked. */
+  /** Entries added since the last call. */
   unread(): Entry[] {
     const entries = this.#unread;
     this.#unread = [];

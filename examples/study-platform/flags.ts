@@ -4,8 +4,8 @@ const usage = `Usage: npm start -- [options]
 
 A small study platform with six queues, on a real Postgres, with everything that can happen to a job.
 
-  --seconds N   end by itself after N seconds (default: run until Ctrl-C)
-  --log FILE    write the structured log (JSON lines) there
+  --seconds N   stop after N seconds (default: run until Ctrl-C)
+  --log FILE    write the structured log (JSON lines) to FILE
   -h, --help    show this
 
 DATABASE_URL    use this Postgres instead of an embedded one; only schemas stint_demo and study_demo are touched
@@ -16,7 +16,7 @@ Exit code: 0 if every enqueued job is accounted for, 1 if not, 2 for flags that 
 
 export type Flags = { readonly seconds: number | undefined; readonly log: string | undefined };
 
-/** What the command line asks for. Ends the process if that is help, or cannot be done. */
+/** The parsed command line. Exits the process after --help or an invalid option. */
 export function readFlags(args: string[]): Flags {
   try {
     const { values } = parseArgs({

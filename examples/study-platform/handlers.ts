@@ -1,8 +1,8 @@
 /**
  * What each job does. A handler is plain code: it returns when it is done and throws when it failed.
  *
- * All of them pass `signal` on. A worker that must stop, or has lost its lease, then stops paying for calls whose
- * result it could not record.
+ * All handlers pass `signal` on. When the worker stops or loses the lease, calls to providers are aborted, because their
+ * result could not be recorded.
  */
 import {
   cancel,
@@ -33,7 +33,7 @@ export function allHandlers(stint: Stint): Handler[] {
   return [
     handle(embedNote, async ({ payload, signal, complete }) => {
       const vector = await embed(payload.text, signal);
-      // The vector and the job's success are one commit: neither can be there without the other.
+      // The vector and the job's success commit together, or neither does.
       await complete(async (tx) => {
         await tx.query("update study_demo.note set vector = $2 where id = $1", [payload.noteId, vector]);
       });
@@ -50,7 +50,7 @@ export function allHandlers(stint: Stint): Handler[] {
 
     handle(readPage, async ({ payload, createdAt, signal, complete }) => {
       const text = await recognize(payload.file, signal);
-      // A person looks at handwriting first. Parking spends no attempt; `runNow`, or the time in `until`, lifts it.
+      // Handwriting needs a review by a person. Parking spends no attempt; `runNow`, or the time in `until`, lifts it.
       const isNew = Date.now() - createdAt.getTime() < 6_000;
       if (payload.file.startsWith("handwriting") && isNew)
         return park("review", { note: "handwriting: check the text", until: "6s" });
@@ -67,7 +67,7 @@ export function allHandlers(stint: Stint): Handler[] {
     }),
 
     handle(notify, async ({ payload, createdAt, signal }) => {
-      // The night owl sleeps by day. Snoozing waits without spending an attempt.
+      // This reader wants notifications later. Snoozing delays the job without spending an attempt.
       const ageMs = Date.now() - createdAt.getTime();
       if (payload.reader === "night-owl" && ageMs < 3_000) return snooze("3s");
       return await push(payload.reader, payload.text, signal);
@@ -98,7 +98,7 @@ export function allHandlers(stint: Stint): Handler[] {
   ];
 }
 
-/** All that the helper worker of doomed-worker.ts serves. */
+/** The handlers of the helper worker in doomed-worker.ts. */
 export function agentHandlers(): Handler[] {
   return [
     handle(researchTopic, async ({ signal }) => {
@@ -115,7 +115,7 @@ export const explainProviderErrors: Middleware = async (_context, next) => {
     if (!(error instanceof ProviderError)) throw error;
     const { status, message, retryAfterMs, cause = error } = error;
     if (retryAfterMs !== undefined) throw new RateLimitedError({ retryAfter: retryAfterMs, message, cause });
-    // 4xx: the same request would always fail. 5xx: it may succeed later, so the error is retried.
+    // 4xx: the same request would always fail. 5xx: a later request may succeed, so the error is retried.
     if (status < 500) throw new PermanentError(message, { cause });
     throw error;
   }

@@ -1,20 +1,20 @@
 /**
- * The contracts: what can be asked for, in which queue, with which payload.
+ * The contracts: kinds, queues and payloads.
  *
- * Whoever enqueues imports this file and pulls in no handler code. The policies are shorter than a real
- * platform's, so that twenty seconds are enough to see a retry, a rescue and a reminder.
+ * Code that enqueues imports this file, without any handler code. Delays are shorter than a real platform's, so that
+ * twenty seconds are enough to see a retry, a rescue and a reminder.
  */
 import { defineJob, type JobDefinition } from "stint";
 import { z } from "zod";
 
 /** How many jobs of each queue run at once. */
 export const slots = {
-  embedding: 10, // waits for the network, quick, and there are many
-  inference: 3, // dear, and the provider counts our calls
-  ocr: 4, // half waiting, half work
-  notification: 8, // quick, and a reader is waiting
-  agent: 2, // long and dearest of all
-  maintenance: 1, // no hurry
+  embedding: 10, // many short calls over the network
+  inference: 3, // expensive, and the provider limits calls
+  ocr: 4, // half network, half CPU
+  notification: 8, // short, and a reader is waiting
+  agent: 2, // long, and the most expensive
+  maintenance: 1, // not urgent
 } as const;
 
 export type Queue = keyof typeof slots;
@@ -25,7 +25,7 @@ export const embedNote = defineJob("embed-note", {
   queue: "embedding",
   payload: z.object({ noteId: z.string(), text: z.string() }),
   key: ({ noteId }) => `note:${noteId}`,
-  // Whole books are imported at once and the provider then says 429 for a while. Patience is cheap.
+  // An import of a whole book makes the provider return 429 for a while. Extra attempts cost little.
   attempts: 20,
 });
 
@@ -67,7 +67,7 @@ export const researchTopic = defineJob("research-topic", {
   lease: "3s", // the default is 30 s; shorter means rescued sooner, and more renewals
 });
 
-/** Runs wholly inside one transaction, which also records its success. */
+/** Runs inside one transaction, which also records its success. */
 export const auditNotes = defineJob("audit-notes", {
   queue: "maintenance",
   payload: z.object({}),

@@ -1,4 +1,4 @@
-/** `npm start`: a small study platform at work. Read this file from top to bottom; README.md says what to look at. */
+/** `npm start`: a small study platform. Read this file from top to bottom; README.md lists what to look at. */
 import { createWriteStream } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createDashboard, serveDashboard } from "@stint/dashboard";
@@ -16,7 +16,7 @@ import { lookAt } from "./view.ts";
 import { Watch } from "./watch.ts";
 
 const flags = readFlags(process.argv.slice(2));
-// The reader of a pipe went away (`npm start | head`): nobody is left to show anything to.
+// The reader of the pipe has closed it (`npm start | head`), so no further output is possible.
 process.stdout.on("error", () => process.exit(0));
 const database = await openDatabase(print).catch(giveUp);
 
@@ -36,15 +36,15 @@ const worker = stint.worker({
   pools: slots,
   handlers: allHandlers(stint),
   middlewares: [watch.middleware, explainProviderErrors],
-  // Everything is quicker than the defaults, which are made for production and not for watching.
+  // Shorter than the defaults, which suit production, so that a viewer sees results within seconds.
   backoff: exponential({ base: "1s", cap: "8s" }),
   rescueEvery: "500ms",
-  // Three times the longest handler (a map, in services.ts): Ctrl-C hands nothing back, on a busy machine neither.
+  // Three times the longest handler (a map, in services.ts): after Ctrl-C every job ends, even on a busy machine.
   drain: "30s",
   abort: "2s",
-  // Finished jobs are what the summary counts; with DATABASE_URL they may be of last month.
+  // The summary counts finished jobs, which may be from earlier runs in the database of DATABASE_URL.
   retention: { done: "3650d", dead: "3650d" },
-  // By itself it would stop on Ctrl-C. Here the producer has to stop first.
+  // By default a worker stops on Ctrl-C. Here the producer must stop first.
   signals: false,
 });
 watch.follow(worker);
@@ -62,7 +62,7 @@ const served = await serveDashboard(dashboard, { port: 4000, orAnyPort: true });
 print(`The dashboard is at ${served.url}`);
 print(`In another terminal: npx stint --schema ${stintSchema} top`);
 
-// ---- Readers, a helper to be killed, and something to look at -----------------------------------
+// ---- Readers, a helper that is killed, and the screen -------------------------------------------
 
 const interrupt = listenForInterrupts();
 const producer = new Producer(database.pool, stint, feed);
@@ -79,11 +79,11 @@ story.start();
 if (flags.seconds === undefined) await interrupt.first;
 else {
   await Promise.race([pause(flags.seconds * 1_000), interrupt.first]);
-  // Too short a time for the story of the killed worker? It is told to its end, if that is near.
-  await Promise.race([story.told, pause(15_000), interrupt.first]);
+  // --seconds may be too short for the rescue: wait up to 15 s more for it.
+  await Promise.race([story.ended, pause(15_000), interrupt.first]);
 }
 
-// ---- Drain, and say so ---------------------------------------------------------------------------
+// ---- Drain, and report it ------------------------------------------------------------------------
 
 screen.status = "draining … Ctrl-C hurries";
 feed.add("plain", `draining: ${worker.running} jobs are running, nothing new is taken`);
@@ -95,7 +95,7 @@ print(
     `${report.released} released with no attempt spent.`,
 );
 
-// ---- Does it add up? -----------------------------------------------------------------------------
+// ---- Compare the records -------------------------------------------------------------------------
 
 const { lines, addsUp } = await summarize(database.pool);
 for (const line of ["", ...lines]) print(line);
@@ -116,7 +116,7 @@ async function pause(ms: number): Promise<void> {
   await sleep(ms, undefined, { ref: false });
 }
 
-/** Ctrl-C once: drain. Twice: hurry. Three times: now, whatever is lost of the story (no job is). */
+/** Ctrl-C once: drain. Twice: abort handlers. Three times: exit now, without the summary. No job is lost. */
 function listenForInterrupts(): { first: Promise<void> } {
   let presses = 0;
   let resolveFirst: () => void = () => undefined;

@@ -35,7 +35,7 @@ export class Producer {
   }
 
   start(): void {
-    // Exams are near: more research than the agent queue has slots for.
+    // More research than the agent queue has slots for.
     for (let count = 0; count < 6; count++) this.#do(this.#askForResearch);
     for (const action of [this.#importBook, this.#askForGuide, this.#audit]) this.#do(action);
     this.#every(55, () => this.#do(this.#nextAction()));
@@ -44,13 +44,13 @@ export class Producer {
     this.#every(10_000, () => this.#do(this.#importBook));
   }
 
-  /** Resolves when no transaction is under way any more. */
+  /** Resolves when no transaction is open. */
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     await Promise.all(this.#underWay);
   }
 
-  /** Mostly notes and comments, at times something bigger. */
+  /** Mostly notes and comments, sometimes a larger action. */
   #nextAction(): Action {
     this.#actions += 1;
     if (this.#actions % 21 === 0) return this.#askForResearch;
@@ -69,18 +69,18 @@ export class Producer {
     ]);
     await enqueueWithReceipt(this.#stint, tx, [
       entry(embedNote, { noteId, text }, { tenant: reader }),
-      // However many notes a reader saves in three seconds: one digest.
+      // One digest for all notes a reader saves in three seconds.
       entry(sendDigest, { reader }, { delay: "3s", dedupe: { until: "started" } }),
     ]);
   };
 
   readonly #comment: Action = async (tx) => {
-    const text = "Somebody answered your note";
+    const text = "New reply to your note";
     await enqueueWithReceipt(this.#stint, tx, [entry(notify, { reader: oneOf(readers), text })]);
   };
 
   readonly #askForGuide: Action = async (tx) => {
-    // Every ninth asks for a chapter beyond the end of the book; that job can only die.
+    // Every ninth guide is for a chapter that does not exist; its job ends dead.
     const number = this.#actions % 9 === 0 ? 99 : 1 + Math.floor(Math.random() * 40);
     const chapter = `${oneOf(subjects)} ${number}`;
     const guideId = await insert(tx, "insert into study_demo.study_guide (chapter) values ($1)", [chapter]);
@@ -100,7 +100,7 @@ export class Producer {
     ]);
   };
 
-  /** Some pages are empty and cannot be read, some are maps and take long, some are handwriting and need a review. */
+  /** Some pages are empty and fail, some are maps and take long, some are handwriting and need a review. */
   #sortOfPage(): string {
     if (this.#actions % 17 === 0) return "blank";
     if (this.#actions % 67 === 0) return "map";
@@ -120,7 +120,7 @@ export class Producer {
     await enqueueWithReceipt(this.#stint, tx, [entry(auditNotes, {})]);
   };
 
-  /** Many notes in one transaction, and more calls than the embedding provider allows at once. */
+  /** Many notes in one transaction, which cause more calls than the embedding provider allows at once. */
   readonly #importBook: Action = async (tx) => {
     const texts = Array.from({ length: 100 }, (_, index) => `Paragraph ${index + 1}`);
     const { rows } = await tx.query<{ id: string; text: string }>(
@@ -128,14 +128,14 @@ export class Producer {
       [texts],
     );
     const entries = rows.map(({ id, text }) =>
-      // Its own tenant: what it fills, and for how long, is seen on the dashboard.
+      // A separate tenant, so that the dashboard shows its share of the queue.
       entry(embedNote, { noteId: id, text }, { priority: 10, tenant: "library" }),
     );
     await enqueueWithReceipt(this.#stint, tx, entries);
     this.#feed.add("plain", `a book is imported: ${entries.length} notes and their jobs in one transaction`);
   };
 
-  /** The reader closes the tab before the end: no note, and no job either. */
+  /** The reader closes the tab before the commit: neither the note nor its jobs exist. */
   readonly #changeMind: Action = async (tx) => {
     await this.#saveNote(tx);
     this.#feed.add("plain", "a transaction is rolled back: the note and its jobs were never there");

@@ -1,23 +1,22 @@
 /**
- * The platform's own memory of what it asked for, to hold against what Stint says at the end (summary.ts).
+ * The platform's own record of enqueued jobs. summary.ts compares it with Stint's record at the end.
  *
- * You would not do this in your application: that a job exists exactly if its transaction commits is the promise.
- * Here it is the point to be shown.
+ * An application needs no such record: a job exists exactly if its transaction commits. The demo uses it to show that.
  */
 import type { Enqueued, ManyEntry, Stint } from "stint";
 import { queueOf } from "./jobs.ts";
 
-/** What both a `pg` client and the transaction of `complete` can do. */
+/** The interface shared by a `pg` client and the transaction of `complete`. */
 export type Transaction = { query(text: string, values: unknown[]): Promise<{ rows: unknown[] }> };
 
-/** Enqueue in a transaction, and note in the same one which jobs that made. */
+/** Enqueue in a transaction, and record the created jobs in the same transaction. */
 export async function enqueueWithReceipt(
   stint: Stint,
   tx: Transaction,
   entries: readonly ManyEntry[],
 ): Promise<Enqueued[]> {
   const jobs = await stint.in(tx).enqueueMany(entries);
-  // One that was deduplicated is an older job, which has its receipt already.
+  // A deduplicated entry is an older job, which already has a receipt.
   const created = jobs.filter((job) => job.created);
   await tx.query("insert into study_demo.receipt (job, queue) select * from unnest($1::uuid[], $2::text[])", [
     created.map((job) => job.id),

@@ -1,9 +1,9 @@
 /**
- * The story of a killed worker.
+ * The rescue of a killed worker's job.
  *
- * A helper process joins in at the agent queue. In the middle of its first job it gets `kill -9`. It cannot say
- * goodbye; but nobody renews its lease any more, and when that has run out the main worker takes the job back and
- * runs it. Then another helper starts, which is yours to kill.
+ * A helper process serves the agent queue. It is killed with `kill -9` in the middle of its first job, so it cannot release
+ * the job. Its lease is no longer renewed. When the lease has run out, the main worker rescues the job and runs it. Then
+ * another helper starts, which you can kill.
  */
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import type { Watch } from "./watch.ts";
 
 const entry = fileURLToPath(new URL("./doomed-worker.ts", import.meta.url));
 const letItWorkForMs = 700;
-const patienceMs = 13_000;
+const stopDeadlineMs = 13_000;
 
 type Held = { readonly id: string; readonly kind: string };
 
@@ -24,18 +24,18 @@ export class RescueStory {
   readonly #feed: Feed;
   readonly #watch: Watch;
   #child: ChildProcess | undefined;
-  /** The job in the helper's hands. */
+  /** The job that the helper runs. */
   #held: Held | undefined;
-  /** The job whose helper is dead, until it has run again. */
+  /** The job of a killed helper, until it has run again. */
   #orphan: Held | undefined;
-  /** The id of the worker in it. */
+  /** The id of the helper's worker. */
   #helper = "helper";
   #killed = false;
   #stopping = false;
   #end: () => void = () => undefined;
 
   /** Resolves when a job has been rescued and has run again. */
-  readonly told = new Promise<void>((resolve) => {
+  readonly ended = new Promise<void>((resolve) => {
     this.#end = resolve;
   });
 
@@ -57,7 +57,7 @@ export class RescueStory {
 
   start(): void {
     const child = fork(entry, [], {
-      // Ctrl-C in the terminal is for the demo, which then tells its helper.
+      // Detached, so that Ctrl-C in the terminal reaches only the demo, which then stops its helper.
       detached: true,
       stdio: ["ignore", "ignore", "pipe", "ipc"],
       env: { ...process.env, DATABASE_URL: this.#url },
@@ -67,7 +67,7 @@ export class RescueStory {
     let started = false;
     child.on("message", (message: Message) => {
       started ||= message.type === "started";
-      this.#hear(child, message);
+      this.#onMessage(child, message);
     });
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#feed.add("bad", `helper: ${text.trim().split("\n")[0]}`);
@@ -75,19 +75,19 @@ export class RescueStory {
     child.once("exit", () => this.#ended(started));
   }
 
-  /** The helper drains like any worker. Asked twice, it hurries. */
+  /** The helper drains like any worker. A second call sends a second SIGTERM, which aborts its handlers. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const child = this.#child;
     if (child === undefined) return;
     child.kill("SIGTERM");
-    // One that was stopped with SIGSTOP does not hear.
-    const lastResort = setTimeout(() => child.kill("SIGKILL"), patienceMs);
+    // A process that was stopped with SIGSTOP does not react to SIGTERM.
+    const lastResort = setTimeout(() => child.kill("SIGKILL"), stopDeadlineMs);
     await once(child, "exit");
     clearTimeout(lastResort);
   }
 
-  #hear(child: ChildProcess, message: Message): void {
+  #onMessage(child: ChildProcess, message: Message): void {
     if (message.type === "started") {
       this.#helper = message.worker;
       this.#feed.add("plain", `worker ${message.worker} joins in, with one more slot for agent jobs`);
@@ -96,7 +96,10 @@ export class RescueStory {
       if (!this.#killed) setTimeout(() => this.#kill(child, message), letItWorkForMs);
     } else if (message.type === "leaseLost") {
       this.#held = undefined;
-      this.#feed.add("good", `the helper came back to ${name(message)} too late; its outcome was refused`);
+      this.#feed.add(
+        "good",
+        `the helper finished ${name(message)} after its lease had run out; its outcome was refused`,
+      );
     } else {
       this.#held = undefined;
       if (message.state === "succeeded") this.#watch.countSuccess(message.kind);
@@ -114,7 +117,7 @@ export class RescueStory {
     this.#child = undefined;
     if (this.#stopping) return;
     if (!started) {
-      this.#feed.add("bad", `helper ${pid} ended before it began; the demo goes on without one`);
+      this.#feed.add("bad", `helper ${pid} exited before it started; the demo continues without one`);
       return;
     }
     this.#orphan = this.#held;
@@ -133,11 +136,11 @@ export class RescueStory {
   #follow(worker: Worker): void {
     worker.on("rescued", ({ job, kind, worker: dead, state }) => {
       const what = name({ id: job, kind });
-      // Unless its end was noticed, it is not dead but stopped, and the job is told of here for the first time.
+      // If the helper has not exited, it was stopped (SIGSTOP), and this event is the first to name its job.
       this.#orphan ??= { id: job, kind };
       this.#feed.add(
         "good",
-        `${dead} is silent and its lease ran out: ${what} rescued, ${state}, no attempt spent`,
+        `${dead} stopped responding and its lease ran out: ${what} rescued, ${state}, no attempt spent`,
       );
     });
     worker.on("claimed", ({ jobs }) => {
@@ -148,7 +151,7 @@ export class RescueStory {
       if (id !== this.#orphan?.id || state !== "succeeded") return;
       this.#feed.add(
         "good",
-        `${name({ id, kind })} ${state} on ${worker.id}: the crash cost nothing but time`,
+        `${name({ id, kind })} ${state} on ${worker.id}: the crash cost time but no attempt`,
       );
       this.#orphan = undefined;
       this.#end();
@@ -157,7 +160,7 @@ export class RescueStory {
   }
 }
 
-/** The end of an id tells jobs apart; its beginning is the time. */
+/** Jobs are identified by the end of the id; its start is the time. */
 function name({ id, kind }: Held): string {
   return `${kind} …${id.slice(-6)}`;
 }

@@ -1,4 +1,4 @@
-/** Shows what goes on: a table redrawn in place on a terminal, plain lines anywhere else. */
+/** The live display: a table redrawn in place on a terminal, plain lines anywhere else. */
 import type { Entry, Feed } from "./feed.ts";
 import { ageOf, drawTable, timeOf, type Frame } from "./table.ts";
 import type { QueueView } from "./view.ts";
@@ -6,7 +6,7 @@ import type { QueueView } from "./view.ts";
 export type Screen = {
   /** Replaces "Ctrl-C drains". */
   status: string;
-  /** Draw what there is for the last time and give the terminal back. */
+  /** Draw the last frame and restore the terminal. */
   close(): void;
 };
 
@@ -23,7 +23,7 @@ export function openScreen(source: Source): Screen {
 }
 
 const escape = "\u001B[";
-// The alternate screen leaves what was on the terminal as it was; without wrapping, no line can become two.
+// The alternate screen keeps the previous content of the terminal; without wrapping, a line cannot become two.
 const enter = `${escape}?1049h${escape}?25l${escape}?7l`;
 const leave = `${escape}?7h${escape}?25h${escape}?1049l`;
 const home = `${escape}H`;
@@ -42,15 +42,15 @@ function openTable({ title, feed, look, helper }: Source): Screen {
   const draw = (): void => {
     const status = `${elapsed(startedAt)} · ${screen.status}`;
     const frame: Frame = { title, status, queues, helper: helper(), entries: feed.entries };
-    // The last column stays empty: clearing the rest of a full line would take its last character.
+    // The last column stays empty: clearing the rest of a full line would erase its last character.
     const lines = drawTable(frame, { columns: stdout.columns - 1, rows: stdout.rows }, color);
-    // In one write, over the old frame and never after clearing it: nothing flickers.
+    // One write over the old frame, without clearing it first, avoids flicker.
     stdout.write(`${home}${lines.map((line) => `${line}${clearLine}`).join("\r\n")}${clearBelow}`);
   };
   const restore = (): boolean => stdout.write(leave);
 
   stdout.write(enter);
-  // However this process ends, short of kill -9, the cursor comes back.
+  // Restores the cursor at every exit except SIGKILL.
   process.once("exit", restore);
   stdout.on("resize", draw);
   const stop = repeat(redrawEveryMs, async () => {
@@ -93,7 +93,7 @@ function eventLine({ at, text, times }: Entry): string {
   return `${timeOf(at)}    ${text}${times > 1 ? ` ×${times}` : ""}`;
 }
 
-/** Zeros are left out: the line is for reading, not for parsing. */
+/** Zeros are left out, because the line is for people. */
 function queueWords(view: QueueView): string {
   const { queue, busy, slots, ready, retrying, dead, oldestMs, rate } = view;
   const words = [`${queue} ${busy}/${slots}`];
@@ -103,12 +103,12 @@ function queueWords(view: QueueView): string {
   return [...words, `${rate.toFixed(1)}/s`].join(" ");
 }
 
-/** Do it again and again, never twice at once. Answers how to stop. */
+/** Repeats `act` without overlap. Returns a function that stops it. */
 function repeat(everyMs: number, act: () => Promise<void>): () => void {
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;
   const tick = async (): Promise<void> => {
-    // A database that does not answer for a moment is the worker's business, not the screen's.
+    // The worker handles database outages; the screen only skips a frame.
     await act().catch(() => undefined);
     if (!stopped) timer = setTimeout(() => void tick(), everyMs);
   };

@@ -1,7 +1,7 @@
-/** The outside world, simulated: providers that take their time, fail now and then, and count our calls. */
+/** Simulated providers: they are slow, fail now and then, and limit calls. */
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** What an HTTP client would throw. It knows nothing of jobs; handlers.ts says what it means for one. */
+/** The error of an HTTP client. It is independent of jobs; handlers.ts maps it to an outcome. */
 export class ProviderError extends Error {
   override readonly name = "ProviderError";
   constructor(
@@ -32,7 +32,7 @@ export async function embed(text: string, signal: AbortSignal): Promise<number[]
 }
 
 export async function writeGuide(chapter: string, signal: AbortSignal): Promise<string> {
-  // The catalogue ends at chapter 40; some readers ask for more.
+  // The catalogue ends at chapter 40; some readers request later chapters.
   const number = Number(/\d+$/.exec(chapter)?.[0]);
   await wait(100, 200, signal);
   if (number > 40) throw new ProviderError(404, `no such chapter: ${chapter}`);
@@ -45,7 +45,7 @@ export async function recognize(file: string, signal: AbortSignal): Promise<stri
   await wait(150, 300, signal);
   if (file.startsWith("blank-")) throw new ProviderError(422, `nothing to read on ${file}`);
   if (Math.random() < 0.1) throw new ProviderError(504, "recognizer timed out");
-  // Far beyond what is usual for a page: the dashboard lists it under Slow while it runs.
+  // Much longer than other pages: the dashboard lists the job under Slow while it runs.
   if (file.startsWith("map-")) await wait(7_000, 9_000, signal);
   await wait(150, 500, signal);
   return `The words on ${file}.`;
@@ -56,7 +56,7 @@ export async function push(_reader: string, _text: string, signal: AbortSignal):
   if (Math.random() < 0.03) throw new ProviderError(502, "push gateway unreachable");
 }
 
-/** One question of an agent to its model. */
+/** One call of an agent to its model. */
 export async function think(signal: AbortSignal): Promise<void> {
   await wait(400, 800, signal);
 }

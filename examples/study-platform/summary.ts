@@ -1,9 +1,9 @@
 /**
- * Conservation: every job that was enqueued has succeeded, is dead, was cancelled, or still waits. None is lost, none
- * comes from nowhere.
+ * Conservation: every enqueued job has succeeded, is dead, was cancelled, or is still live. No job is lost, and no job
+ * appears that was not enqueued.
  *
- * The left side are the platform's own receipts, the right side is Stint's public view, and they are matched job by
- * job. One statement sees one moment, so this holds even while workers are busy.
+ * The platform's receipts are matched with Stint's public view, job by job. A single statement reads one snapshot, so the
+ * comparison is exact even while workers are busy.
  */
 import type { Pool } from "pg";
 import { stintSchema } from "./database.ts";
@@ -12,19 +12,19 @@ import { queues } from "./jobs.ts";
 const waitingStates = ["scheduled", "ready", "running", "retrying", "parked"] as const;
 
 type Ended = "succeeded" | "dead" | "cancelled";
-type Sum = Record<Ended | (typeof waitingStates)[number] | "enqueued" | "lost" | "unasked", number> & {
+type Sum = Record<Ended | (typeof waitingStates)[number] | "enqueued" | "lost" | "unrecorded", number> & {
   queue: string;
 };
 
 const count = `
   with matched as (
-    select coalesce(receipt.queue, jobs.queue) as queue, receipt.job as asked, jobs.id as found, jobs.state
+    select coalesce(receipt.queue, jobs.queue) as queue, receipt.job as enqueued_job, jobs.id as found, jobs.state
     from study_demo.receipt
     full join ${stintSchema}.jobs on jobs.id = receipt.job
   )
   select
     queue,
-    count(asked)::int as enqueued,
+    count(enqueued_job)::int as enqueued,
     (count(*) filter (where state = 'succeeded'))::int as succeeded,
     (count(*) filter (where state = 'dead'))::int as dead,
     (count(*) filter (where state = 'cancelled'))::int as cancelled,
@@ -33,8 +33,8 @@ const count = `
     (count(*) filter (where state = 'running'))::int as running,
     (count(*) filter (where state = 'retrying'))::int as retrying,
     (count(*) filter (where state = 'parked'))::int as parked,
-    (count(*) filter (where asked is not null and found is null))::int as lost,
-    (count(*) filter (where found is not null and asked is null))::int as unasked
+    (count(*) filter (where enqueued_job is not null and found is null))::int as lost,
+    (count(*) filter (where found is not null and enqueued_job is null))::int as unrecorded
   from matched
   full join unnest($1::text[]) with ordinality as known (queue, place) using (queue)
   group by queue, place
@@ -56,8 +56,8 @@ export async function summarize(pool: Pool): Promise<{ lines: string[]; addsUp: 
 }
 
 function balanced(row: Sum): boolean {
-  const { enqueued, succeeded, dead, cancelled, lost, unasked } = row;
-  return lost === 0 && unasked === 0 && enqueued === succeeded + dead + cancelled + waiting(row);
+  const { enqueued, succeeded, dead, cancelled, lost, unrecorded } = row;
+  return lost === 0 && unrecorded === 0 && enqueued === succeeded + dead + cancelled + waiting(row);
 }
 
 function waiting(row: Sum): number {
@@ -92,6 +92,6 @@ function layOut(cells: readonly string[]): string {
 function remark(row: Sum): string {
   const parts = waitingStates.flatMap((state) => (row[state] > 0 ? [`${row[state]} ${state}`] : []));
   if (row.lost > 0) parts.push(`${row.lost} LOST`);
-  if (row.unasked > 0) parts.push(`${row.unasked} NEVER ASKED FOR`);
+  if (row.unrecorded > 0) parts.push(`${row.unrecorded} WITHOUT A RECEIPT`);
   return parts.length === 0 ? "" : `  ${parts.join(", ")}`;
 }

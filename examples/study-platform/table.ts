@@ -1,4 +1,4 @@
-/** Draws the table as plain strings: no terminal, no clock, nothing but what is passed in. */
+/** Formats the table as plain strings. Pure: no terminal, no clock. */
 import type { Entry, Tone } from "./feed.ts";
 import type { QueueView } from "./view.ts";
 
@@ -29,7 +29,7 @@ const cyan = "36";
 
 const toneColors: Record<Tone, string> = { plain: "0", wait: yellow, bad: red, good: green };
 
-/** Exactly as many lines as there are rows, none wider than the terminal. */
+/** Exactly `rows` lines, none wider than the terminal. */
 export function drawTable(frame: Frame, size: Size, color: boolean): string[] {
   const paint = (code: string, text: string): string =>
     color && text.trim() !== "" ? `\u001B[${code}m${text}\u001B[0m` : text;
@@ -84,13 +84,13 @@ function chooseColumns(width: number): Column[] {
   return fitting(columns, width);
 }
 
-/** Leave out what a narrow terminal has no room for, from the right. */
+/** Drops columns from the right until the rest fits the terminal. */
 function fitting(columns: Column[], width: number): Column[] {
   let used = 0;
   return columns.filter((column) => (used += column.width) <= width);
 }
 
-/** One mark per slot where they fit: full for taken, light for free. */
+/** One mark per slot if they fit: full for busy, light for free. */
 function slotBar({ busy, slots }: QueueView, width: number): string {
   const marks = Math.min(width, slots * (width / 10));
   const full = Math.round((Math.min(busy, slots) / slots) * marks);

@@ -1,4 +1,4 @@
-/** Everything the screen shows, gathered at one moment. */
+/** The data of one frame of the screen. */
 import type { Stint } from "stint";
 import { queues, slots, type Queue } from "./jobs.ts";
 import type { Watch } from "./watch.ts";
@@ -6,7 +6,7 @@ import type { Watch } from "./watch.ts";
 export type QueueView = {
   readonly queue: Queue;
   readonly slots: number;
-  /** Slots of the main worker that are taken. `running` counts every worker's. */
+  /** Busy slots of the main worker. `running` counts the jobs of every worker. */
   readonly busy: number;
   readonly scheduled: number;
   readonly ready: number;

@@ -1,4 +1,4 @@
-/** Looks over a worker's shoulder: which slots are taken, how fast each queue moves, and what is worth telling. */
+/** Observes a worker: busy slots, throughput per queue, and events worth showing. */
 import { PermanentError, RateLimitedError, type HandlerContext, type Middleware, type Worker } from "stint";
 import type { Feed } from "./feed.ts";
 import { queueOf, queues, type Queue } from "./jobs.ts";
@@ -9,7 +9,7 @@ export class Watch {
   readonly #feed: Feed;
   readonly #busy = zeros();
   readonly #succeeded = zeros();
-  /** When each queue's latest jobs succeeded. */
+  /** Times of each queue's latest successes. */
   readonly #moments = new Map<Queue, number[]>(queues.map((queue) => [queue, []]));
   readonly #startedAt = performance.now();
 
@@ -25,7 +25,7 @@ export class Watch {
     return this.#succeeded[queue];
   }
 
-  /** Jobs that succeeded, per second, over the last few. */
+  /** Successes per second over the last few seconds. */
   rate(queue: Queue): number {
     const now = performance.now();
     const moments = (this.#moments.get(queue) ?? []).filter((at) => now - at < rateOverMs);
@@ -33,14 +33,14 @@ export class Watch {
     return (moments.length * 1_000) / Math.min(rateOverMs, Math.max(1_000, now - this.#startedAt));
   }
 
-  /** Wraps each attempt, so it knows how many are inside, and sees what they throw. */
+  /** Wraps each attempt, to count the running ones and see their errors. */
   readonly middleware: Middleware = async (context, next) => {
     const queue = queueOf(context.kind);
     this.#busy[queue] += 1;
     try {
       return await next();
     } catch (error) {
-      // An error of a handler that was aborted is no failure.
+      // An error of an aborted handler does not count as a failure.
       if (!context.signal.aborted) this.#reportFailure(context, error);
       throw error;
     } finally {

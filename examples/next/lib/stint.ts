@@ -1,7 +1,7 @@
 import { createStint, type Stint } from "stint";
 import { sendReceipt } from "./jobs.ts";
 
-// `next dev` loads modules again and again; one client must outlive them, or connections pile up.
+// `next dev` reloads modules; a client per reload would leak connections, so one client is kept on `globalThis`.
 const shared = globalThis as { stint?: Stint };
 
 export function stint(): Stint {
