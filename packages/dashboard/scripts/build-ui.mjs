@@ -1,6 +1,6 @@
 /**
- * Builds the UI and puts all of it into one module, dist/ui.js, so that it is there wherever the package is: bundled, traced, on a
- * read-only disk. Does nothing when nothing it is made of has changed.
+ * Builds the UI into one module, dist/ui.js. A module is found wherever the package is: bundled, traced, on a read-only disk.
+ * Skips the build if no input has changed.
  */
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -18,7 +18,7 @@ const types = {
   ".svg": "image/svg+xml",
 };
 
-/** One figure for everything that decides what comes out. */
+/** A hash of all inputs of the build. */
 async function inputsHash() {
   const found = await readdir(join(home, "ui"), { recursive: true, withFileTypes: true });
   const sources = found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
@@ -65,7 +65,7 @@ if (present.startsWith(mark)) {
   if (!html.includes('<base href="__BASE__"')) throw new Error("build-ui: index.html lost its <base href>.");
 
   await mkdir(dirname(target), { recursive: true });
-  // Written aside and moved, so that a server that starts meanwhile never reads half a module.
+  // Written to a temporary file and renamed, so that a starting server never reads half a module.
   const aside = `${target}.${process.pid}`;
   const text = `${mark}export const files = ${JSON.stringify(files, null, 1)};\nexport const index = ${JSON.stringify({ html })};\n`;
   await writeFile(aside, text);

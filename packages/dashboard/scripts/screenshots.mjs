@@ -1,8 +1,8 @@
 /**
- * The pictures of docs/images, from the demo as it runs: `npm start` in one terminal, and after some minutes
- * `npm run screenshots` in another, with the dashboard's address if it is not the usual one.
+ * Takes the screenshots in docs/images from the running demo: run `npm start` in one terminal, and after some minutes
+ * `npm run screenshots` in another, with the dashboard's address if it is not the default.
  *
- * It replays some of the demo's dead jobs: else Operations would be empty.
+ * It replays some of the demo's dead jobs, because Operations would otherwise be empty.
  */
 import { stat } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -37,13 +37,13 @@ try {
   await browser.close();
 }
 
-/** A fresh page each time, so that nothing of the last one is left: no focus, no hover, no scroll. */
+/** A fresh page each time, without the focus, hover and scroll position of the previous one. */
 async function picture(name, path, { viewport = desk, colorScheme = "light" } = {}) {
   const context = await browser.newContext({ viewport, colorScheme, reducedMotion: "reduce" });
   const page = await context.newPage();
   await page.goto(new URL(path, home).href);
   await page.getByText("Live", { exact: true }).waitFor();
-  // Until what is behind the first figures has come too: charts, kinds, pages of jobs.
+  // Also waits for the slower requests: charts, kinds, pages of jobs.
   await sleep(1_500);
   await page.screenshot({ path: `${folder}${name}.png` });
   await context.close();
@@ -82,7 +82,7 @@ async function replaySome() {
   }
 }
 
-/** Every so often a reader scans a map, which takes far longer than a page. */
+/** The demo now and then scans a map, which takes much longer than a page. */
 async function untilSomethingIsSlow() {
   for (let looks = 0; looks < 200; looks++) {
     if ((await ask("slow")).length > 0) return;

@@ -1,14 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import { InvalidOptionError } from "stint";
 
-/** Each may do what the ones before it may: look, act on jobs, and (by default) see payloads. */
+/** Each role includes the rights of the previous ones: view, act on jobs, and (by default) see payloads. */
 export const roles = ["view", "operate", "admin"] as const;
 export type Role = (typeof roles)[number];
 
-/** What a route may ask for. */
+/** Rights that a route may require. */
 export type Right = "view" | "operate" | "admin";
 
-/** Who is here and what they may do. */
+/** The visitor and their rights. */
 export type Access = {
   /** Recorded in the audit log as the actor. */
   user?: string;
@@ -18,10 +18,9 @@ export type Access = {
 };
 
 /**
- * Decide about a request: null sends it away. Do not read its body.
+ * Authorizes a request; null refuses it. Do not read the body.
  *
- * `req` is the request as Node knows it, where it came through `dashboard.node`: what your own middleware found out
- * about the session is on it.
+ * `req` is the Node request of `dashboard.node`. It carries what your own middleware added, such as a session.
  */
 export interface Authorize {
   (
@@ -58,7 +57,7 @@ export function toVisitor(access: Access): Visitor {
       view: true,
       operate: rank >= 1,
       admin: rank >= 2,
-      // Not "whatever is not false": a text from a header, "false" among them, must not show payloads.
+      // Only `true` grants the right: a text from a header, such as "false", must not show payloads.
       payloads: access.payloads === undefined ? rank >= 2 : (access.payloads as unknown) === true,
     },
   };
@@ -71,7 +70,7 @@ export const localVisitor: Visitor = {
   can: { view: true, operate: true, admin: true, payloads: true },
 };
 
-/** A name from a token or a proxy's header may hold anything; the audit takes one line of text. */
+/** A name from a token or a proxy's header may contain any text; the audit log stores one line. */
 function plain(user: string): string {
   return user.replaceAll(/[\p{Cc}\p{Cs}\u2028\u2029]/gu, "\uFFFD").slice(0, 200);
 }

@@ -1,4 +1,4 @@
-/** The built UI, which is a module: it is found wherever this code is, also inside a bundle. */
+/** The built UI as a module, so that it is found inside a bundle, too. */
 import { brotliDecompressSync } from "node:zlib";
 import { answer } from "./answer.ts";
 import { accepts } from "./compress.ts";
@@ -22,11 +22,11 @@ export class Assets {
     this.#load = load;
   }
 
-  /** `name` is looked up, never resolved: there is no path to walk out of. */
+  /** `name` is a key in a map, not a file path: no path traversal is possible. */
   async file(name: string, request: Request): Promise<Response> {
     const file = (await this.#open())?.files.get(name);
     if (file === undefined) {
-      // Not the page: a browser that keeps an old page must see that its files are gone.
+      // Responds 404, not with the page: a browser with an old page must notice that its files no longer exist.
       throw new Problem(404, "NOT_FOUND", "There is no such file.", { hint: "Load the page again." });
     }
     const brotli = accepts(request, "br");

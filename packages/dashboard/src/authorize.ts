@@ -4,7 +4,7 @@ import type { Access, Authorize, Role } from "./access.ts";
 
 export type Token = { token: string; user?: string; role?: Role; payloads?: boolean };
 
-/** Short secrets can be guessed by trying, however carefully they are compared. */
+/** Shorter secrets can be guessed by brute force. */
 const shortest = 16;
 
 /**
@@ -14,7 +14,7 @@ const shortest = 16;
  */
 export function bearer(tokens: string | Token | readonly (string | Token)[]): Authorize {
   const known = [tokens].flat().map((one) => {
-    // Undefined, where the environment does not hold what it should, must not become a token.
+    // An undefined token, for example of a missing environment variable, must be refused.
     const given = typeof one === "object" ? one : { token: one };
     return { digest: digestOf(requireSecret("bearer", given.token)), access: accessOf(given) };
   });
@@ -56,7 +56,7 @@ export function basic(options: BasicOptions | readonly BasicOptions[]): Authoriz
   });
 }
 
-/** Ask one after another; the first that knows the visitor decides. */
+/** Tries each in turn; the first that returns a visitor decides. */
 export function anyOf(...several: readonly Authorize[]): Authorize {
   const challenge = several.flatMap((one) => one.challenge ?? []).join(", ");
   return withChallenge(challenge, async (request, context) => {
@@ -70,7 +70,7 @@ export function anyOf(...several: readonly Authorize[]): Authorize {
 
 type Known = { readonly digest: Buffer; readonly access: Access };
 
-/** Every secret is compared, and by its digest: how long it takes says nothing about any of them. */
+/** Compares the digests of all secrets in constant time, which prevents timing attacks. */
 function pick(known: readonly Known[], sent: string): Access | null {
   const digest = digestOf(sent);
   let found: Access | null = null;

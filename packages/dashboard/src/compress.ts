@@ -1,10 +1,10 @@
-/** Compression of what is sent. Other sites' pages get no answers, so they cannot learn from the length of one. */
+/** Compression of responses. Pages of other sites get no responses, so compressed lengths leak nothing to them (BREACH). */
 import { promisify } from "node:util";
 import { constants, createGzip, gzip } from "node:zlib";
 
 const gzipAll = promisify(gzip);
 
-/** Less is not worth the header. */
+/** Smaller bodies are not worth compressing. */
 const least = 1_024;
 const compressible = /^(?:application\/json|text\/)/;
 
@@ -25,8 +25,8 @@ export async function compressed(request: Request, response: Response): Promise<
 }
 
 /**
- * Each chunk is flushed: an event that waits in the compressor for the next one comes too late. A reader may leave at any moment, also
- * while a chunk is compressed; what comes of it then goes nowhere.
+ * Flushes each chunk, so that no event waits in the compressor for the next one. A client may disconnect while a chunk is
+ * compressed; its output is then discarded.
  */
 function gzipped(source: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   const reader = source.getReader();

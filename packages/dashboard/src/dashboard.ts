@@ -30,7 +30,7 @@ import { onceOf, Shared } from "./shared.ts";
 import { PayloadAudit } from "./payload-audit.ts";
 
 export type Dashboard = {
-  /** For Hono, Next, Nitro and whatever else speaks Request and Response. */
+  /** For Hono, Next, Nitro and any framework with Request and Response. */
   readonly fetch: (request: Request) => Promise<Response>;
   /** For node:http, Express, Nest, and Fastify with @fastify/middie. */
   readonly node: (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
@@ -38,18 +38,18 @@ export type Dashboard = {
   readonly close: () => Promise<void>;
 };
 
-/** Where a request came from, as far as the adapter knows. */
+/** The origin of a request, if the adapter provides it. */
 type Sender = { readonly req?: IncomingMessage; readonly address?: string | undefined };
 
 /** How long a result is shared by all viewers. */
 const freshMs = 1_000;
-/** The same for a scrape of /metrics: it may reuse what an open page read last. */
+/** How old a result may be for a scrape of /metrics: it may reuse the last read of an open page. */
 const scrapedMs = 4_000;
 
 /**
- * Make the dashboard: one handler, to be mounted anywhere.
+ * Creates the dashboard: one handler that can be mounted at any path.
  *
- * @throws {InvalidOptionError} An option cannot work.
+ * @throws {InvalidOptionError} An option is invalid.
  */
 export function createDashboard(options: DashboardOptions): Dashboard {
   const resolved = resolveOptions(options);
@@ -131,8 +131,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const { inner } = mount;
     if (inner === "/metrics") return metricsAnswer(await metrics());
     if (inner.startsWith("/assets/")) return await assets.file(inner.slice(1), request);
-    // Also where the mount is asked for without the slash at its end: the page says where it is. A redirect would go round in
-    // circles with frameworks that take the slash off.
+    // Also for the mount without a trailing slash: the page contains its mount path. A redirect to the slash would loop with
+    // frameworks that strip the slash.
     return await assets.page(baseHref(mount));
   }
 
@@ -140,7 +140,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     fetch: async (request) => await handle(request, mountOf(new URL(request.url).pathname, basePath), {}),
     node(req, res, next) {
       const mount = nodeMount(req, basePath);
-      // Not ours: the mount is known, and this is not below it.
+      // The mount is known and this path is not below it.
       if (mount === undefined && next !== undefined) return next();
       void answerNode(res, async () => {
         if (mount === undefined)

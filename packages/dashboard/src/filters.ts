@@ -32,7 +32,7 @@ export function requireSearchable(filter: JobFilter, visitor: Visitor, redactor:
   );
 }
 
-/** The part of a filter that the visitor may use, and so may know. */
+/** The part of a filter that the visitor may use and therefore see. */
 export function knownFilter(filter: JobFilter, visitor: Visitor, redactor: Redactor): JobFilter {
   const allowed: readonly string[] = filtersFor(visitor, redactor);
   return Object.fromEntries(Object.entries(filter).filter(([key]) => allowed.includes(key)));

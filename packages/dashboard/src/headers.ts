@@ -1,6 +1,6 @@
 /**
- * On every answer. The policy allows nothing but our own files: even if hostile text became markup it could load
- * nothing, run nothing and send nothing.
+ * Sent with every response. The policy allows only the dashboard's own files: injected markup could not load, run or send
+ * anything.
  */
 export const securityHeaders: Readonly<Record<string, string>> = {
   "content-security-policy":
@@ -14,5 +14,5 @@ export const securityHeaders: Readonly<Record<string, string>> = {
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
 };
 
-/** Data must not stay in a cache on the way, nor in the browser's after signing out. */
+/** Data must not stay in a proxy's cache, nor in the browser's cache after signing out. */
 export const noStore = { "cache-control": "no-store" };

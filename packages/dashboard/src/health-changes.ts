@@ -1,11 +1,11 @@
-/** The health on the event stream: everything once, then what changed. 500 queues are a megabyte, of which little changes in a few seconds. */
+/** The health on the event stream: one full snapshot, then changes. 500 queues are a megabyte, of which little changes in a few seconds. */
 
 type Row = { readonly queue: string } & Readonly<Record<string, unknown>>;
 export type Snapshot = { readonly queues: readonly Row[] } & Readonly<Record<string, unknown>>;
 
 type Minute = { readonly arrived: number; readonly ended: number; readonly ready: number };
 
-/** As the stream carries it. The minutes are three lists without their times, so that those of an idle queue do not change. */
+/** The stream's format. Minutes are three lists without times, so that the lists of an idle queue do not change. */
 export function toSnapshot(json: string): Snapshot {
   const health = JSON.parse(json) as Snapshot;
   return { ...health, queues: health.queues.map(compact) };
@@ -18,7 +18,7 @@ function compact(row: Row): Row {
   return { ...row, recent: { arrived: list("arrived"), ended: list("ended"), ready: list("ready") } };
 }
 
-/** Fields that changed, queues with their changed fields, queues that are gone; `order` where the others stand in another one. */
+/** Changed fields, queues with their changed fields, and removed queues; `order` is set if the order of queues changed. */
 export type Change = Readonly<Record<string, unknown>> & {
   readonly queues: readonly Row[];
   readonly gone?: readonly string[];
@@ -33,7 +33,7 @@ export function changeOf(before: Snapshot, after: Snapshot): Change {
     return Object.keys(changed).length === 0 ? [] : [{ ...changed, queue: row.queue }];
   });
   const gone = before.queues.map(({ queue }) => queue).filter((queue) => !now.has(queue));
-  // Where the reader has them: those that stayed, then those that are new.
+  // The order at the reader: kept queues first, then new ones.
   const expected = [
     ...before.queues.map(({ queue }) => queue).filter((queue) => now.has(queue)),
     ...[...now].filter((queue) => !known.has(queue)),

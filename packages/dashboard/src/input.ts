@@ -1,4 +1,4 @@
-/** Reading what was sent: strictly, with words that say what is wrong. */
+/** Strict parsing of input, with messages that name the mistake. */
 import { jobStates, type JobState } from "stint";
 import { jobFilterKeys, type BulkAction, type JobFilter, type PreviewedSet } from "stint/inspect";
 import { badRequest } from "./problem.ts";
@@ -10,7 +10,7 @@ const textKeys = ["kind", "queue", "tenant", "key", "tag", "error", "fingerprint
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** Nothing to read. */
+/** For routes without input. */
 export function nothing(): void {}
 
 export function idOf(input: Input): string {
@@ -58,7 +58,7 @@ export function bulkFilterOf(body: Input["body"]): JobFilter {
   return filter;
 }
 
-/** What was looked at before: what it matched, and when. */
+/** The preview that the operation is based on: its count and time. */
 export function previewOf(body: Input["body"]): PreviewedSet | undefined {
   const { preview } = body;
   if (preview === undefined || preview === null) return undefined;
@@ -97,7 +97,7 @@ const stateRule = `state must be one or more of ${jobStates.join(", ")}.`;
 export function textOf(value: unknown, name: string, max = 512): string {
   if (typeof value !== "string" || value === "" || value.length > max)
     throw badRequest(`${name} must be a text of 1 to ${max} characters.`);
-  // NUL cannot be stored, and the others could forge lines wherever the text is shown.
+  // Postgres cannot store NUL; the other control characters could forge lines where the text is shown.
   if (/[\p{Cc}\p{Cs}]/u.test(value)) throw badRequest(`${name} must not contain control characters.`);
   return value;
 }

@@ -23,13 +23,14 @@ export function mountOf(path: string, basePath: string): Mount {
 /** From the path as the framework left it, and as it came. */
 export function mountFromStripped(path: string, original: string): Mount {
   if (original.endsWith(path)) return { base: original.slice(0, original.length - path.length), inner: path };
-  // "/ops/jobs" is left as "/", which is not how it ends. Anything else was rewritten, and says nothing of the mount.
+  // A framework leaves "/" of the mount "/ops/jobs" without a trailing slash. Any other difference is a rewrite, from which
+  // the mount cannot be determined.
   return path === "/" ? { base: original, inner: "" } : { base: undefined, inner: path };
 }
 
 /**
- * For `<base href>`. Where the mount is not known, the way back to it is: as many steps up as the path has below it.
- * A path that ends with a slash is the mount itself, since no page of the dashboard does.
+ * For `<base href>`. If the mount is unknown, a relative path leads to it: one `../` per segment below the mount. A path
+ * with a trailing slash is the mount itself, because no page of the dashboard ends with a slash.
  */
 export function baseHref({ base, inner }: Mount): string {
   if (base !== undefined) return `${base}/`;

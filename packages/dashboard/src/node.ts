@@ -5,10 +5,10 @@ import { problemAnswer } from "./answer.ts";
 import { mountFromStripped, mountOf, type Mount } from "./mount.ts";
 import { Problem } from "./problem.ts";
 
-/** What frameworks add. */
+/** Properties added by frameworks. */
 type Framed = IncomingMessage & { originalUrl?: string; baseUrl?: string; body?: unknown };
 
-/** Undefined: a base path was given, and this is not below it. */
+/** Undefined: the path is not below the configured base path. */
 export function nodeMount(req: Framed, basePath: string): Mount | undefined {
   const path = pathOf(req.url ?? "/");
   const original = pathOf(req.originalUrl ?? req.url ?? "/");
@@ -22,7 +22,7 @@ function pathOf(url: string): string {
   return url.split(/[?#]/, 1)[0] ?? "/";
 }
 
-/** @throws {Problem} No address can be made of what was sent. */
+/** @throws {Problem} Host and path of the request form no valid URL. */
 export function toRequest(req: Framed): Request {
   const target = req.originalUrl ?? req.url ?? "/";
   const host = req.headers.host ?? req.headers[":authority"]?.toString() ?? "";
@@ -41,14 +41,14 @@ export function toRequest(req: Framed): Request {
   try {
     return new Request(url, { method, headers, body: bodyOf(req), duplex: "half" });
   } catch {
-    // CONNECT, TRACE and TRACK are no requests to the web.
+    // `new Request` refuses CONNECT, TRACE and TRACK.
     throw new Problem(405, "METHOD_NOT_ALLOWED", "This takes GET and POST only.", {
       headers: { allow: "GET, POST" },
     });
   }
 }
 
-/** A body parser of the framework may have read it already; what it made of it is then all there is. */
+/** A body parser of the framework may have consumed the stream; its parsed value is used then. */
 function bodyOf(req: Framed): ReadableStream | string {
   const { body } = req;
   if (body === undefined) return req.readableEnded ? "" : (Readable.toWeb(req) as ReadableStream);

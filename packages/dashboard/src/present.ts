@@ -1,4 +1,4 @@
-/** Jobs as they may leave the server: redacted, without what the visitor may not see, and not too large to show. */
+/** Jobs as sent to a visitor: redacted, without data the visitor may not see, and cut to a size that can be shown. */
 import type { Job } from "stint";
 import type {
   DeadGroup,
@@ -22,7 +22,7 @@ const largestShown = 256 * 1024;
 export type PresentedDetail = JobDetail & {
   /** The visitor may not see payload and result; both are null. */
   readonly hidden?: true;
-  /** The values that were too large. The job has a note in their place, `preview` has their beginning. */
+  /** The values that were too large. The job has a note in their place; `preview` has their start. */
   readonly cut?: readonly DataName[];
   readonly preview?: Readonly<Partial<Record<DataName, unknown>>>;
 };
@@ -33,8 +33,8 @@ export function presentDetail(detail: JobDetail, visitor: Visitor, redactor: Red
   const { job } = detail;
   const { payload, result, meta, log, secrets } = redact(job, redactor);
   const remembered = redactSteps(detail, visitor, redactor, secrets);
-  // What was hidden in one place must not be read in another: errors quote their input, and the words made for the screen
-  // quote errors.
+  // A value hidden in one field must be hidden in every text: errors quote their input, and texts made for the screen quote
+  // errors.
   const rest = secrets.outOf({
     ...detail,
     ...remembered.words,
@@ -99,18 +99,18 @@ function redactSteps(
   };
 }
 
-/** A payload or a result as a whole, however large, as JSON text. Redacted like what the screen shows. */
+/** A full payload or result as JSON text of any size. Redacted like on the screen. */
 export function presentData(job: Job, name: DataName, redactor: Redactor): string {
   const { secrets, ...data } = redact(job, redactor);
   return JSON.stringify(secrets.outOfData(data[name]), null, 2) ?? "null";
 }
 
-/** Where tenants are named in what is looked at as a whole. */
+/** Where overviews contain tenant names. */
 const tenantLists: Partial<Record<Overview, string>> = { stats: "topTenants", tenants: "tenants" };
 
 /**
- * A look, as JSON. Lists of jobs hide a tenant that repeats what is hidden in its job; a list of tenants is of so many jobs that
- * nobody knows, so it is for those who may see payloads.
+ * An overview as JSON. Lists of jobs hide a tenant that repeats a redacted value of its job. A list of tenants covers too many jobs
+ * for this check, so it needs the right to see payloads.
  */
 export function presentOverview(name: Overview, json: string, visitor: Visitor, redactor: Redactor): string {
   const list = tenantLists[name];
@@ -123,7 +123,7 @@ export function presentOperation(operation: Operation, visitor: Visitor, redacto
   return { ...operation, filter: knownFilter(operation.filter, visitor, redactor) };
 }
 
-/** A page of jobs. `get` is asked for what the rows leave out, where that is needed to know what to hide. */
+/** A page of jobs. `get` reads whole jobs if values that the rows leave out decide what to redact. */
 export async function presentPage(page: JobPage, redactor: Redactor, get: GetJob): Promise<JobPage> {
   return { ...page, jobs: await presentRows(page.jobs, redactor, get) };
 }
@@ -141,7 +141,7 @@ export type PresentedGroups = Omit<DeadGroups, "groups"> & {
   readonly groups: readonly (Omit<DeadGroup, "fingerprint"> & { readonly fingerprint: string | null })[];
 };
 
-/** Groups of dead jobs. What is hidden in a job is known by the job: so the words are those of the newest of each group. */
+/** Groups of dead jobs. Redaction needs a job's values, so each group shows the error text of its newest job. */
 export async function presentGroups(
   found: DeadGroups,
   visitor: Visitor,
@@ -221,7 +221,7 @@ async function presentRow(row: JobRow, redactor: Redactor, get: GetJob): Promise
   });
 }
 
-/** What the paths name is replaced, and all that was hidden so is known. */
+/** Replaces the values at the paths, and returns the replaced values. */
 function redact(job: Job, redactor: Redactor, secrets = new Secrets()) {
   return {
     secrets,

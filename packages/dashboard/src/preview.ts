@@ -1,9 +1,9 @@
-/** The beginning of a value that is too large to show whole, as a value of the same shape. */
+/** The start of a value that is too large to show, as a value of the same shape. */
 
-/** Texts are cut to this, and lists and objects to as many entries; all together have at most so many. */
+/** The maximum length of texts, of lists and objects, and of all entries together. */
 const limits = { characters: 1_000, entries: 100, values: 2_000, depth: 8 };
 
-/** What stands where something was left out. */
+/** The placeholder for left-out parts. */
 const more = (count: number, what: string): string => `… ${count.toLocaleString("en-US")} more ${what}`;
 
 export function preview(value: unknown): unknown {

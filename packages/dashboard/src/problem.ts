@@ -1,4 +1,4 @@
-/** An answer that is not what was asked for: what goes to the client of an error, and nothing more. */
+/** An error response: the only part of an error that is sent to the client. */
 export class Problem extends Error {
   readonly headers: Readonly<Record<string, string>>;
   readonly hint: string | undefined;
@@ -14,7 +14,7 @@ export class Problem extends Error {
   }
 }
 
-/** What was sent cannot be understood. Nothing was done. */
+/** The request is invalid. Nothing was changed. */
 export function badRequest(message: string, hint?: string): Problem {
   return new Problem(400, "BAD_REQUEST", message, hint === undefined ? {} : { hint });
 }
@@ -31,15 +31,15 @@ const statusByCode: Readonly<Record<string, number>> = {
 };
 
 /**
- * What may be told of an error. Undefined: nothing, because nobody has thought about what is in it; it is logged and
- * answered with an id.
+ * The public part of an error. Undefined: the content of this error was not reviewed, so the error is logged and the
+ * client gets only an id.
  */
 export function problemOf(error: unknown): Problem | undefined {
   if (error instanceof Problem) return error;
   const code = codeOf(error);
-  // By its code and not by its class: two copies of the library would have two classes.
+  // Checked by code, not by class: two copies of the library would have two classes.
   const status = code !== undefined && Object.hasOwn(statusByCode, code) ? statusByCode[code] : undefined;
-  // The driver's words, which such an error quotes, may name hosts and users.
+  // The quoted driver message may name hosts and users.
   if (code === "DATABASE_UNAVAILABLE") return databaseAway(error);
   if (status !== undefined && code !== undefined && error instanceof Error)
     return new Problem(status, code, error.message, { cause: error });
@@ -65,7 +65,7 @@ function codeOf(error: unknown): string | undefined {
   return typeof code === "string" ? code : undefined;
 }
 
-/** SQLSTATE classes of a server that is away or full, and the system's words for a socket that is gone. */
+/** SQLSTATE classes of an unavailable or full server, and system error codes of lost sockets. */
 function isAway(code: string): boolean {
   return /^(?:08|53|57P|28)/.test(code) || /^(?:ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOST|ENET|EAI_)/.test(code);
 }

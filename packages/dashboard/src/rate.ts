@@ -1,4 +1,4 @@
-/** How often each visitor may do something: so many times at once, refilled at a steady rate. */
+/** Rate limits per visitor: token buckets with a burst and a steady refill. */
 export class Rate {
   readonly #buckets = new Map<string, { tokens: number; at: number }>();
   readonly #perSecond: number;
@@ -11,23 +11,23 @@ export class Rate {
     this.#now = now;
   }
 
-  /** Seconds to wait; 0: go on, and one is taken. */
+  /** Takes a token. Returns 0, or the seconds to wait. */
   take(who: string): number {
     const wait = this.wait(who);
     if (wait === 0) this.charge(who);
     return wait;
   }
 
-  /** The same, and nothing is taken. */
+  /** Returns the seconds to wait without taking a token. */
   wait(who: string): number {
     const tokens = this.#tokens(who);
     return tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / this.#perSecond));
   }
 
-  /** Take one for what has happened already, also where there is none left: the debt is waited for. */
+  /** Takes a token for a past event, even if none is left: a negative balance lengthens the wait. */
   charge(who: string): void {
     const tokens = Math.max(this.#tokens(who) - 1, -this.#burst);
-    // Put back at the end: the first in the map is then the one not heard of for longest.
+    // Re-inserted at the end, so that the first entry of the map is the least recently used.
     this.#buckets.delete(who);
     this.#buckets.set(who, { tokens, at: this.#now() });
     this.#forget();
@@ -40,7 +40,7 @@ export class Rate {
     return Math.min(this.#burst, bucket.tokens + refilled);
   }
 
-  /** Bounded: names may be made up. */
+  /** Bounded, because clients can send any number of names. */
   #forget(): void {
     if (this.#buckets.size <= 10_000) return;
     for (const oldest of this.#buckets.keys()) {

@@ -1,22 +1,22 @@
-/** Hides what must not leave the server, by path: `payload.card.number`, `*.password`, `error.stack`. */
+/** Redacts values by path: `payload.card.number`, `*.password`, `error.stack`. */
 import { InvalidOptionError } from "stint";
 import { hiddenMark, type Secrets } from "./secrets.ts";
 
 const roots = ["payload", "result", "meta", "error"];
 const deepest = 200;
 
-/** A `*` at the beginning means: however deep. Anywhere else: any one key. */
+/** A leading `*` matches any depth. Anywhere else it matches one key. */
 type Path = { readonly anywhere: boolean; readonly keys: readonly string[] };
 
 export type Redactor = {
-  /** A copy with what the paths name replaced. What was hidden is added to `secrets`. */
+  /** A copy with the values at the paths replaced. The replaced values are added to `secrets`. */
   value(root: string, value: unknown, secrets?: Secrets): unknown;
-  /** Whether anything is hidden at all, and whether anything but errors: then lists must know the values, too. */
+  /** Whether any path is set, and whether any path is outside errors: lists then need the jobs' values, too. */
   readonly hides: boolean;
   readonly hidesData: boolean;
 };
 
-/** @throws {InvalidOptionError} A path cannot be read. */
+/** @throws {InvalidOptionError} A path is invalid. */
 export function makeRedactor(paths: readonly string[]): Redactor {
   const parsed = paths.map(parsePath);
   return {
@@ -59,7 +59,7 @@ function walk(
   if (depth > deepest) return hiddenMark;
   if (Array.isArray(value)) {
     return value.map((item: unknown, index) =>
-      // A path leads through a list with or without naming the place in it.
+      // A path may or may not name the index in a list.
       walk(item, distinct([...open, ...after(open, paths, String(index), false)]), paths, secrets, depth + 1),
     );
   }
@@ -71,7 +71,7 @@ function walk(
   );
 }
 
-/** What is left of each path once this key is passed. */
+/** The rest of each path after this key. */
 function after(
   open: readonly (readonly string[])[],
   paths: readonly Path[],
@@ -87,7 +87,7 @@ function after(
   return distinct([...further, ...begun]);
 }
 
-/** In lists of lists, a path of many stars would otherwise be followed in as many ways as there are. */
+/** Deduplicates paths. Otherwise a path with many stars would be followed exponentially often in nested lists. */
 function distinct(open: readonly (readonly string[])[]): (readonly string[])[] {
   return open.length < 2 ? [...open] : [...new Map(open.map((rest) => [rest.join("."), rest])).values()];
 }

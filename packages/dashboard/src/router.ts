@@ -1,4 +1,4 @@
-/** From an API request to the route that answers it. */
+/** Finds the route of an API request and runs it. */
 import type { Visitor } from "./access.ts";
 import { json } from "./answer.ts";
 import { readBody } from "./request-guard.ts";
@@ -8,7 +8,7 @@ import { routes } from "./routes/index.ts";
 
 type Found = { readonly route: Route; readonly params: Record<string, string> };
 
-/** `path` is what comes after `api/`. */
+/** `path` is the path below `api/`. */
 export async function answerApi(
   request: Request,
   path: string,

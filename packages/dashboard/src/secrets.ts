@@ -1,17 +1,17 @@
-/** Texts that must not leave the server, and how they are taken out of other texts. */
+/** Secret texts, and their removal from other texts. */
 
 export const hiddenMark = "[redacted]";
 
-/** Shorter ones are left: hiding every "1" in a message would hide the message. */
+/** Shorter secrets are not replaced: replacing every "1" would make messages unreadable. */
 const shortest = 4;
-/** What comes of more is not worth the time: then nothing is shown that could hold one of them. */
+/** With more secrets, replacing takes too long: every text that could contain one is hidden instead. */
 const most = 1_000;
 const mostWork = 50_000_000;
-/** From here on a text may have been cut (a reason is, at 300 bytes), and end in the middle of a secret. */
+/** Texts of this length may have been cut (reasons are cut at 300 bytes) and may end in the middle of a secret. */
 const mayBeCut = 64;
 const deepest = 200;
 
-/** Names and states, which are no free text: a screen, and whoever presses a button on it, needs them as they are. */
+/** Names and states are not free text. The screen and its actions need them unchanged. */
 const names = new Set([
   "id",
   "kind",
@@ -32,7 +32,7 @@ export class Secrets {
     return this.#texts.size === 0;
   }
 
-  /** As it is, and as others quote it: in one line, in JSON, in an address. */
+  /** The secret itself and its escaped forms: in one line, in JSON, in a URL. */
   add(text: string): void {
     if (text.length < shortest || this.#texts.size > most) return;
     this.#texts.add(text);
@@ -45,12 +45,12 @@ export class Secrets {
       if (quoted.length >= shortest) this.#texts.add(quoted);
   }
 
-  /** A copy of words about a job, with the secrets replaced wherever they stand in a text. */
+  /** A copy of texts about a job, with every occurrence of a secret replaced. */
   outOf<T>(value: T): T {
     return this.isEmpty ? value : (this.#cleaner().words(value, 0) as T);
   }
 
-  /** The same of what the user put there: a key may be a secret, and so may a number. */
+  /** The same for values written by users: keys of objects and numbers may be secrets, too. */
   outOfData(value: unknown): unknown {
     return this.isEmpty ? value : this.#cleaner().data(value, 0);
   }
@@ -96,7 +96,7 @@ class Cleaner {
   #text(text: string): string {
     if (text.length < shortest) return text;
     this.#work += (text.length + 20) * this.#secrets.length;
-    // A job made to be slow to show is shown without its words; the process has other things to do.
+    // Texts of a job that is crafted to take long are hidden, so that it cannot block the process.
     if (this.#work > mostWork) return hiddenMark;
     let clean = text;
     for (const secret of this.#secrets) {
@@ -106,14 +106,14 @@ class Cleaner {
     return this.#work > mostWork ? hiddenMark : clean;
   }
 
-  /** Texts are cut, and a secret with them; what is left of it is its beginning. */
+  /** Removes the start of a secret where a text was cut in the middle of it. */
   #withoutBeginning(text: string, secret: string): string {
     const head = secret.slice(0, shortest);
     let clean = text;
     for (let at = clean.indexOf(head); at !== -1; at = clean.indexOf(head, at + 1)) {
       let end = at + shortest;
       while (end < clean.length && clean[end] === secret[end - at]) end += 1;
-      // Step by step is slower than to search.
+      // A loop over characters costs about four times as much as a search.
       this.#work += 4 * (end - at);
       if (this.#work > mostWork) break;
       const next = clean[end];
@@ -125,6 +125,6 @@ class Cleaner {
 }
 
 function inUrl(text: string): string {
-  // Half a character has no place in an address.
+  // encodeURIComponent throws on a lone surrogate.
   return /\p{Cs}/u.test(text) ? "" : encodeURIComponent(text);
 }

@@ -5,37 +5,37 @@ import type { Dashboard } from "./dashboard.ts";
 import { refuseUnknown } from "./options.ts";
 
 export type ServeOptions = {
-  /** Default 4000. 0: any that is free. */
+  /** Default 4000. 0: any free port. */
   port?: number;
   /** Default 127.0.0.1. */
   host?: string;
-  /** Take another port when this one is taken, instead of failing. */
+  /** Uses another port if this one is in use, instead of failing. */
   orAnyPort?: boolean;
 };
 
 export type Served = {
-  /** As a browser takes it. */
+  /** The URL for a browser. */
   readonly url: string;
   readonly port: number;
-  /** Stop answering; open connections are ended. The dashboard itself stays open. */
+  /** Closes the server and its connections. The dashboard itself stays open. */
   close(): Promise<void>;
 };
 
-/** Serve the dashboard alone, on a port of its own. */
+/** Serves only the dashboard, on its own port. */
 export async function serveDashboard(dashboard: Dashboard, options: ServeOptions = {}): Promise<Served> {
   refuseUnknown("serveDashboard", options, ["port", "host", "orAnyPort"]);
   const { port = 4000, host = "127.0.0.1", orAnyPort = false } = options;
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
     throw new InvalidOptionError("serveDashboard.port", "must be a whole number from 0 to 65535");
   const server = createServer(
-    // The interval is how often the limits are looked at. Node's own would let a sender of half a header stay for 30 s.
+    // How often Node checks its timeouts. With Node's default, a client with an unfinished header stays for 30 s.
     {
       maxHeaderSize: 16_384,
       requestTimeout: 30_000,
       headersTimeout: 10_000,
       connectionsCheckingInterval: 1_000,
     },
-    // As Express says that something is mounted at the root.
+    // Express sets the same for a middleware that is mounted at the root.
     (req, res) => dashboard.node(Object.assign(req, { baseUrl: "" }), res),
   );
   try {
@@ -67,7 +67,7 @@ async function listen(server: Server, port: number, host: string): Promise<void>
     server.once("error", reject);
     server.listen(port, host, () => {
       server.off("error", reject);
-      // Unheard, a connection that breaks at the wrong moment would end the process.
+      // Without a listener, the error of a broken connection would end the process.
       server.on("error", () => undefined);
       resolve();
     });

@@ -3,9 +3,9 @@ import { InvalidOptionError } from "stint";
 const place = "{traceId}";
 
 /**
- * Checked once, here: it becomes a link that people follow.
+ * Checks `traceUrl` once, because it becomes a link.
  *
- * @throws {InvalidOptionError} It is no address of the web, or has no place for the id.
+ * @throws {InvalidOptionError} It is not an http(s) URL, or has no `{traceId}`.
  */
 export function checkTraceUrl(given: unknown): string {
   const text = typeof given === "string" ? given : "";

@@ -20,7 +20,7 @@ import type {
   WorkerView,
 } from "stint/inspect";
 
-/** What a value is after it went over the wire: a Date is a string there. */
+/** A value after JSON transport: a Date becomes a string. */
 export type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
@@ -39,13 +39,13 @@ export type Rights = {
 export type Me = {
   readonly user: string | null;
   readonly can: Rights;
-  /** What this role may search by. */
+  /** Filters that this role may use. */
   readonly filters?: readonly string[];
   readonly environment: { readonly name: string; readonly production: boolean } | null;
   /** The schema of the installation. Servers of an older version do not send it. */
   readonly schema?: string;
   readonly version: string;
-  /** Where traces are shown, with {traceId} in it. */
+  /** The URL of a trace, with the placeholder {traceId}. */
   readonly traceUrl?: string | null;
 };
 
@@ -58,7 +58,7 @@ export type JobAnswer = Omit<Wire<JobDetail>, "attemptOfEpoch" | Remembered> &
 type Remembered = "steps" | "progress" | "signals" | "stalledMs";
 export type JobsFilter = Wire<JobFilter>;
 
-/** Without a fingerprint: something is redacted, and the role may not search by what could tell of it. */
+/** Without a fingerprint: values are redacted, and the role may not search by filters that could reveal them. */
 export type GroupsAnswer = Omit<Wire<DeadGroups>, "groups"> & {
   readonly groups: readonly (Omit<Wire<DeadGroup>, "fingerprint"> & {
     readonly fingerprint: string | null;
@@ -69,7 +69,7 @@ export type GroupsAnswer = Omit<Wire<DeadGroups>, "groups"> & {
 export type StatsAnswer = Wire<Stats> & { readonly hidden?: boolean };
 export type TenantsAnswer = WaitingTenants & { readonly hidden?: boolean };
 
-/** An answer that was not the one asked for. `status` is 0 when no answer came at all. */
+/** A failed request. `status` is 0 if no response arrived. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
@@ -89,7 +89,7 @@ export const base = new URL(".", document.baseURI);
 
 type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-/** The address of a part of the API. Empty values are left out; lists are joined by commas. */
+/** A URL of the API. Empty values are left out; lists are joined by commas. */
 export function address(path: string, query: Query = {}): string {
   const url = new URL(`api/${path}`, base);
   for (const [name, value] of Object.entries(query)) {
@@ -99,7 +99,7 @@ export function address(path: string, query: Query = {}): string {
   return url.href;
 }
 
-/** No request takes this long on a server that works: searches stop at a budget of their own. */
+/** No request takes this long on a healthy server: searches stop at their own time budget. */
 const usualTimeoutMs = 30_000;
 
 async function request<Answer>(url: string, init: RequestInit, timeoutMs = usualTimeoutMs): Promise<Answer> {
@@ -114,7 +114,7 @@ async function request<Answer>(url: string, init: RequestInit, timeoutMs = usual
       return null;
     });
   } catch (error) {
-    // React Query tells its own aborts from failures by the error it is given.
+    // React Query distinguishes its own aborts from failures by this error.
     if (init.signal?.aborted === true) throw error;
     throw new ApiError(0, "unreachable", "The dashboard's server does not respond.", "Is it still running?");
   }

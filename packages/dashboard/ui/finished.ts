@@ -1,8 +1,8 @@
-/** Steps that are over. A step that has just begun has few counts yet: drawn beside whole ones, it looks like a fall to zero. */
+/** Complete steps of a series. The current step has few counts yet: next to complete steps it would look like a drop to zero. */
 
 type Timed = { readonly at: string };
 
-/** Whether each step of a series is over and all its counts have arrived. An older server does not say: then all but the last. */
+/** Whether each step is over and all its counts have arrived. For older servers, which do not report this: all steps but the last. */
 export function finishedSteps(series: {
   readonly points: readonly Timed[];
   readonly stepMs: number;

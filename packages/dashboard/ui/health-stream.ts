@@ -1,4 +1,4 @@
-/** Puts the health together again from its stream: everything once, then what changed. */
+/** Rebuilds the health from its stream: one full snapshot, then changes. */
 import type { Health } from "stint/inspect";
 import type { Wire } from "./api.ts";
 
@@ -27,7 +27,7 @@ export class HealthStream {
     return this.#health();
   }
 
-  /** Undefined: changes to what never came. */
+  /** Undefined: changes without a snapshot. */
   change(data: string): Wire<Health> | undefined {
     if (this.#head === undefined) return undefined;
     const { queues, gone = [], order, ...head } = JSON.parse(data) as Change;

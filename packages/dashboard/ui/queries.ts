@@ -9,11 +9,11 @@ export function createQueryClient(): QueryClient {
     defaultOptions: {
       queries: {
         staleTime: 1_000,
-        // live.ts decides when something is asked again; a focused or reconnected page is its business too.
+        // live.ts decides when to refetch, also for a focused or reconnected page.
         refetchOnWindowFocus: false,
         refetchOnReconnect: false,
         networkMode: "always",
-        // The next filter's rows replace the last ones when they are there: no jump in between.
+        // Keeps the rows of the last filter until the next ones have loaded, so that the layout does not shift.
         placeholderData: keepPreviousData,
         retry: (failures, error) => failures < 2 && isPassing(error),
         retryDelay: (failures) => 500 * 2 ** failures,
@@ -34,7 +34,7 @@ const nothing = () => undefined;
 export const useMe = () =>
   useQuery({ queryKey: ["me"], queryFn: ({ signal }) => api.me(signal), staleTime: Infinity });
 
-/** Fed by the server's events; asked for once at the start. */
+/** Fetched once at the start, then updated by the server's events. */
 export const useHealth = () =>
   useQuery({ queryKey: ["health"], queryFn: ({ signal }) => api.health(signal) });
 
@@ -65,7 +65,7 @@ export const useSeries = (of: { queue?: string; kind?: string; range: SeriesRang
     queryKey: ["series", of],
     queryFn: ({ signal }) => api.series(of, signal),
     meta: every(15_000),
-    // Another range of the same queue may stand in for a moment; another queue's lines may not.
+    // Data of another range of the same queue may be shown while loading; data of another queue may not.
     placeholderData: (before) => (before?.queue === (of.queue ?? null) ? before : undefined),
   });
 
@@ -79,7 +79,7 @@ export function useJobs(question: JobsQuestion, isStopped: () => boolean) {
       const known = client.getQueryData<SearchedPage>(queryKey);
       if (known !== undefined && (isRecent(known) || isStopped())) return known;
       const report = (soFar: SearchedPage) => {
-        // A page that was searched to its end stays on the screen until the next one is.
+        // A completely searched page stays visible until the next search is complete.
         if (known === undefined) client.setQueryData(queryKey, soFar);
       };
       return await searchJobs(question, { signal, isStopped, report });
@@ -100,7 +100,7 @@ export const useJob = (id: string) =>
     queryKey: ["job", id],
     queryFn: ({ signal }) => api.job(id, signal),
     meta: every(2_000),
-    // Another job is not a fresher version of the last one.
+    // Data of the previous job must not be shown for another job.
     placeholderData: nothing,
   });
 
@@ -145,7 +145,7 @@ export const useBegin = () =>
   );
 export const useAbort = () => useAct((id: string) => api.abort(id));
 
-/** A message for people, whatever was thrown. */
+/** A readable message of any thrown value. */
 export function explain(error: unknown): { message: string; hint: string | null } {
   if (error instanceof ApiError) return { message: error.message, hint: error.hint };
   return { message: error instanceof Error ? error.message : String(error), hint: null };

@@ -4,8 +4,8 @@ import { number } from "./format.ts";
 type Slots = Pick<QueueHealth["slots"], "busy" | "total"> & { readonly ahead?: number };
 
 /**
- * Jobs in a slot, and in words those that are beside the slots: claimed ahead and waiting for one, or on a worker that drains. Counted
- * as running alike, they would read as 14 of 10 slots.
+ * Jobs in slots, and as text those without a slot: claimed ahead and waiting for one, or on a draining worker. Counted
+ * together, they would read as 14 of 10 slots.
  */
 export function running(depth: { readonly running: number }, slots: Slots): { now: number; beside: string } {
   if (slots.total === 0) return { now: depth.running, beside: "" };

@@ -6,14 +6,14 @@ import type { SearchSchema } from "./url.ts";
  * the palette and the keys follow from that list.
  */
 export type Screen = {
-  /** Such as `/queues`, or `/queues/$queue` with a part that names something. */
+  /** Such as `/queues`, or `/queues/$queue` with a parameter. */
   readonly path: string;
   readonly title: string;
-  /** The path of a 16 by 16 drawing, made of lines. A screen without one is reached from another and not in the navigation. */
+  /** The SVG path of a 16 by 16 line icon. A screen without one is not in the navigation. */
   readonly icon?: string;
   /** `g` and then this letter opens it. */
   readonly key?: string;
-  /** What of the screen's state the address holds. */
+  /** The URL parameters of the screen. */
   readonly search?: SearchSchema;
   readonly component: () => ReactNode;
 };

@@ -12,5 +12,5 @@ import { screen as workers } from "./screens/workers/index.tsx";
 
 export const screens: readonly Screen[] = [health, jobs, job, queues, queue, workers, slow, dead, operations];
 
-/** Those that the navigation, the palette and the keys offer. */
+/** The screens in the navigation, the palette and the shortcuts. */
 export const places = screens.filter((screen) => screen.icon !== undefined);

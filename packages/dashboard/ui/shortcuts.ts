@@ -1,13 +1,13 @@
 /** Keys for the whole page. A key pressed while typing, or with a modifier it does not name, is left alone. */
 import { useEffect, useRef } from "react";
 
-/** From a key (`j`, `Enter`, `?`, `mod+k`, `g h`) to what it does. `mod` is Ctrl, or Cmd on a Mac. */
+/** Maps a key (`j`, `Enter`, `?`, `mod+k`, `g h`) to its action. `mod` is Ctrl, or Cmd on a Mac. */
 export type Shortcuts = Readonly<Record<string, (event: KeyboardEvent) => void>>;
 
-/** How long the first key of two is remembered. */
+/** How long the first key of a sequence is remembered. */
 const chordMs = 1_200;
 
-/** Answer keys while the component is there. A later caller does not hide an earlier one; each sees every key. */
+/** Handles keys while the component is mounted. Every caller receives every key. */
 export function useShortcuts(keys: Shortcuts, enabled = true): void {
   const latest = useRef(keys);
   useEffect(() => {
@@ -23,15 +23,15 @@ export function useShortcuts(keys: Shortcuts, enabled = true): void {
       if (event.defaultPrevented || event.isComposing) return;
       const typing = isTyping(event.target);
       if (typing && !name.startsWith("mod+") && name !== "Escape") return;
-      // A dialog that is open has the keyboard to itself.
+      // An open dialog handles all keys.
       if (document.querySelector("dialog[open]") !== null) return;
       const chord = event.timeStamp - firstAt < chordMs ? `${first} ${name}` : "";
       first = name;
       firstAt = event.timeStamp;
-      // After `g`, a letter is where to go, and not also what it does alone.
+      // After `g`, a letter selects a screen and does not trigger its own action.
       const act = latest.current[chord] ?? (chord.startsWith("g ") ? undefined : latest.current[name]);
       if (act === undefined) return;
-      // A focused button or link answers Enter itself.
+      // A focused button or link handles Enter itself.
       if (name === "Enter" && isPressable(event.target)) return;
       event.preventDefault();
       if (chord in latest.current) first = "";

@@ -1,4 +1,4 @@
-/** Light, dark, or what the system says. The choice stays in this browser. */
+/** Light, dark, or the system's setting. The choice is stored in this browser. */
 import { useSyncExternalStore } from "react";
 
 export type Theme = "system" | "light" | "dark";
@@ -21,7 +21,7 @@ export function setTheme(next: Theme): void {
   try {
     localStorage.setItem(storageKey, next);
   } catch {
-    // A browser that keeps nothing still shows the theme, until it is closed.
+    // Without storage, the theme lasts until the page is closed.
   }
 }
 
@@ -42,6 +42,6 @@ function subscribe(listener: () => void): () => void {
 
 export const useTheme = (): Theme => useSyncExternalStore(subscribe, () => theme);
 
-/** What is really shown. Changes with the choice and with the system. */
+/** The effective theme. Changes with the choice and with the system. */
 export const useDark = (): boolean =>
   useSyncExternalStore(subscribe, () => theme === "dark" || (theme === "system" && dark.matches));

@@ -1,8 +1,8 @@
-/** The address holds the state of a screen, as plain words: `?state=dead,retrying&range=6h`. */
+/** The URL holds the state of a screen, in readable form: `?state=dead,retrying&range=6h`. */
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 
-/** How each name in the address is read. What cannot be read becomes the default, so that an old link still opens. */
+/** A parser per parameter. An invalid value becomes the default, so that old links still open. */
 export type SearchSchema = Readonly<Record<string, (raw: string | undefined) => unknown>>;
 
 export type SearchOf<Schema extends SearchSchema> = {
@@ -18,8 +18,8 @@ export function oneOf<Word extends string>(words: readonly Word[], otherwise: Wo
 type Change = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
- * What the address says, and how to change it. A change names only what changes; undefined or nothing removes it. `replace` keeps
- * the change out of the history: for typing, not for choosing.
+ * The URL parameters, and a function to change them. A change names only the changed parameters; undefined or an empty text
+ * removes one. `replace` adds no history entry: use it while typing.
  */
 export function useUrl<Schema extends SearchSchema>(
   schema: Schema,
@@ -46,7 +46,7 @@ export function useUrl<Schema extends SearchSchema>(
   return [values, set];
 }
 
-/** The part of the path that names something: the `$queue` of `/queues/$queue`. */
+/** A path parameter, such as `$queue` in `/queues/$queue`. */
 export function usePathPart(name: string): string {
   const params = useParams({ strict: false }) as Record<string, string | undefined>;
   return params[name] ?? "";

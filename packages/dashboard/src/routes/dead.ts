@@ -1,4 +1,4 @@
-/** What the dead died of. */
+/** Dead jobs grouped by error. */
 import { namedIn } from "../input.ts";
 import { route } from "../route.ts";
 import { presentGroups } from "../present.ts";

@@ -20,7 +20,7 @@ export const eventRoutes = [
       return answer(stream, 200, {
         "content-type": "text/event-stream; charset=utf-8",
         "cache-control": "no-store, no-transform",
-        // nginx would keep the events until its buffer is full.
+        // Otherwise nginx holds events back until its buffer is full.
         "x-accel-buffering": "no",
       });
     },

@@ -1,4 +1,4 @@
-/** Every route of the API. To add one, write a file beside this one and list it here. */
+/** Every route of the API. To add one, add a file to this folder and list it here. */
 import type { Route } from "../route.ts";
 import { deadRoutes } from "./dead.ts";
 import { eventRoutes } from "./events.ts";

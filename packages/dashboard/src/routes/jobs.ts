@@ -8,7 +8,7 @@ import { badRequest, Problem } from "../problem.ts";
 import { route } from "../route.ts";
 import { presentData, presentDetail, presentPage, type DataName } from "../present.ts";
 
-/** What is too large for the screen. */
+/** Values that are too large for the screen. */
 const downloads = ["payload", "result"] as const satisfies readonly DataName[];
 
 function downloadOf(query: URLSearchParams): DataName | undefined {

@@ -1,6 +1,6 @@
 import "./bar.css";
 
-/** How full something is, against its limit. The word beside it says what that means; the bar is for the eye. */
+/** A value relative to its limit. Decorative: the text next to it has the same information. */
 export function Bar({
   value,
   limit,
@@ -15,7 +15,7 @@ export function Bar({
   const share = limit <= 0 ? (value > 0 ? 1 : 0) : Math.min(1, value / limit);
   return (
     <span className={`bar ${tone}`} role="img" aria-label={label}>
-      {/* A little is never drawn as nothing. */}
+      {/* A small value still gets a visible bar. */}
       <span style={{ width: share === 0 ? 0 : `max(2px, ${(share * 100).toFixed(1)}%)` }} />
     </span>
   );

@@ -2,10 +2,10 @@ import type { ButtonHTMLAttributes } from "react";
 import "./button.css";
 
 type Props = ButtonHTMLAttributes<HTMLButtonElement> & {
-  /** `quiet` for what is always there, `danger` for what cannot be taken back. */
+  /** `quiet` for permanent controls, `danger` for actions that cannot be undone. */
   readonly look?: "plain" | "primary" | "danger" | "quiet";
   readonly small?: boolean;
-  /** Why it cannot be pressed now. It stays readable and focusable, so that the reason can be found. */
+  /** Why the button is disabled. It stays focusable, so that the reason can be read. */
   readonly because?: string | null | undefined;
 };
 

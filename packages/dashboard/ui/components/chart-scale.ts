@@ -1,9 +1,9 @@
-/** How many times as high as the figures a level may be before it is named at the edge instead of drawn. */
+/** A level more than this many times the highest figure is labelled at the edge instead of drawn. */
 const levelInSight = 4;
 
 /**
- * The top of the scale. The level stays in sight while the figures come near it. Far below it they have the scale to themselves:
- * under a target of minutes, waits of milliseconds would be a flat line at zero.
+ * The top of the scale. It includes the level only if the figures are near it. With a level of minutes on the scale, waits of
+ * milliseconds would be a flat line at zero.
  */
 export function topOf(max: number | null, level = 0): number {
   if (max === null || max <= 0) return level || 1;

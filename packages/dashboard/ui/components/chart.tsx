@@ -8,11 +8,11 @@ import "./chart.css";
 export type ChartLine = {
   readonly title: string;
   readonly values: readonly (number | null)[];
-  /** The token of its colour. */
+  /** The CSS variable of the line's colour. */
   readonly colour: `--${string}`;
-  /** Told apart without colour too. */
+  /** Distinguishes lines without colour. */
   readonly dash?: readonly number[];
-  /** Filled down to the ground. */
+  /** Fills the area below the line. */
   readonly filled?: boolean;
 };
 
@@ -22,13 +22,13 @@ type Props = {
   readonly times: readonly number[];
   readonly lines: readonly ChartLine[];
   readonly format: (value: number) => string;
-  /** Where lines may be drawn across and how they are called; without it, at round decimal figures. */
+  /** Positions and labels of the grid lines. Default: round decimal numbers. */
   readonly scale?: { readonly steps: readonly number[]; readonly format: (value: number) => string };
-  /** A level that matters, drawn across. */
+  /** A horizontal line, such as a target. */
   readonly level?: { readonly value: number; readonly title: string } | undefined;
-  /** Moments that matter, drawn from top to bottom. */
+  /** Vertical lines, such as deployments. */
   readonly marks?: readonly ChartMark[];
-  /** The span that is shown; undefined: all of it. */
+  /** The visible span. Undefined: everything. */
   readonly zoom: Zoom | undefined;
   /** A drag selected a span, or a double click reset it. */
   readonly onZoom: (zoom: Zoom | undefined) => void;
@@ -50,7 +50,7 @@ export function Chart({ title, times, lines, format, scale, level, marks = noMar
   const { from, to } = zoom ?? {};
   const shape = lines.map((line) => `${line.title} ${line.colour}`).join("|");
 
-  // Made again when the lines or the theme change; new figures only replace the old ones.
+  // Recreated when the lines or the theme change; new figures only replace the data.
   const latest = useRef({ times, lines });
   latest.current = { times, lines };
   useEffect(() => {
@@ -90,7 +90,7 @@ export function Chart({ title, times, lines, format, scale, level, marks = noMar
         aria-label={summary(title, lines, format, marks)}
         data-zoomed={zoom !== undefined || undefined}
       >
-        {/* Its legend is a table: read out cell by cell it would say less than the label. */}
+        {/* The legend is a table. A screen reader would read it cell by cell, so the label replaces it. */}
         <div
           ref={holder}
           className="chart-plot"
@@ -104,7 +104,7 @@ export function Chart({ title, times, lines, format, scale, level, marks = noMar
 
 const isEmpty = ({ values }: ChartLine) => values.every((value) => value === null);
 
-/** What a person who does not see the lines would want to know. */
+/** A text summary for screen readers. */
 function summary(
   title: string,
   lines: readonly ChartLine[],
@@ -188,7 +188,7 @@ function options(
         stroke: colour(line.colour),
         width: 1.5,
         spanGaps: false,
-        // A figure between two gaps has no line to be on; without a dot it would not be seen.
+        // A point between two gaps has no line, so it is drawn as a dot.
         points: { show: true, size: 4, fill: colour(line.colour), filter: alone },
         ...(line.dash === undefined ? {} : { dash: [...line.dash] }),
         ...(line.filled === true ? { fill: faded(colour(line.colour)) } : {}),
@@ -211,7 +211,7 @@ function options(
   };
 }
 
-/** The points that have no neighbour. */
+/** Points without a neighbour. */
 function alone(plot: UPlot, index: number, _show: boolean): number[] {
   const values = plot.data[index] ?? [];
   const isKnown = (at: number) => values[at] !== null && values[at] !== undefined;
@@ -276,7 +276,7 @@ function drawMark(plot: UPlot, mark: ChartMark, colour: string): void {
   ctx.lineTo(x, top + tall);
   ctx.stroke();
   ctx.font = `${10 * scale}px system-ui, sans-serif`;
-  // To the right of its line, unless it would run out of the chart.
+  // Right of the line, or left of it if the label does not fit.
   const turned = x > left + 0.8 * width;
   ctx.textAlign = turned ? "right" : "left";
   ctx.textBaseline = "top";
@@ -284,7 +284,7 @@ function drawMark(plot: UPlot, mark: ChartMark, colour: string): void {
   ctx.restore();
 }
 
-/** The theme's colours as a canvas understands them: a custom property alone would come back as it was written. */
+/** The theme's colours resolved for a canvas: getPropertyValue returns custom properties unresolved. */
 function colours(element: HTMLElement): (token: string) => string {
   return (token) => {
     const probe = document.createElement("span");
@@ -309,7 +309,7 @@ const time = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digi
 const precise = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const clock = (seconds: number) => moment.format(seconds * 1_000);
 
-/** A day where ticks are days, and at midnight; seconds where they are closer than minutes; else the time. */
+/** The date for daily ticks and at midnight, seconds for ticks closer than a minute, otherwise the time. */
 function tick(seconds: number, step: number): string {
   const at = new Date(seconds * 1_000);
   if (step < 60) return precise.format(at);

@@ -1,14 +1,14 @@
 import { useEffect, useRef, useState } from "react";
 import "./copy-button.css";
 
-/** Copies to the clipboard. Browsers give pages on plain http no clipboard; the old way still works there. */
+/** Copies to the clipboard. Browsers offer no clipboard API on plain http; `document.execCommand` still works there. */
 export async function copyText(text: string): Promise<boolean> {
   if (window.isSecureContext && navigator.clipboard !== undefined) {
     try {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      // Refused by a policy or because the page has no focus; the old way may do.
+      // Refused by a policy, or because the page has no focus: fall back to `document.execCommand`.
     }
   }
   return copyBySelection(text);
@@ -19,7 +19,7 @@ function copyBySelection(text: string): boolean {
   area.value = text;
   area.readOnly = true;
   area.className = "copy-area";
-  // A modal dialog makes everything outside it inert, also this.
+  // A modal dialog makes all elements outside it inert, so the field must be inside.
   const place = document.querySelector("dialog[open]") ?? document.body;
   const before = document.activeElement;
   place.append(area);

@@ -2,8 +2,7 @@ import { useEffect, useId, useRef, type ReactNode } from "react";
 import "./dialog.css";
 
 /**
- * A dialog of the browser's own: it keeps the focus inside, makes the page behind it inert, closes on Esc and gives the focus
- * back to what had it.
+ * A native modal dialog: it traps the focus, makes the page inert, closes on Esc and restores the focus.
  */
 export function Dialog({
   title,
@@ -28,7 +27,7 @@ export function Dialog({
     if (!shown.open) shown.showModal();
     return () => {
       shown.close();
-      // The browser gives the focus back only if the dialog is closed before it leaves the page.
+      // The browser restores the focus only if the dialog is closed before it is removed.
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
@@ -46,7 +45,7 @@ export function Dialog({
         // The backdrop belongs to the dialog element itself; anything inside is another target.
         if (event.target === dialog.current) onClose();
       }}
-      // What happens in the dialog is not meant for the row or the table that it was opened from.
+      // React events bubble through the component tree; they must not reach the row or table that opened the dialog.
       onKeyDown={(event) => event.stopPropagation()}
       onClick={(event) => event.stopPropagation()}
     >
@@ -106,7 +105,7 @@ export function Field({
   );
 }
 
-/** Asks for the name of the environment. What it guards is done only when the very name was typed. */
+/** Asks for the name of the environment. The action is enabled only by the exact name. */
 export function TypedConfirmation({
   word,
   value,

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import "./empty-state.css";
 
-/** Nothing is here: say why that may be, and what to do to change it. */
+/** An empty list, with the likely reason and the next step. */
 export function EmptyState({
   title,
   code,

@@ -1,7 +1,7 @@
 import { useId, useState } from "react";
 import type { FilterChange, FilterValues } from "./filter-bar.tsx";
 
-/** Spans that end now. They stay as they are in the URL, so that a link to "the last hour" keeps meaning that. */
+/** Spans that end now. The URL stores them as relative spans, so that a link to "the last hour" stays relative. */
 const spans = [
   { value: "15m", label: "last 15 minutes", ms: 900_000 },
   { value: "1h", label: "last hour", ms: 3_600_000 },
@@ -9,7 +9,7 @@ const spans = [
   { value: "7d", label: "last 7 days", ms: 604_800_000 },
 ] as const;
 
-/** The moment that a text of the URL means: a span back from now, or a time. */
+/** Parses a time in the URL: a span before now, or an absolute time. */
 export function momentOf(text: string | undefined, now: number): string | undefined {
   if (text === undefined) return undefined;
   const span = spans.find(({ value }) => value === text);
@@ -75,7 +75,7 @@ function Moment({
     <div className="filter-field">
       <label htmlFor={id}>{label}</label>
       <input
-        // Another value in the address is another field; typing in it stays undisturbed.
+        // Keyed by the value in the URL: an external change recreates the field, and typing is not interrupted.
         key={value}
         id={id}
         type="datetime-local"
@@ -89,7 +89,7 @@ function Moment({
   );
 }
 
-/** As the field wants it: local time without a zone. */
+/** The format of a datetime-local field: local time without a zone. */
 function toLocal(at: string): string {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return "";

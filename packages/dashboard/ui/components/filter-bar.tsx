@@ -4,7 +4,7 @@ import { PlainText } from "./plain-text.tsx";
 import { isState, StateShape } from "./state-mark.tsx";
 import "./filter-bar.css";
 
-/** What is asked for, as the URL has it: names and texts. */
+/** The filter as in the URL: names and texts. */
 export type FilterValues = Readonly<Record<string, string | undefined>>;
 export type FilterChange = (change: FilterValues) => void;
 
@@ -16,8 +16,7 @@ export type FilterField = {
 };
 
 /**
- * What a list is narrowed by: marks for states, a field for each name, chips for what is set. It keeps nothing itself; the URL
- * does.
+ * The filters of a list: buttons for states, a field for each name, chips for active filters. The URL holds the state.
  */
 export function FilterBar({
   states,
@@ -29,11 +28,11 @@ export function FilterBar({
 }: {
   states: readonly JobState[];
   fields: readonly FilterField[];
-  /** What the children set; shown as chips, too. */
+  /** Filters set by the children, also shown as chips. */
   also?: readonly FilterField[];
   values: FilterValues;
   onChange: FilterChange;
-  /** More fields, of another sort. */
+  /** Further fields. */
   children?: ReactNode;
 }) {
   const set = [...fields, ...also].filter(({ name }) => values[name] !== undefined);
@@ -91,7 +90,7 @@ export function FilterBar({
   );
 }
 
-/** The states that are asked for; none chosen means all. In the URL they are one text with commas. */
+/** The selected states; none means all. In the URL they are one comma-separated text. */
 function StateChoice({
   states,
   values,
@@ -128,7 +127,7 @@ export function chosenStates(text: string | undefined): JobState[] {
   return [...new Set((text ?? "").split(",").filter((each) => isState(each)))];
 }
 
-/** Asks when a person has finished typing: on Enter, on leaving, or after a pause; not with every letter. */
+/** Applies the text on Enter, on blur or after a pause, not with every letter. */
 function FilterInput({
   field,
   value,
@@ -140,7 +139,7 @@ function FilterInput({
 }) {
   const id = useId();
   const [draft, setDraft] = useState(value ?? "");
-  // What the URL says wins: somebody may have gone back, or removed the chip.
+  // The URL wins: the user may have gone back or removed the chip.
   useEffect(() => setDraft(value ?? ""), [value]);
 
   const text = draft.trim();
@@ -151,7 +150,7 @@ function FilterInput({
     if (text === (value ?? "")) return undefined;
     const timer = setTimeout(commit, 600);
     return () => clearTimeout(timer);
-    // Only a new letter begins the pause again
+    // Only a new letter restarts the pause
   }, [text]);
 
   return (

@@ -4,10 +4,10 @@ import { PlainText } from "./plain-text.tsx";
 import "./json-view.css";
 import { number } from "../format.ts";
 
-/** How much of a value is shown before somebody asks for more: a payload of megabytes must not stop the page. */
+/** How much of a value is shown at first: a payload of megabytes must not freeze the page. */
 const limits = { children: 100, characters: 400, openDepth: 2, openChildren: 20 };
 
-/** What the server puts where it left something out. */
+/** The server's placeholder for left-out parts. */
 const redacted = "[redacted]";
 
 /** A JSON value as a tree. Everything in it is a text node. */
@@ -128,7 +128,7 @@ function Leaf({ value }: { value: unknown }) {
   );
 }
 
-/** Quotes and line ends as JSON writes them, so that a string cannot pretend to be two. */
+/** Escapes quotes and line breaks as JSON does, so that one string cannot look like two. */
 function escapeLines(text: string): string {
   return text
     .replaceAll("\\", "\\\\")

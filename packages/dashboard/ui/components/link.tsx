@@ -8,7 +8,7 @@ export type To = {
   readonly search?: Readonly<Record<string, string | readonly string[] | undefined>>;
 };
 
-/** What the router takes; its own types know only routes that are written down one by one, and ours come from a list. */
+/** The router's parameters. Its own types need statically declared routes; ours come from a list. */
 export function destination({ path, params = {}, search = {} }: To) {
   return { to: path, params: params as never, search: compact(search) as never };
 }

@@ -3,7 +3,7 @@ import { explain } from "../queries.ts";
 import { Button } from "./button.tsx";
 import "./page.css";
 
-/** The frame of a screen: its title, what stands beside it, and what is below. */
+/** The frame of a screen: title, controls next to it, and content. */
 export function Page({
   title,
   above,
@@ -12,7 +12,7 @@ export function Page({
   children,
 }: {
   readonly title: string;
-  /** A line over the title: where this belongs. */
+  /** A line above the title, such as a breadcrumb. */
   readonly above?: ReactNode;
   readonly actions?: ReactNode;
   /** A line under the title. */
@@ -57,7 +57,7 @@ export function Section({
   );
 }
 
-/** Something that a person should know before the rest. `late` is for what is broken now. */
+/** An alert above the content. `late` is for current failures. */
 export function Banner({
   tone,
   title,
@@ -84,7 +84,7 @@ export function Banner({
   );
 }
 
-/** A question that failed: what happened, and a way to ask again. */
+/** A failed request, with its message and a retry button. */
 export function Failed({ error, again }: { readonly error: unknown; readonly again?: () => void }) {
   const { message, hint } = explain(error);
   return (
@@ -99,7 +99,7 @@ export function Failed({ error, again }: { readonly error: unknown; readonly aga
   );
 }
 
-/** Stands where something will be, at its size, so that nothing jumps when it comes. */
+/** A placeholder of the final size, so that the layout does not shift when the content loads. */
 export function Skeleton({ lines = 1, height = 16 }: { readonly lines?: number; readonly height?: number }) {
   return (
     <div className="skeleton" aria-hidden="true">

@@ -1,8 +1,8 @@
 import "./plain-text.css";
 
 /**
- * Characters that are not seen but change what is seen: controls, the marks that turn the direction of writing, joiners of no
- * width, tags. A payload may hold them to make one thing look like another, so they are shown by their number.
+ * Invisible characters that change how text looks: control characters, bidirectional marks, zero-width joiners, tags. A payload
+ * may use them for spoofing, so they are shown as their code points.
  */
 const unseen =
   // oxlint-disable-next-line no-control-regex, no-misleading-character-class -- these are the characters meant
@@ -10,7 +10,7 @@ const unseen =
 
 export type Piece = { readonly text: string; readonly unseen: boolean };
 
-/** The text in pieces: what can be shown as it is, and the names of characters that cannot be seen. */
+/** Splits text into visible pieces and the code points of invisible characters. */
 export function pieces(text: string): Piece[] {
   const found: Piece[] = [];
   let from = 0;
@@ -24,14 +24,14 @@ export function pieces(text: string): Piece[] {
   return found;
 }
 
-/** The same as one text, for titles and labels. */
+/** The pieces as one text, for titles and labels. */
 export function reveal(text: string): string {
   return pieces(text)
     .map((piece) => piece.text)
     .join("");
 }
 
-/** Text that others wrote. Only text nodes, cut off from the direction of what stands around it. */
+/** Untrusted text: only text nodes, isolated from the surrounding text direction. */
 export function PlainText({
   children,
   className,
@@ -39,7 +39,7 @@ export function PlainText({
 }: {
   children: string;
   className?: string;
-  /** It may be cut where it stands: show all of it to those who point at it. */
+  /** The layout may cut the text: show all of it as a tooltip. */
   whole?: boolean;
 }) {
   const name = className === undefined ? "plain-text" : `plain-text ${className}`;
@@ -47,7 +47,7 @@ export function PlainText({
     <bdi className={name} title={whole ? reveal(children) : undefined}>
       {pieces(children).map((piece, index) =>
         piece.unseen ? (
-          // The pieces of one text never move
+          // The order of pieces in a text never changes
           <span key={index} className="plain-text-unseen" title="A character that is not seen">
             {piece.text}
           </span>

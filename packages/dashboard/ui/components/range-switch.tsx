@@ -1,6 +1,6 @@
 import "./range-switch.css";
 
-/** One of a few, side by side. */
+/** A choice among a few options, side by side. */
 export function RangeSwitch<Word extends string>({
   ranges,
   value,

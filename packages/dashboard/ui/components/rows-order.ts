@@ -16,7 +16,7 @@ export function sorted<Item>(
   return keyed.map(({ item }) => item);
 }
 
-/** Case-insensitive. Where there is no text to look in, everything is kept. */
+/** Case-insensitive. Rows without a searchable text are kept. */
 export function contains(text: string | undefined, wanted: string): boolean {
   return text === undefined || text.toLowerCase().includes(wanted.trim().toLowerCase());
 }

@@ -13,21 +13,21 @@ export type Column<Item> = {
   readonly cell: (item: Item) => ReactNode;
   /** Aligned to the right. */
   readonly number?: boolean;
-  /** The name of the row: its first words when it is read out, its head on a phone. */
+  /** The name of the row: read first by screen readers, and the title of the card on a phone. */
   readonly head?: boolean;
   /** Takes a whole line of the card on a phone. */
   readonly wide?: boolean;
-  /** Missed least where the table is narrow: gone first, or next. A card has all of them. */
+  /** Hidden first, or second, on a narrow table. A card shows all columns. */
   readonly leaves?: "first" | "next";
   /** The value to sort by; null comes last in both directions. */
   readonly sort?: (item: Item) => number | string | null;
 };
 
-/** Rows drawn at first, and added by each wish for more: hundreds of rows with charts, redrawn every few seconds, hold up the page. */
+/** Rows drawn at first, and added by "Show more": hundreds of rows with charts, redrawn every few seconds, slow down the page. */
 const page = 50;
 
 /**
- * A list, its first rows at once and the others on demand. On a phone each row is a card. `j`, `k` and Enter move through it.
+ * A list that draws its first rows, and more on demand. On a phone each row is a card. `j`, `k` and Enter navigate.
  */
 export function Rows<Item>({
   label,
@@ -41,16 +41,16 @@ export function Rows<Item>({
 }: {
   readonly label: string;
   readonly columns: readonly Column<Item>[];
-  /** Undefined while they are on their way. */
+  /** Undefined while loading. */
   readonly items: readonly Item[] | undefined;
   readonly id: (item: Item) => string;
-  /** Where Enter leads. */
+  /** The target of Enter. */
   readonly open?: (item: Item) => To;
   /** A tone for the row's edge. */
   readonly look?: (item: Item) => string;
-  /** So few and so short columns that they stay a table, also in half a page and on a phone. */
+  /** The columns are few and short enough to stay a table in half a page and on a phone. */
   readonly few?: boolean;
-  /** A field above the rows that keeps those whose text contains what is typed. */
+  /** A field above the rows that filters them by text. */
   readonly filter?: { readonly label: string; readonly text: (item: Item) => string };
 }) {
   const [wanted, setWanted] = useState("");
@@ -74,7 +74,7 @@ export function Rows<Item>({
     setCurrent(id(next));
     document.getElementById(rowId(label, id(next)))?.scrollIntoView({ block: "nearest" });
   };
-  // Where rows lead nowhere, the keys are left to another list on the page.
+  // Rows without a target leave the keys to another list on the page.
   useShortcuts(
     {
       j: () => move(1),

@@ -1,8 +1,8 @@
-/** The order of a table that is shown whole, and the button in the head of a column that changes it. */
+/** The sort order of an unpaged table, and the button in a column header that changes it. */
 
 export type Order = { readonly column: string; readonly down: boolean };
 
-/** A first click sorts: numbers from the largest, names from A. A second reverses it, a third ends it. */
+/** The first click sorts: numbers descending, names ascending. The second reverses, the third clears. */
 export function nextOrder(now: Order | undefined, column: string, numeric: boolean): Order | undefined {
   if (now?.column !== column) return { column, down: numeric };
   return now.down === numeric ? { column, down: !numeric } : undefined;

@@ -5,7 +5,7 @@ type Line = { readonly values: readonly number[]; readonly look: "in" | "out" };
 const width = 120;
 const height = 28;
 
-/** A line without axes, for the shape only; the figures stand beside it. Lines share one scale, so they can be compared. */
+/** A line without axes, next to its figures. Lines share one scale, so that they can be compared. */
 export function Sparkline({ lines, label }: { readonly lines: readonly Line[]; readonly label: string }) {
   const top = Math.max(1, ...lines.flatMap(({ values }) => values));
   return (

@@ -7,7 +7,7 @@ const shapes: Record<Standing, string> = {
   late: "M2.5 2.500l7 7M9.5 2.500l-7 7",
 };
 
-/** Shape, word and colour together: none of them alone. */
+/** Shape, word and colour together, so that no information depends on colour alone. */
 export function StandingMark({ standing }: { readonly standing: Standing }) {
   return (
     <span className={`standing ${standing}`}>

@@ -2,7 +2,7 @@ import type { JobState } from "stint";
 import type { ReactNode } from "react";
 import "./state-mark.css";
 
-/** A shape for each state, so that it can be told without its colour. Drawn on a field of 16 by 16. */
+/** A shape per state, so that states are distinguishable without colour. 16 by 16 units. */
 const shapes: Record<JobState, ReactNode> = {
   // A clock: not due yet.
   scheduled: (
@@ -15,7 +15,7 @@ const shapes: Record<JobState, ReactNode> = {
   ready: <circle cx="8" cy="8" r="5" />,
   // A filled triangle: runs.
   running: <path className="filled" d="M5 3.5v9l7.5-4.5z" />,
-  // An arrow that comes round again.
+  // A circular arrow: waits for its retry.
   retrying: (
     <>
       <path d="M13 8a5 5 0 1 1-1.6-3.7" />
@@ -47,7 +47,7 @@ export function isState(text: string): text is JobState {
   return Object.hasOwn(shapes, text);
 }
 
-/** The shape alone; whoever uses it says the state in words beside it. */
+/** The shape alone. The caller must show the state as text next to it. */
 export function StateShape({ state }: { state: JobState }) {
   return (
     <svg

@@ -1,4 +1,4 @@
-/** The way through a list that is read page by page from its newest end. */
+/** Pagination of a list, newest first. */
 export function TablePages({
   onNewer,
   onOlder,

@@ -8,8 +8,8 @@ type Acts = {
 };
 
 /**
- * j and k (and the arrows, once a row has the focus) move the focus itself from row to row, so that what is read out, what is
- * drawn and what Enter opens are always the same row.
+ * j and k (and the arrows, once a row has the focus) move the focus from row to row. The row that is read aloud, highlighted and
+ * opened by Enter is always the same.
  */
 export function useTableShortcuts(body: RefObject<HTMLTableSectionElement | null>, acts: Acts): void {
   const last = useRef<string | undefined>(undefined);
@@ -19,7 +19,7 @@ export function useTableShortcuts(body: RefObject<HTMLTableSectionElement | null
   const move = (by: number): void => {
     const all = rows();
     const now = focused();
-    // Coming from elsewhere, the first key only shows where one is.
+    // Without a focused row, the first key only focuses the current row.
     const next = now === -1 ? (last.current === undefined ? 0 : indexOf(all, last.current)) : now + by;
     const row = all[Math.max(0, Math.min(all.length - 1, next))];
     row?.focus();

@@ -15,15 +15,15 @@ export type Column<Row> = {
   readonly id: string;
   readonly header: string;
   readonly cell: (row: Row) => ReactNode;
-  /** Numbers stand under one another. */
+  /** Aligned to the right, with digits of equal width. */
   readonly align?: "end";
-  /** On a phone: the line at the top of a card, the corner beside it, a line with or without its label, or not at all. */
+  /** The place in a phone's card: its title, the corner next to it, a line with or without label, or hidden. */
   readonly card?: "title" | "corner" | "line" | "plain" | "none";
-  /** Takes what width is left, and cuts its text. */
+  /** Takes the remaining width, and cuts its text. */
   readonly grow?: boolean;
-  /** Where room is short. */
+  /** Hidden on narrow screens. */
   readonly leaves?: "first" | "next";
-  /** Only for a list that is shown whole: the order of one page of many would mislead. Null stands last. */
+  /** Only for an unpaged list: sorting one page of many would mislead. Null comes last. */
   readonly sort?: (row: Row) => number | string | null;
 };
 
@@ -35,8 +35,8 @@ export type Selection = {
 const features = tableFeatures({ rowSelectionFeature });
 
 /**
- * A list of things: j and k move, Enter opens, x selects, Shift with x or a click selects all between. On a narrow place its
- * rows become cards.
+ * A table: j and k move, Enter opens, x selects, Shift with x or a click selects a range. On narrow screens its rows become
+ * cards.
  */
 export function Table<Row extends object>({
   label,
@@ -50,10 +50,10 @@ export function Table<Row extends object>({
 }: {
   label: string;
   columns: readonly Column<Row>[];
-  /** Undefined while they are on their way. */
+  /** Undefined while loading. */
   rows: readonly Row[] | undefined;
   rowId: (row: Row) => string;
-  /** What a row is called, for those who hear the page. */
+  /** The name of a row, for screen readers. */
   rowName: (row: Row) => string;
   onOpen?: (row: Row) => void;
   selection?: Selection | undefined;
@@ -108,7 +108,7 @@ export function Table<Row extends object>({
   const byId = new Map(columns.map((column) => [column.id, column]));
   return (
     <div className="table-frame" aria-busy={rows === undefined}>
-      {/* Display as cards takes a table's meaning away from those who hear it; the roles give it back. */}
+      {/* Displaying rows as cards removes the table semantics for screen readers; explicit roles restore them. */}
       <table className="table" role="table" aria-label={label}>
         <thead role="rowgroup">
           {table.getHeaderGroups().map((group) => (
@@ -178,7 +178,7 @@ export function Table<Row extends object>({
                       tabIndex={-1}
                       aria-label={`Select ${rowName(row.original)}`}
                       checked={row.getIsSelected()}
-                      // Nothing to do on change: only the click knows whether Shift was held.
+                      // Handled on click: the change event has no Shift state.
                       onChange={() => undefined}
                       onClick={(event) => row.getToggleSelectedHandler()(event)}
                     />
@@ -212,10 +212,10 @@ export function Table<Row extends object>({
   );
 }
 
-/** As many as fill the first screen, so that nothing jumps when the rows come. */
+/** Enough placeholder rows to fill the first screen, so that the layout does not shift when the rows load. */
 function SkeletonRows<Row>({ columns, check }: { columns: readonly Column<Row>[]; check: boolean }) {
   return Array.from({ length: 8 }, (_, index) => (
-    // They are all the same
+    // Placeholder rows are identical
     <tr key={index} role="row" className="table-skeleton" aria-hidden="true">
       {check ? <td className="table-check" /> : null}
       {columns.map((column) => (
@@ -232,7 +232,7 @@ function SkeletonRows<Row>({ columns, check }: { columns: readonly Column<Row>[]
   ));
 }
 
-/** Not on a link or a box inside the row, not to mark text, not for a new tab. */
+/** Ignores clicks on links and checkboxes, text selections, and clicks for a new tab. */
 function isPlainClick(event: MouseEvent<HTMLElement>): boolean {
   if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return false;

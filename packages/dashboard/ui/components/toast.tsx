@@ -1,4 +1,4 @@
-/** A short word at the edge after something was done: `say("Cancelled.")`. */
+/** A short message after an action: `say("Cancelled.")`. */
 import { useSyncExternalStore } from "react";
 import { explain } from "../queries.ts";
 import "./toast.css";

@@ -5,16 +5,16 @@ import { Button } from "./button.tsx";
 /** A span of time that a drag over a chart selected, in seconds since 1970. */
 export type Zoom = { readonly from: number; readonly to: number };
 
-/** A moment in the address, as `2026-11-16T07:05:10Z`; undefined if it is none. */
+/** A time in the URL, such as `2026-11-16T07:05:10Z`; undefined if invalid. */
 const moment = (raw: string | undefined): number | undefined => {
   const ms = Date.parse(raw ?? "");
   return Number.isNaN(ms) ? undefined : ms / 1_000;
 };
 
-/** The part of a screen's address that its charts need. */
+/** The URL parameters of charts. */
 export const zoomSearch = { from: moment, to: moment };
 
-/** The span in the address: a link shows the same span, and Back shows the one before. */
+/** The span in the URL: a link shows the same span, and Back shows the previous one. */
 export function useZoom(): [Zoom | undefined, (zoom: Zoom | undefined) => void] {
   const [{ from, to }, set] = useUrl(zoomSearch);
   const zoom = from !== undefined && to !== undefined && from < to ? { from, to } : undefined;
@@ -24,7 +24,7 @@ export function useZoom(): [Zoom | undefined, (zoom: Zoom | undefined) => void] 
 const print = (seconds: number | undefined) =>
   seconds === undefined ? undefined : new Date(Math.round(seconds) * 1_000).toISOString().replace(".000", "");
 
-/** Says what the charts show, and how to see everything again. */
+/** Shows the zoomed span, and a button to reset it. */
 export function ZoomNote({
   zoom,
   setZoom,

@@ -2,7 +2,7 @@ import { modKey } from "../shortcuts.ts";
 import { places } from "../screens.ts";
 import { Overlay } from "./overlay.tsx";
 
-/** Every key there is. */
+/** All keyboard shortcuts. */
 export function Help({ close }: { readonly close: () => void }) {
   const go = places.flatMap(({ key, title }) => (key === undefined ? [] : [[["g", key], title] as const]));
   const groups = [

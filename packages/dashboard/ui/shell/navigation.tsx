@@ -5,7 +5,7 @@ import { short } from "../format.ts";
 import { useHealth } from "../queries.ts";
 import { places } from "../screens.ts";
 
-/** The way to each screen, with the few figures that should be seen from anywhere. */
+/** Links to all screens, with the most important counts. */
 export function Navigation() {
   const { data: health } = useHealth();
   const late = health?.queues.filter(({ breachInMs }) => breachInMs === 0).length ?? 0;
@@ -14,7 +14,7 @@ export function Navigation() {
     "/dead": { count: health?.total.dead ?? 0, says: "dead" },
     "/slow": { count: health?.slow ?? 0, says: "slow", tone: "soon" },
   };
-  // On a phone the list is wider than the screen; where one is should be in sight.
+  // On a phone the list is wider than the screen: scroll the current entry into view.
   const nav = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(() => {

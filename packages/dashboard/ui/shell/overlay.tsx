@@ -1,7 +1,7 @@
 import { useEffect, useRef, type ReactNode } from "react";
 import "./overlay.css";
 
-/** A layer over the page. The browser's own dialog keeps the focus inside, answers Esc, and gives the focus back. */
+/** A layer over the page. The native dialog traps the focus, closes on Esc and restores the focus. */
 export function Overlay({
   label,
   close,

@@ -17,7 +17,7 @@ type Entry = {
 const most = 12;
 const jobId = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
-/** One field to go anywhere: screens, queues, kinds, a job by its id, and what can be done from everywhere. */
+/** The command palette: screens, queues, kinds, a job by its id, and global actions. */
 export function Palette({ close }: { readonly close: () => void }) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);

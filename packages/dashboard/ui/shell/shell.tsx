@@ -13,7 +13,7 @@ import { Palette } from "./palette.tsx";
 import { TopBar } from "./top-bar.tsx";
 import "./shell.css";
 
-/** What is around every screen. */
+/** The layout around every screen. */
 export function Shell() {
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
   const navigate = useNavigate();
@@ -23,7 +23,7 @@ export function Shell() {
   const main = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
 
-  // A person who moves by keyboard goes on from the top of the new screen, not from the link they left.
+  // Keyboard users continue at the top of the new screen, not at the link they followed.
   const lastPath = useRef(path);
   useEffect(() => {
     if (lastPath.current !== path) main.current?.focus({ preventScroll: true });
@@ -71,7 +71,7 @@ export function Shell() {
   );
 }
 
-/** With a `<base>`, a bare fragment would leave the page. */
+/** With a `<base>`, a bare `#fragment` link would leave the page. */
 function focusMain(event: { preventDefault(): void }, main: HTMLElement | null): void {
   event.preventDefault();
   main?.focus();

@@ -9,10 +9,10 @@ import { useRights } from "../../queries.ts";
 import { actions, whyNot } from "../operations/actions.ts";
 
 type Group = GroupsAnswer["groups"][number];
-/** One whose jobs can be asked for. */
+/** A group whose jobs this role may list. */
 export type KnownGroup = Group & { readonly fingerprint: string };
 
-/** More are shown when a person asks. */
+/** Groups shown at first; "Show more" adds the rest. */
 const few = 6;
 
 const hidden =

@@ -32,7 +32,7 @@ function Dead() {
   const navigate = useNavigate();
   const { operate } = useRights();
   const [selected, setSelected] = useState(none);
-  // Not among the groups, which go when the last of them is replayed: the dialog would go with them.
+  // Outside the groups: they unmount when the last one is replayed, and the dialog would unmount with them.
   const [replaying, setReplaying] = useState<JobsFilter>();
 
   const dead = useMemo(() => ({ ...values, state: "dead" }), [values]);
@@ -44,7 +44,7 @@ function Dead() {
   const count = useJobCount(filter);
 
   const jobs = answer.data?.jobs;
-  // They are of a kind and a queue, or of all; beside a list that is narrowed by more they would tell of other jobs.
+  // Groups can be filtered only by kind and queue. Next to a list with further filters they would count other jobs.
   const groupable = !["tenant", "key", "tag", "error", "since", "until"].some((name) => name in filter);
   const kind = values.fingerprint === undefined ? values.kind : undefined;
   const groups = useDeadGroups({ kind, queue: values.queue });
@@ -52,7 +52,7 @@ function Dead() {
 
   const change: FilterChange = (next) => {
     setSelected(none);
-    // What died alike is of one kind: without it, the jobs of another would be asked for the same.
+    // A group belongs to one kind. Without the kind, the filter would match jobs of other kinds with the same fingerprint.
     const apart = "kind" in next ? { fingerprint: undefined } : {};
     setUrl({ ...apart, ...next, after: undefined });
   };

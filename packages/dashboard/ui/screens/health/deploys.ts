@@ -1,4 +1,4 @@
-/** When versions of workers began: the first start of each, as far as its workers are still there. */
+/** The first start of each worker version, among the workers that are still listed. */
 export function deploysOf(
   workers: readonly { readonly version: string; readonly startedAt: string }[],
   sinceSeconds: number,

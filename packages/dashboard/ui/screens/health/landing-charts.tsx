@@ -11,7 +11,7 @@ import { deploysOf } from "./deploys.ts";
 
 const ofDurations = { steps: durationSteps, format: roundDuration };
 
-/** The last hour of the whole installation, with the versions of workers that began in it. */
+/** The last hour of the whole installation, with marks for new worker versions. */
 export function LandingCharts() {
   const { data: series } = useSeries({ range: "1h" });
   const { data: workers } = useWorkers();

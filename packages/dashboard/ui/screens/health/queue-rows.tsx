@@ -13,7 +13,7 @@ import { standingOf, standingWords } from "../../standing.ts";
 
 type Queue = Wire<QueueHealth>;
 
-/** From this share of retries on, the figure is a warning. */
+/** A higher share of retries is shown as a warning. */
 const manyRetries = 0.2;
 
 const columnsAt = (at: string): readonly Column<Queue>[] => [
@@ -144,7 +144,7 @@ export function QueueRows({
   );
 }
 
-/** The age in large type, the bar to its target, and the word for it. */
+/** The oldest age in large type, with its target as a bar and a word. */
 function Age({ queue }: { readonly queue: Queue }) {
   const { word, says } = standingWords(queue);
   const { oldestReadyMs, targetMs, breachInMs } = queue;

@@ -13,7 +13,7 @@ type Figure = {
   readonly tone?: "late" | "soon";
 };
 
-/** The whole installation in one line, the oldest age first: depth alone says little. */
+/** The whole installation in one line. The oldest age comes first, because depth alone shows no delay. */
 export function Totals({ health }: { readonly health: Wire<Health> | undefined }) {
   return (
     <ul className="totals card" aria-label="Totals" aria-busy={health === undefined}>
@@ -98,7 +98,7 @@ function figures({ queues, total, workers, slow }: Wire<Health>): readonly Figur
   ];
 }
 
-/** `22 scheduled, 3 parked`: those that there are. */
+/** `22 scheduled, 3 parked`; zero counts are left out. */
 function parts(counts: Readonly<Record<string, number>>): string {
   const said = Object.entries(counts).flatMap(([state, count]) =>
     count === 0 ? [] : [`${short(count)} ${state}`],

@@ -8,7 +8,7 @@ import { OutcomeShape, toneOf } from "./outcome-mark.tsx";
 const laneHeight = 24;
 const bar = 12;
 const foot = 24;
-/** Less cannot be seen. */
+/** The minimum visible width. */
 const leastWidth = 3;
 
 /** Every attempt on one time axis: a thin line while it waits, a bar while it runs, a mark for how it ended. */
@@ -89,7 +89,7 @@ export function AttemptChart({ answer }: { answer: JobAnswer }) {
   );
 }
 
-/** A wait that was cut: a break across all lanes, and how long it really was. */
+/** A shortened wait: a break across all lanes, with its real duration. */
 function CutShape({ from, to, height, label }: { from: number; to: number; height: number; label: string }) {
   const middle = (from + to) / 2;
   return (
@@ -168,7 +168,7 @@ function inWords(lanes: readonly Lane[], now: number): string {
   return `Attempts: ${lanes.map((lane) => laneInWords(lane, now)).join("; ")}`;
 }
 
-/** How wide the place is. 0 until it is known. */
+/** The width of the element. 0 until measured. */
 function useWidth(place: React.RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(0);
   useEffect(() => {

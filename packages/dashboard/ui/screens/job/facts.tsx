@@ -35,7 +35,7 @@ function Trace({ id }: { id: string }) {
   );
 }
 
-/** What is known of a job, at a glance. Names lead to the jobs that share them. */
+/** The fields of a job. Names link to the jobs that share them. */
 export function Facts({ answer }: { answer: JobAnswer }) {
   const { job, run, leaseId, traceId } = answer;
   return (

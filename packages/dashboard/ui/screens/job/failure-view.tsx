@@ -3,7 +3,7 @@ import type { Wire } from "../../api.ts";
 import { CopyButton } from "../../components/copy-button.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 
-/** What an attempt failed with: the error, what caused it, and its stack when somebody asks. */
+/** The error of an attempt, with its causes, and its stack on demand. */
 export function FailureView({ failure }: { failure: Wire<Failure> }) {
   return (
     <div className="failure">
@@ -17,7 +17,7 @@ export function FailureView({ failure }: { failure: Wire<Failure> }) {
       {failure.causes === undefined || failure.causes.length === 0 ? null : (
         <ol className="failure-causes" aria-label="Caused by">
           {failure.causes.map((cause, index) => (
-            // A chain of causes never changes
+            // The order of causes never changes
             <li key={index}>
               <span className="muted">caused by </span>
               <PlainText className="failure-class">{cause.class}</PlainText>{" "}

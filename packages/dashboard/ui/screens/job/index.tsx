@@ -45,7 +45,7 @@ function Job() {
 }
 
 type DataName = "payload" | "result";
-/** `cut`: what was too large for the server to send whole. `preview` has its beginning. */
+/** `cut`: fields that were too large to send. `preview` has their start. */
 type Answer = JobAnswer & {
   readonly cut?: readonly DataName[];
   readonly preview?: Readonly<Partial<Record<DataName, unknown>>>;
@@ -121,7 +121,7 @@ function Value({
   title: string;
   value: unknown;
   hidden?: boolean;
-  /** Where all of it is, if this is only its beginning. */
+  /** The download link, if only the start is shown. */
   whole?: string;
 }) {
   return (

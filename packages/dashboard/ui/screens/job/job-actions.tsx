@@ -6,7 +6,7 @@ import { useRights } from "../../queries.ts";
 import { allActions, whyNot, type Action } from "../operations/actions.ts";
 import { SelectedDialog } from "../operations/selected-dialog.tsx";
 
-/** What can be done to this job in its state. What its state does not allow is not offered at all. */
+/** The actions that the job's state allows. */
 export function JobActions({
   id,
   state,

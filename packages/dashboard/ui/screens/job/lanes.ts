@@ -4,20 +4,20 @@ import type { JobAnswer } from "../../api.ts";
 /** One attempt on the time axis, in milliseconds since the epoch: the wait before it, and its run. */
 export type Lane = {
   readonly epoch: number | null;
-  /** Its number, as the handler sees it. Null: it has not begun. */
+  /** The attempt's number, as the handler sees it. Null: not started. */
   readonly attempt: number | null;
   readonly waitFrom: number;
-  /** Null: it has not begun. */
+  /** Null: not started. */
   readonly start: number | null;
-  /** Null: it has not ended. */
+  /** Null: not ended. */
   readonly end: number | null;
   readonly outcome: AttemptOutcome | "running" | "waiting";
   readonly worker: string | null;
-  /** So many claims before it have no lane: handed back before they began, or no longer kept. */
+  /** The number of earlier claims without a lane: released before they started, or no longer in the attempt log. */
   readonly missing: number;
 };
 
-/** A job's life as lanes, oldest first: every attempt that ended, and what it does now. */
+/** A job's attempts as lanes, oldest first: every ended attempt, then the current one. */
 export function lanesOf({
   job,
   audit,
@@ -73,15 +73,15 @@ export function lanesOf({
   return lanes;
 }
 
-/** A dead job does not wait. What waits after a replay waits since then. */
+/** A dead job does not wait. After a replay, the wait starts at the replay. */
 function lastBefore(replays: readonly number[], start: number, otherwise: number): number {
   return replays.findLast((at) => at <= start && at > otherwise) ?? otherwise;
 }
 
-/** A stretch of the time axis in which nothing runs, drawn shorter than it was. */
+/** A shortened part of the time axis, in which nothing runs. */
 export type Cut = { readonly from: number; readonly to: number };
 
-/** The time axis. `share` says where a moment is on it, from 0 to 1. */
+/** The time axis. `share` maps a time to 0 … 1. */
 export type Axis = {
   readonly from: number;
   readonly to: number;
@@ -89,10 +89,10 @@ export type Axis = {
   readonly share: (at: number) => number;
 };
 
-/** A wait is drawn at most this many times as long as all running, or nothing could be seen of the attempts themselves. */
+/** A wait is drawn at most this many times as long as all runs together, so that the runs stay visible. */
 const longest = 2;
 
-/** From the first moment to the last. A job that was dead for a week and then replayed is seen in all its parts, too. */
+/** Covers the whole timeline. Shortened waits keep every attempt visible, also after a replay a week later. */
 export function axisOf(lanes: readonly Lane[], now: number): Axis {
   const points = lanes.flatMap(({ waitFrom, start, end }) => [waitFrom, start ?? now, end ?? now]);
   const moments = [...new Set(points)].sort((one, other) => one - other);
@@ -121,7 +121,7 @@ const steps = [
   72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 2592e6,
 ];
 
-/** Round distances from the beginning, at most `most` of them. */
+/** Ticks at round distances from the start, at most `most` of them. */
 export function ticksOf(length: number, most: number): number[] {
   const step = steps.find((each) => length / each <= most) ?? length;
   const ticks: number[] = [];

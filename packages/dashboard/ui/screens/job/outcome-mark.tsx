@@ -3,7 +3,7 @@ import type { Lane } from "./lanes.ts";
 
 type Outcome = Lane["outcome"];
 
-/** A shape for each way in which an attempt ends, on a field of 12 by 12. */
+/** A shape per outcome of an attempt. 12 by 12 units. */
 const shapes: Record<Outcome, ReactNode> = {
   succeeded: <path d="M2 6.5l2.7 2.7L10 3.2" />,
   failed: <path d="M2.8 2.8l6.4 6.4M9.2 2.8l-6.4 6.4" />,
@@ -44,7 +44,7 @@ export function toneOf(outcome: Outcome): string {
   return tones[outcome];
 }
 
-/** Drawn inside another drawing, at its place there. */
+/** For use inside another SVG, at a position in it. */
 export function OutcomeShape({ outcome, x, y }: { outcome: Outcome; x: number; y: number }) {
   return (
     <g className="outcome-shape" data-tone={tones[outcome]} transform={`translate(${x} ${y})`}>

@@ -5,7 +5,7 @@ import { Section } from "../../components/page.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { duration } from "../../format.ts";
 
-/** What the job remembers and reports: progress, steps, sleeps, waits, log lines, and signals that it has not received. */
+/** Progress, steps, sleeps, waits, log lines, and signals that the job has not received. */
 export function Steps({ answer }: { answer: JobAnswer }) {
   const { steps = [], progress = null, signals = [], stalledMs = null } = answer;
   if (steps.length === 0 && progress === null && signals.length === 0) return null;
@@ -121,7 +121,7 @@ function Lines({ progress: { lines, lineCount } }: { progress: ProgressView }) {
       <ol className="job-lines mono" aria-label="Log">
         {earlier > 0 ? <li className="muted">… {earlier.toLocaleString("en")} earlier lines</li> : null}
         {lines.map(({ at, text }, index) => (
-          // Two lines may be alike in everything else
+          // Two lines may be equal in all other fields
           <li key={`${at} ${index}`}>
             <span className="muted">{at.slice(11, 19)}</span> <PlainText>{text}</PlainText>
           </li>

@@ -4,7 +4,7 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { duration } from "../../format.ts";
 import { FailureView } from "./failure-view.tsx";
 
-/** A job's life step by step, newest first, with what each attempt failed with. */
+/** The timeline of a job, newest first, with the error of each failed attempt. */
 export function Timeline({ answer }: { answer: JobAnswer }) {
   const failures = new Map(answer.job.log.map(({ epoch, error }) => [epoch, error]));
   const { job, attemptOfEpoch = {} } = answer;
@@ -18,7 +18,7 @@ export function Timeline({ answer }: { answer: JobAnswer }) {
           step.what === "attempt-ended" && step.epoch !== null ? failures.get(step.epoch) : undefined;
         const attempt = step.epoch === null ? undefined : numbers[step.epoch];
         return (
-          // Two steps may be alike in everything else
+          // Two steps may be equal in all other fields
           <li key={`${step.at} ${step.what} ${steps.length - index}`} data-what={step.what}>
             <span className="life-at">
               <Age at={step.at} />

@@ -13,10 +13,10 @@ const questions: Record<JobState, string> = {
   cancelled: "Why was it cancelled?",
 };
 
-/** What has ended is not held back by anything. */
+/** Ended jobs have no reason to wait. */
 const ended: ReadonlySet<JobState> = new Set(["succeeded", "dead", "cancelled"]);
 
-/** The answer in plain words: one sentence, then what was found, most important first. */
+/** Why a job does not run: one sentence, then the findings, most important first. */
 export function WhyBox({ why, state }: { why: Explanation; state: JobState }) {
   const blocked = why.findings.some(({ blocks }) => blocks);
   return (
@@ -48,10 +48,10 @@ export function WhyBox({ why, state }: { why: Explanation; state: JobState }) {
   );
 }
 
-/** What stands between backticks is a command, and looks like one. */
+/** Text between backticks is shown as a command. */
 function Advice({ children }: { children: string }) {
   return children.split("`").map((part, index) =>
-    // The parts of one text never move
+    // The order of parts in a text never changes
     index % 2 === 1 ? (
       <code key={index}>
         <PlainText>{part}</PlainText>

@@ -83,7 +83,7 @@ const enqueued: JobColumn = {
   leaves: "first",
 };
 
-/** The time that matters next, or mattered last. */
+/** The next relevant time, or the last. */
 const time: JobColumn = {
   id: "time",
   header: "Due or ended",
@@ -124,7 +124,7 @@ function Why({ job }: { job: Row }) {
 const withTenant: readonly JobColumn[] = [state, kind, key, queue, tenant, attempts, enqueued, time, error];
 const withoutTenant = withTenant.filter((column) => column !== tenant);
 
-/** Most installations have no tenants, and a column of nothing takes room from the errors. */
+/** Most installations have no tenants; an empty column would take room from the errors. */
 export function jobColumns(jobs: readonly Row[] = []): readonly JobColumn[] {
   return jobs.some((job) => job.tenant !== null) ? withTenant : withoutTenant;
 }

@@ -38,7 +38,7 @@ function Jobs() {
 
   const change: FilterChange = (next) => {
     setSelected(none);
-    // A new filter begins at its newest page.
+    // A new filter starts at the newest page.
     setUrl({ ...next, after: undefined });
   };
   const narrowed = Object.keys(filter).length > 0;
@@ -76,7 +76,7 @@ function Jobs() {
             onOpen={({ id }) => void navigate(destination({ path: "/jobs/$id", params: { id } }))}
             selection={operate ? { ids: selected, change: setSelected } : undefined}
             empty={
-              // Nothing found so far is not nothing: the foot says how far the search is.
+              // An unfinished search without results is not an empty list: the footer shows its progress.
               search !== undefined ? null : narrowed || values.after !== undefined ? (
                 <NoneMatch />
               ) : (

@@ -13,14 +13,14 @@ import { SearchBox } from "./search-box.tsx";
 import type { Known } from "./search-words.ts";
 import "./search-box.css";
 
-/** Set by other parts of the page, and taken back here. */
+/** Filters set by other parts of the page, removable here. */
 const also: readonly FilterField[] = [
   { name: "fingerprint", label: "Died alike" },
   { name: "since", label: "Enqueued since" },
   { name: "until", label: "Enqueued before" },
 ];
 
-/** What jobs are narrowed by. Kinds and queues that exist are suggested. */
+/** The filters of the list. Existing kinds and queues are suggested. */
 export function JobFilters({
   states,
   values,

@@ -5,7 +5,7 @@ import { TablePages } from "../../components/table-pages.tsx";
 import { short } from "../../format.ts";
 import type { Search } from "./use-job-list.ts";
 
-/** Below a list of jobs: the way on, and how far a search is that has not come to its end. */
+/** Below a list of jobs: pagination, and the progress of an unfinished search. */
 export function ListFoot({
   shown,
   search,

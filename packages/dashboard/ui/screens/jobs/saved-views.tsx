@@ -9,7 +9,7 @@ type View = { readonly name: string; readonly values: FilterValues };
 const key = "stint.views";
 const most = 20;
 
-/** Names for filters, kept in this browser. The filter itself is the address: to share a view, share the link. */
+/** Named filters, stored in this browser. The URL contains the filter: to share a view, share the link. */
 export function SavedViews({ values }: { values: FilterValues }) {
   const [views, setViews] = useState(load);
   const [name, setName] = useState<string>();
@@ -74,7 +74,7 @@ export function SavedViews({ values }: { values: FilterValues }) {
   );
 }
 
-/** What another version, or another page of this origin, left there must not stop the screen. */
+/** Stored values of another version, or of another page of this origin, must not break the screen. */
 function load(): readonly View[] {
   try {
     const found: unknown = JSON.parse(localStorage.getItem(key) ?? "[]");

@@ -4,7 +4,7 @@ import { copyText } from "../../components/copy-button.tsx";
 import type { FilterChange, FilterValues } from "../../components/filter-bar.tsx";
 import { asCommand, printSearch, readSearch, suggest, type Known } from "./search-words.ts";
 
-/** The whole filter as one line. It says the same as the fields below: either changes both, and the address. */
+/** The whole filter as one line of text. It mirrors the fields below: a change of either changes both, and the URL. */
 export function SearchBox({
   values,
   known,
@@ -21,7 +21,7 @@ export function SearchBox({
   const [draft, setDraft] = useState(line);
   const [problem, setProblem] = useState<string>();
   const [said, setSaid] = useState("");
-  // What the address says wins: a field was changed, or a person went back.
+  // The URL wins: a field was changed, or the user went back.
   useEffect(() => setDraft(line), [line]);
 
   const commit = (): void => {

@@ -1,11 +1,11 @@
-/** A page of jobs, searched for until it is full or every job was searched. Each request to the server has a budget of its own. */
+/** Searches until a page of jobs is full or every job was searched. Each request has its own time budget. */
 import type { JobPage } from "stint/inspect";
 import { api, type JobsFilter, type Wire } from "../../api.ts";
 
 export type JobsQuestion = JobsFilter & { after?: string | undefined; limit: number };
 
 export type SearchedPage = Wire<JobPage> & {
-  /** Jobs searched so far, and about how many there are; null where the first request was enough. */
+  /** Jobs searched so far, and the approximate total; null if the first request was enough. */
   readonly search: { readonly searched: number; readonly of: number } | null;
   /** The search still runs. */
   readonly searching: boolean;
@@ -21,7 +21,7 @@ export async function searchJobs(
     report,
   }: {
     signal: AbortSignal;
-    /** Asked between two requests: a person may have seen enough. */
+    /** Checked between requests: the user may have stopped the search. */
     isStopped: () => boolean;
     /** What was found so far. */
     report: (soFar: SearchedPage) => void;
@@ -45,7 +45,7 @@ export async function searchJobs(
   }
 }
 
-/** A search of many requests is not repeated with every event: at most a tenth of the time goes into it. */
+/** Limits how often a long search is repeated: at most a tenth of the time is spent searching. */
 export function isRecent(page: SearchedPage | undefined): boolean {
   if (page === undefined || page.search === null) return false;
   return Date.now() - page.at < Math.min(60_000, 10 * page.tookMs);

@@ -7,13 +7,13 @@ type FilterValues = Readonly<Record<string, string | undefined>>;
 export const qualifiers = jobFilterKeys;
 export type Qualifier = (typeof qualifiers)[number];
 
-/** What can stand behind a qualifier, as far as that is known. */
+/** Known values of a qualifier, for suggestions. */
 export type Known = Readonly<Partial<Record<Qualifier, readonly string[]>>>;
 
 export type Read = {
   /** Every qualifier; undefined where it was not given. */
   readonly values: FilterValues;
-  /** What cannot be searched for, in words for the person who typed it. */
+  /** The parts that cannot be searched, as messages for the user. */
   readonly problem: string | undefined;
 };
 
@@ -42,7 +42,7 @@ export function readSearch(text: string, known: Known = {}): Read {
   return { values, problem };
 }
 
-/** The server searches patterns of kinds and queues. Elsewhere `re*` stands for the one name that begins with `re`. */
+/** The server searches patterns of kinds and queues. Elsewhere `re*` means the only name that starts with `re`. */
 function expand(qualifier: Qualifier, value: string, known: Known): string | { problem: string } {
   const names = known[qualifier];
   if (!value.endsWith("*") || names === undefined || qualifier === "kind" || qualifier === "queue")
@@ -57,7 +57,7 @@ function expand(qualifier: Qualifier, value: string, known: Known): string | { p
   };
 }
 
-/** The line that means these values. */
+/** The search line for these values. */
 export function printSearch(values: FilterValues): string {
   return qualifiers
     .flatMap((name) => {
@@ -67,7 +67,7 @@ export function printSearch(values: FilterValues): string {
     .join(" ");
 }
 
-/** Lines that go on from the one that is being typed: qualifiers, then their values. */
+/** Completions of the typed line: qualifiers, then their values. */
 export function suggest(text: string, known: Known, most = 12): string[] {
   const at = text.search(/\S*$/);
   const before = text.slice(0, at);
@@ -82,7 +82,7 @@ export function suggest(text: string, known: Known, most = 12): string[] {
   return offers.slice(0, most).map((offer) => before + offer);
 }
 
-/** The schema that commands work on unless they are given another. */
+/** The default schema of the commands. */
 const defaultSchema = "stint";
 
 /** The same filter as a command, to be pasted into a terminal. */

@@ -3,7 +3,7 @@ import { momentOf } from "../../components/filter-bar-time.tsx";
 import type { JobsFilter } from "../../api.ts";
 import { text } from "../../url.ts";
 
-/** What the address of a list of jobs holds. */
+/** The URL parameters of a list of jobs. */
 export const jobsSearch = {
   state: text,
   kind: text,
@@ -12,15 +12,15 @@ export const jobsSearch = {
   key: text,
   tag: text,
   error: text,
-  /** Of what died alike. */
+  /** The fingerprint of a group of dead jobs. */
   fingerprint: text,
   since: text,
   until: text,
-  /** Where the page begins. */
+  /** The cursor of the page. */
   after: text,
 };
 
-/** What the server is asked for. Spans that end now are counted back from `now`. */
+/** The filter sent to the server. Relative spans are resolved against `now`. */
 export function toFilter(values: FilterValues, now: number): JobsFilter {
   const { kind, queue, tenant, key, tag, error, fingerprint } = values;
   const state = chosenStates(values["state"]);

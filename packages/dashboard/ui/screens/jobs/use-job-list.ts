@@ -7,19 +7,19 @@ import { toFilter } from "./search.ts";
 
 export const pageSize = 50;
 
-/** The page of jobs that an address asks for, and the way to the pages beside it. */
+/** The page of jobs for a URL, and links to the adjacent pages. */
 export function useJobList(values: FilterValues, go: (after: string | undefined) => void) {
-  // To the minute, or "the last hour" would be another question every second.
+  // Rounded to the minute: otherwise "the last hour" would be a new query every second.
   const minute = useNow(60);
   const filter: JobsFilter = useMemo(() => toFilter(values, minute), [values, minute]);
   const after = values["after"];
-  // The search that a person stopped, named by what it looked for.
+  // The stopped search, identified by its filter.
   const name = JSON.stringify([filter, after]);
   const stopped = useRef<string>(undefined);
   const answer = useJobs({ ...filter, after, limit: pageSize }, () => stopped.current === name);
 
-  // Pages are only linked forwards. The way back is remembered here; from a page that was opened by its address it leads to the
-  // newest one.
+  // Cursors only lead to older pages. Newer pages are remembered here; from a page opened by its URL, the way back leads to the
+  // newest page.
   const [trail, setTrail] = useState<readonly string[]>([]);
   const next = answer.isPlaceholderData ? null : (answer.data?.next ?? null);
   const older =
@@ -48,11 +48,11 @@ export function useJobList(values: FilterValues, go: (after: string | undefined)
   return { filter, answer, older, newer, search };
 }
 
-/** A search that has not come to its end. */
+/** An unfinished search. */
 export type Search = {
   readonly progress: { readonly searched: number; readonly of: number } | null;
   /** The id below which nothing was searched yet. */
   readonly reached: string | null;
-  /** Undefined once it was stopped. */
+  /** Undefined once stopped. */
   readonly stop: (() => void) | undefined;
 };

@@ -6,7 +6,7 @@ export type Action = {
   readonly name: BulkAction;
   readonly verb: string;
   readonly done: string;
-  /** Explained before it is done. */
+  /** The explanation shown before the action. */
   readonly means: string;
   /** The states that allow it. */
   readonly states: readonly JobState[];

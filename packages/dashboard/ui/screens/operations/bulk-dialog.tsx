@@ -23,7 +23,7 @@ export function BulkDialog({
   onClose,
 }: {
   action: Action;
-  /** As it was when the dialog opened; what the list does meanwhile changes nothing here. */
+  /** The filter when the dialog opened. Later changes of the list do not affect it. */
   filter: JobsFilter;
   onClose: () => void;
 }) {
@@ -153,7 +153,7 @@ function Ask({
         {production === undefined ? null : (
           <TypedConfirmation word={production} value={typed} onChange={setTyped} />
         )}
-        {/* Without it, Enter in a form of two fields does nothing. */}
+        {/* Without a submit button, Enter in a form with two fields does nothing. */}
         <button type="submit" hidden />
       </form>
       {begin.isError ? <Failed error={begin.error} /> : null}

@@ -3,7 +3,7 @@ import { PlainText } from "../../components/plain-text.tsx";
 import type { JobsFilter } from "../../api.ts";
 import "./operations.css";
 
-/** A filter as a person would say it. */
+/** A filter as readable text. */
 export function FilterWords({ filter }: { filter: JobsFilter }) {
   const { state, since, until, ...names } = filter;
   const states = typeof state === "string" ? [state] : (state ?? []);

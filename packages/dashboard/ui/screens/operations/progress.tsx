@@ -5,7 +5,7 @@ import { actions } from "./actions.ts";
 import { counted } from "./count.ts";
 import "./operations.css";
 
-/** How far it is: a bar, and the same in words. */
+/** Progress as a bar and as text. */
 export function Progress({ operation }: { operation: Wire<Operation> }) {
   const { matched, done, skipped, changed, state, action } = operation;
   const seen = done + skipped;

@@ -18,7 +18,7 @@ const act: Record<BulkAction, (id: string, reason: string) => Promise<unknown>> 
 
 type Run = { readonly done: number; readonly refused: readonly string[]; readonly over: boolean };
 
-/** Do something to one job, or to those that were selected, one after another. */
+/** Applies an action to one job, or to the selected jobs one after another. */
 export function SelectedDialog({
   action,
   ids,
@@ -28,7 +28,7 @@ export function SelectedDialog({
   action: Action;
   ids: readonly string[];
   onClose: () => void;
-  /** All were asked for, whatever came of it. */
+  /** Every request was sent, whatever its result. */
   onDone: () => void;
 }) {
   const client = useQueryClient();
@@ -61,7 +61,7 @@ export function SelectedDialog({
       setRun(now);
     }
     await client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "me" });
-    // A single one that went well needs no last word.
+    // A single success needs no summary.
     if (!many && now.refused.length === 0) onDone();
     else setRun({ ...now, over: true });
   };
@@ -133,7 +133,7 @@ export function SelectedDialog({
   );
 }
 
-/** What the server said against it, or null. Told to be slower, it waits and asks again. */
+/** The server's refusal, or null. After a 429 it waits and retries. */
 async function tryOne(once: () => Promise<unknown>): Promise<string | null> {
   for (let tries = 1; ; tries++) {
     try {

@@ -4,7 +4,7 @@ import { api, type JobsFilter } from "../../api.ts";
 import { stateOrder } from "../../components/state-mark.tsx";
 import type { Action } from "./actions.ts";
 
-/** Continues a count that was capped, request after request, as long as the dialog is open. With a `next` it is not at its end. */
+/** Continues a capped count with further requests while the dialog is open. A `next` means that the count is incomplete. */
 export function useCountOn(begun: Count | undefined, action: Action, filter: JobsFilter): Count | undefined {
   const [counted, setCounted] = useState<{ begun: Count; so: Count }>();
   useEffect(() => {
@@ -19,7 +19,7 @@ export function useCountOn(begun: Count | undefined, action: Action, filter: Job
         if (!stop.signal.aborted) setCounted({ begun, so });
       }
     };
-    // What was counted until then stays: at least so many.
+    // The count so far stays, as a lower bound.
     countOn().catch(() =>
       setCounted((last) => ({ begun, so: { count: (last?.so ?? begun).count, capped: true } })),
     );

@@ -9,7 +9,7 @@ import { bridged, smoothed } from "./smooth.ts";
 
 type Point = Wire<SeriesPoint>;
 
-/** Counts reach the series up to so long after they happened. */
+/** The maximum delay until counts reach the series. */
 const lateSeconds = 15;
 
 /** Charts with one time axis: throughput, age, depth, durations, failures. */
@@ -49,7 +49,7 @@ export function QueueCharts({
 }
 
 const ofDurations = { steps: durationSteps, format: roundDuration };
-/** There is no half a job: 1, 2, 5, 10 and so on. */
+/** Whole numbers only: 1, 2, 5, 10 and so on. */
 const ofCounts = {
   steps: Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat(),
   format: short,

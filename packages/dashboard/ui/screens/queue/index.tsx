@@ -16,7 +16,7 @@ import { KindRows } from "./kind-rows.tsx";
 import { Now } from "./now.tsx";
 import "./queue.css";
 
-/** Said again here: the library's own list would bring the library into the browser. */
+/** Repeated here: importing the library's list would bundle the library into the UI. */
 const ranges = ["1h", "6h", "24h", "7d", "30d"] as const satisfies readonly SeriesRange[];
 const search = { range: oneOf<SeriesRange>(ranges, "1h"), ...zoomSearch };
 

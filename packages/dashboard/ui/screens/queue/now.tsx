@@ -6,7 +6,7 @@ import { running } from "../../running.ts";
 
 type Figure = { readonly title: string; readonly value: string; readonly says: string; readonly to?: To };
 
-/** The queue at this moment. Its place is kept while the figures are on their way. */
+/** The queue's current figures, with placeholders while they load. */
 export function Now({ now }: { readonly now: Wire<QueueHealth> | undefined }) {
   return (
     <dl className="queue-now card tabular" aria-busy={now === undefined}>

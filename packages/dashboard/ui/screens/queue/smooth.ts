@@ -1,6 +1,6 @@
 /**
- * Workers report their counts about every ten seconds. In steps as short as that, one step may get no report and the next one two:
- * a steady queue would look as if it stopped again and again.
+ * Workers report their counts about every ten seconds. A ten-second step may therefore get no report and the next step two. Without
+ * smoothing, a steady queue would seem to stop again and again.
  */
 const window = 3;
 

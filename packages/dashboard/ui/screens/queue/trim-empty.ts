@@ -4,7 +4,7 @@ import { roundDuration } from "../../format.ts";
 
 type Known = { readonly series: Wire<Series> | undefined; readonly says: string };
 
-/** At least this many points stay, so that a chart is never a single stroke. */
+/** The minimum number of points, so that a chart is never a single point. */
 const fewest = 12;
 
 /** Drops the empty beginning of a series. An installation that is minutes old would otherwise show an almost empty hour. */

@@ -1,7 +1,7 @@
 import { GoTo } from "../../components/link.tsx";
 import type { Column } from "../../components/rows.tsx";
 
-/** The queue of a row, and the way to it. */
+/** The queue of a row, as a link. */
 export const queueColumn: Column<{ readonly queue: string }> = {
   title: "Queue",
   head: true,

@@ -15,7 +15,7 @@ import "./shares.css";
 export function Shares() {
   const stats = useStats();
   const waiting = useTenants();
-  // Both at once where both come, so that nothing jumps. One that fails does not take the other with it.
+  // Shown together once both have loaded, so that the layout does not shift. A failure of one does not hide the other.
   const asking = [stats, waiting].some(({ data, failureCount }) => data === undefined && failureCount === 0);
   if (asking) return null;
   const failed = [stats, waiting].map(({ data, error, refetch }, index) =>
@@ -81,7 +81,7 @@ function NoTenants() {
 
 type Priority = Wire<Stats>["byPriority"][number];
 
-/** An installation can have as many priorities as jobs. */
+/** Limits the rows: an installation can have as many priorities as jobs. */
 const mostPriorities = 50;
 
 function Priorities({ all }: { readonly all: readonly Priority[] }) {
@@ -104,7 +104,7 @@ function Priorities({ all }: { readonly all: readonly Priority[] }) {
   );
 }
 
-/** A queue of one priority says nothing by it. */
+/** Hidden if a queue has only one priority. */
 function severalPriorities(all: readonly Priority[]): readonly Priority[] {
   const ofQueue = new Map<string, number>();
   for (const { queue } of all) ofQueue.set(queue, (ofQueue.get(queue) ?? 0) + 1);
