@@ -45,7 +45,7 @@ export function toVisitor(access: Access): Visitor {
   if (rank === -1) {
     throw new InvalidOptionError(
       "authorize",
-      `must answer null or { role: ${roles.join(" | ")}, user?, payloads? }`,
+      `must return null or { role: ${roles.join(" | ")}, user?, payloads? }`,
     );
   }
   const given: unknown = access.user;

@@ -1,6 +1,6 @@
 /** The built UI as a module, so that it is found inside a bundle, too. */
 import { brotliDecompressSync } from "node:zlib";
-import { answer } from "./answer.ts";
+import { respond } from "./respond.ts";
 import { accepts } from "./compress.ts";
 import { noStore } from "./headers.ts";
 import { Problem } from "./problem.ts";
@@ -32,7 +32,7 @@ export class Assets {
     const brotli = accepts(request, "br");
     file.plain ??= brotli ? undefined : brotliDecompressSync(file.brotli);
     const body = brotli ? file.brotli : (file.plain ?? file.brotli);
-    return answer(new Uint8Array(body), 200, {
+    return respond(new Uint8Array(body), 200, {
       "content-type": file.type,
       // The name changes with the content. Private: a shared cache would serve it without authorization.
       "cache-control": "private, max-age=31536000, immutable",
@@ -44,7 +44,7 @@ export class Assets {
   /** The page, with the path of the mount in it. */
   async page(base: string): Promise<Response> {
     const html = (await this.#open())?.html ?? notBuilt;
-    return answer(
+    return respond(
       html.replaceAll("__BASE__", () => escapeHtml(base)),
       200,
       {

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { renderMetrics } from "stint";
 import type { Inspector } from "stint/inspect";
 import { localVisitor, toVisitor, type Access, type Visitor } from "./access.ts";
-import { problemAnswer } from "./answer.ts";
+import { problemResponse } from "./respond.ts";
 import { Assets } from "./assets.ts";
 import { compressed } from "./compress.ts";
 import { Events } from "./events.ts";
@@ -65,13 +65,13 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       return await compressed(request, await respond(request, mount, sender));
     } catch (error) {
       const problem = problemOf(error);
-      if (problem !== undefined) return problemAnswer(problem);
+      if (problem !== undefined) return problemResponse(problem);
       const id = randomUUID();
       logger.error(
         { err: error, id, method: request.method, path: mount.inner },
-        "the dashboard could not answer",
+        "the dashboard could not respond",
       );
-      return problemAnswer(new Problem(500, "INTERNAL", `Internal error, logged as ${id}.`));
+      return problemResponse(new Problem(500, "INTERNAL", `Internal error, logged as ${id}.`));
     }
   }
 
@@ -144,7 +144,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       if (mount === undefined && next !== undefined) return next();
       void answerNode(res, async () => {
         if (mount === undefined)
-          return problemAnswer(new Problem(404, "NOT_FOUND", "There is nothing here."));
+          return problemResponse(new Problem(404, "NOT_FOUND", "There is nothing here."));
         return await handle(toRequest(req), mount, { req, address: req.socket.remoteAddress });
       });
     },
@@ -192,18 +192,18 @@ function makeTools(options: ResolvedOptions): Made {
     opened ??= client.inspector();
     return opened;
   };
-  const shared = <Answer>(ask: (from: Inspector) => Promise<Answer>) => {
-    const answers = new Shared(Math.min(freshMs, limits.refreshMs / 2), async () => await ask(inspector()));
-    return async (youngerThanMs?: number): Promise<Answer> => {
+  const shared = <Result>(read: (from: Inspector) => Promise<Result>) => {
+    const results = new Shared(Math.min(freshMs, limits.refreshMs / 2), async () => await read(inspector()));
+    return async (youngerThanMs?: number): Promise<Result> => {
       requireOpen();
-      return await answers.get(youngerThanMs);
+      return await results.get(youngerThanMs);
     };
   };
   // One read of the health for live updates, requests and scrapes.
   const health = shared(async (from) => await from.health());
   const stats = shared(async (from) => await from.stats());
-  const toJson = onceOf<object, string>((answer) => JSON.stringify(answer));
-  const asJson = (ask: () => Promise<object>) => async (): Promise<string> => toJson(await ask());
+  const toJson = onceOf<object, string>((result) => JSON.stringify(result));
+  const asJson = (read: () => Promise<object>) => async (): Promise<string> => toJson(await read());
   const overviews: Tools["overviews"] = {
     health: asJson(health),
     stats: asJson(stats),

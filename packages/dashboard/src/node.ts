@@ -1,7 +1,7 @@
 /** Converts between Node's requests and responses and those of the web. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import { problemAnswer } from "./answer.ts";
+import { problemResponse } from "./respond.ts";
 import { mountFromStripped, mountOf, type Mount } from "./mount.ts";
 import { Problem } from "./problem.ts";
 
@@ -59,23 +59,23 @@ function bodyOf(req: Framed): ReadableStream | string {
 /** Writes the response. Never rejects: a failure here is a closed socket, and a rejection would end the process. */
 export async function answerNode(
   res: ServerResponse,
-  ask: () => Promise<Response>,
+  handle: () => Promise<Response>,
   longestStillMs = 60_000,
 ): Promise<void> {
-  await write(res, ask, longestStillMs).catch(() => res.destroy());
+  await write(res, handle, longestStillMs).catch(() => res.destroy());
 }
 
 async function write(
   res: ServerResponse,
-  ask: () => Promise<Response>,
+  handle: () => Promise<Response>,
   longestStillMs: number,
 ): Promise<void> {
   let response: Response;
   try {
-    response = await ask();
+    response = await handle();
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    response = problemAnswer(error);
+    response = problemResponse(error);
   }
   res.statusCode = response.status;
   // The rest of a body that is too large is not read.

@@ -50,10 +50,13 @@ export type RouteDefinition<T> = {
 };
 
 export type Route = Omit<RouteDefinition<unknown>, "parse" | "run"> & {
-  readonly answer: (tools: Tools, input: Input, visitor: Visitor) => Promise<unknown>;
+  readonly respond: (tools: Tools, input: Input, visitor: Visitor) => Promise<unknown>;
 };
 
 /** Ties the input type of `run` to the output of `parse`. */
 export function route<T>({ parse, run, ...rest }: RouteDefinition<T>): Route {
-  return { ...rest, answer: async (tools, input, visitor) => await run(tools, parse(input, tools), visitor) };
+  return {
+    ...rest,
+    respond: async (tools, input, visitor) => await run(tools, parse(input, tools), visitor),
+  };
 }

@@ -1,6 +1,6 @@
 /** Finds the route of an API request and runs it. */
 import type { Visitor } from "./access.ts";
-import { json } from "./answer.ts";
+import { json } from "./respond.ts";
 import { readBody } from "./request-guard.ts";
 import { badRequest, Problem } from "./problem.ts";
 import type { Route, Tools } from "./route.ts";
@@ -28,8 +28,8 @@ export async function answerApi(
   const body = route.method === "POST" ? await readBody(request, bodyBytes) : {};
   if (Object.keys(body).some((key) => !(route.body ?? []).includes(key)))
     throw badRequest(`The body ${takes("keys", route.body)}`);
-  const answered = await route.answer(tools, { params, query, body }, visitor);
-  return answered instanceof Response ? answered : json(answered, route.status);
+  const result = await route.respond(tools, { params, query, body }, visitor);
+  return result instanceof Response ? result : json(result, route.status);
 }
 
 function takes(what: string, names: readonly string[] = []): string {

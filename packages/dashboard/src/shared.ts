@@ -1,40 +1,40 @@
 /** Shares one result among concurrent callers: ten open screens cost the database as much as one. */
 export class Shared<T> {
-  readonly #ask: () => Promise<T>;
+  readonly #read: () => Promise<T>;
   readonly #freshMs: number;
-  #answer: { value: Promise<T>; at: number } | undefined;
+  #latest: { value: Promise<T>; at: number } | undefined;
 
-  constructor(freshMs: number, ask: () => Promise<T>) {
+  constructor(freshMs: number, read: () => Promise<T>) {
     this.#freshMs = freshMs;
-    this.#ask = ask;
+    this.#read = read;
   }
 
   /** `freshMs`: the oldest result this caller accepts. */
   async get(freshMs = this.#freshMs): Promise<T> {
     const now = performance.now();
-    if (this.#answer === undefined || now - this.#answer.at > freshMs) {
-      const value = this.#ask();
-      const answer = { value, at: now };
-      this.#answer = answer;
+    if (this.#latest === undefined || now - this.#latest.at > freshMs) {
+      const value = this.#read();
+      const result = { value, at: now };
+      this.#latest = result;
       value.catch(() => {
         // Failures are not shared with later callers.
-        if (this.#answer === answer) this.#answer = undefined;
+        if (this.#latest === result) this.#latest = undefined;
       });
     }
-    return await this.#answer.value;
+    return await this.#latest.value;
   }
 }
 
 /** Derives a value once per result. */
-export function onceOf<Answer extends object, Made>(
-  make: (answer: Answer) => Made,
-): (answer: Answer) => Made {
-  const made = new WeakMap<Answer, Made>();
-  return (answer) => {
-    const known = made.get(answer);
+export function onceOf<Result extends object, Made>(
+  make: (result: Result) => Made,
+): (result: Result) => Made {
+  const made = new WeakMap<Result, Made>();
+  return (result) => {
+    const known = made.get(result);
     if (known !== undefined) return known;
-    const fresh = make(answer);
-    made.set(answer, fresh);
+    const fresh = make(result);
+    made.set(result, fresh);
     return fresh;
   };
 }

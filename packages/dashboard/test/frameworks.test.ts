@@ -224,9 +224,9 @@ test.each([
   const port = await listen(express().use(parser).use(dashboard.node));
   const headers = { "content-type": "application/json", "x-stint": "1" };
   const body = JSON.stringify({ reason: "mended" });
-  const answer = await raw(port, `/api/jobs/${jobId}/replay`, { method: "POST", headers, body });
+  const response = await raw(port, `/api/jobs/${jobId}/replay`, { method: "POST", headers, body });
 
-  expect([answer.status, stint.calls.at(-1)?.args[1]]).toEqual([200, { actor: "ada", reason: "mended" }]);
+  expect([response.status, stint.calls.at(-1)?.args[1]]).toEqual([200, { actor: "ada", reason: "mended" }]);
 });
 
 test.each(["node:http below a path", "express"])(

@@ -114,9 +114,9 @@ test.each(["constructor", "__proto__", "toString"])(
   "an error with the code %s is handled like any other",
   async (code) => {
     const stint = fakeStint({ stats: Object.assign(new Error("of the inside"), { code }) });
-    const answer = await ask(open({ role: "view" }, { stint }), "/api/stats");
-    expect([answer.status, answer.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
-    expect(answer.text).not.toContain("of the inside");
+    const response = await ask(open({ role: "view" }, { stint }), "/api/stats");
+    expect([response.status, response.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
+    expect(response.text).not.toContain("of the inside");
   },
 );
 

@@ -70,8 +70,8 @@ test("after a first full event, events hold only changes, and add up to the same
       { ...first.queues[1]!, queue: "new" },
     ],
   };
-  const answers = [first, second, second];
-  const events = new Events(async () => JSON.stringify(answers.shift() ?? second), {
+  const responses = [first, second, second];
+  const events = new Events(async () => JSON.stringify(responses.shift() ?? second), {
     streams: 1,
     streamsPerUser: 1,
     refreshMs: 2_000,
@@ -106,11 +106,11 @@ test("an idle queue is not sent again when a minute passes", async () => {
     ...queue,
     recent: queue.recent.map((minute) => ({ ...minute, at: new Date(minute.at.getTime() + 60_000) })),
   }));
-  const answers = [
+  const responses = [
     { ...first, queues: idle },
     { ...first, at: new Date("2026-01-01T00:01:00Z"), queues: later },
   ];
-  const events = new Events(async () => JSON.stringify(answers.shift() ?? answers), {
+  const events = new Events(async () => JSON.stringify(responses.shift() ?? responses), {
     streams: 1,
     streamsPerUser: 1,
     refreshMs: 2_000,

@@ -10,12 +10,12 @@ import { everyState } from "./support/every-state.ts";
 import { misfits, type Schema } from "./support/schema.ts";
 
 type Parameter = { name: string; in: "query" | "path" };
-type Answer = { content?: Record<string, { schema: Schema }>; $ref?: string };
+type ResponseSchema = { content?: Record<string, { schema: Schema }>; $ref?: string };
 type Operation = {
   "x-stint-right": string;
   parameters?: Parameter[];
   requestBody?: { content: { "application/json": { schema: Schema } } };
-  responses: Record<string, Answer>;
+  responses: Record<string, ResponseSchema>;
 };
 type Document = { info: { version: string }; paths: Record<string, Record<string, Operation>> };
 
@@ -42,9 +42,9 @@ function find(ref: string): Schema {
 
 function schemaOf(operation: Operation | undefined, status: number): Schema {
   const given = operation?.responses[String(status)];
-  const answer = given?.$ref === undefined ? given : (find(given.$ref) as Answer);
-  const schema = Object.values(answer?.content ?? {})[0]?.schema;
-  if (schema === undefined) throw new Error(`The document has no answer for ${status}`);
+  const response = given?.$ref === undefined ? given : (find(given.$ref) as ResponseSchema);
+  const schema = Object.values(response?.content ?? {})[0]?.schema;
+  if (schema === undefined) throw new Error(`The document has no response for ${status}`);
   return schema;
 }
 
@@ -144,13 +144,13 @@ test("every response of a real installation matches the document", async () => {
   for (const { name, route, operation } of named) {
     if (route.path === "events") continue;
     for (const path of wanted[name] ?? [pathOf(route)]) {
-      const answer = await send(dashboard, route, path);
+      const response = await send(dashboard, route, path);
       // An attempt that ends at this moment may have changed the state a job was in.
       const allowed = name === "POST /jobs/{id}/run-now" ? [200, 409] : [route.status ?? 200];
-      expect({ name, path, status: answer.status, text: answer.text }).toMatchObject({
+      expect({ name, path, status: response.status, text: response.text }).toMatchObject({
         status: expect.toSatisfy((status: number) => allowed.includes(status)),
       });
-      expect({ path, misfits: misfits(schemaOf(operation, answer.status), answer.body, find) }).toEqual({
+      expect({ path, misfits: misfits(schemaOf(operation, response.status), response.body, find) }).toEqual({
         path,
         misfits: [],
       });

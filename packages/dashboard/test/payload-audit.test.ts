@@ -8,12 +8,12 @@ import { ask, open } from "./support/ask.ts";
 import { fakeJob, jobId } from "./support/fake.ts";
 
 test("the audit gets who saw which payload, and nothing of refused viewers", async () => {
-  const told: AuditEvent[] = [];
-  const onAudit = (event: AuditEvent): void => void told.push(event);
+  const reported: AuditEvent[] = [];
+  const onAudit = (event: AuditEvent): void => void reported.push(event);
   await ask(open({ role: "admin", user: "ada" }, { onAudit }), `/api/jobs/${jobId}`);
   await ask(open({ role: "operate", user: "bob" }, { onAudit }), `/api/jobs/${jobId}`);
 
-  expect(told).toEqual([
+  expect(reported).toEqual([
     { action: "payload-seen", user: "ada", job: jobId, kind: "work", at: expect.any(Date) },
   ]);
 });
@@ -22,10 +22,10 @@ test("a payload is not shown if its audit fails", async () => {
   const onAudit = async (): Promise<void> => {
     throw new Error("the disk of the audit is full");
   };
-  const answer = await ask(open({ role: "admin" }, { onAudit }), `/api/jobs/${jobId}`);
-  expect(answer.status).toBe(500);
-  expect(answer.text).not.toContain("of the payload");
-  expect(answer.text).not.toContain("disk");
+  const response = await ask(open({ role: "admin" }, { onAudit }), `/api/jobs/${jobId}`);
+  expect(response.status).toBe(500);
+  expect(response.text).not.toContain("of the payload");
+  expect(response.text).not.toContain("disk");
 });
 
 test("a failing audit is not reported as a database failure", async () => {
@@ -35,16 +35,16 @@ test("a failing audit is not reported as a database failure", async () => {
   const onAudit = async (): Promise<void> => {
     throw cause;
   };
-  const answer = await ask(open({ role: "admin" }, { onAudit, logger }), `/api/jobs/${jobId}`);
-  expect([answer.status, answer.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
+  const response = await ask(open({ role: "admin" }, { onAudit, logger }), `/api/jobs/${jobId}`);
+  expect([response.status, response.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
   expect(written).toMatchObject([{ err: { message: expect.stringContaining("onAudit failed"), cause } }]);
 });
 
 test("a screen that refreshes is one audit entry per ten minutes", async () => {
   let now = 0;
-  const told: string[] = [];
+  const reported: string[] = [];
   const payloadAudit = new PayloadAudit(
-    ({ job }) => void told.push(job),
+    ({ job }) => void reported.push(job),
     () => now,
   );
   const look = async (id: string) => await payloadAudit.record(localVisitor, fakeJob({ id }));
@@ -53,5 +53,5 @@ test("a screen that refreshes is one audit entry per ten minutes", async () => {
   await look("b");
   now = 10 * 60_000;
   await look("a");
-  expect(told).toEqual(["a", "b", "a"]);
+  expect(reported).toEqual(["a", "b", "a"]);
 });

@@ -11,11 +11,14 @@ describe("production", () => {
     "a bulk operation confirmed with %j is not begun",
     async (confirm) => {
       const stint = fakeStint();
-      const answer = await post(open({ role: "admin" }, { stint, environment }), "/api/operations", {
+      const response = await post(open({ role: "admin" }, { stint, environment }), "/api/operations", {
         ...begin,
         confirm,
       });
-      expect([answer.status, answer.body]).toMatchObject([400, { error: { code: "CONFIRMATION_NEEDED" } }]);
+      expect([response.status, response.body]).toMatchObject([
+        400,
+        { error: { code: "CONFIRMATION_NEEDED" } },
+      ]);
       expect(stint.calls).toEqual([]);
     },
   );
@@ -33,10 +36,13 @@ describe("production", () => {
 test("at the limit of running operations, another is refused with 409 and the fix", async () => {
   const message = "4 bulk operations are running already.";
   const begin = Object.assign(new Error(message), { code: "TOO_MANY_OPERATIONS" });
-  const answer = await post(open({ role: "operate" }, { stint: fakeStint({ begin }) }), "/api/operations", {
+  const response = await post(open({ role: "operate" }, { stint: fakeStint({ begin }) }), "/api/operations", {
     action: "replay",
     filter: { state: ["dead"] },
     reason: "mended",
   });
-  expect([answer.status, answer.body]).toEqual([409, { error: { code: "TOO_MANY_OPERATIONS", message } }]);
+  expect([response.status, response.body]).toEqual([
+    409,
+    { error: { code: "TOO_MANY_OPERATIONS", message } },
+  ]);
 });

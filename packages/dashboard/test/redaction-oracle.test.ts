@@ -122,15 +122,15 @@ test("the filter of a bulk operation is shown without any redacted value", async
   const operation = { id: jobId, action: "replay", filter };
   const stint = fakeStint({ operations: [operation], operation, abort: operation });
   const viewer = open({ role: "operate" }, { stint, redact });
-  for (const answer of [
+  for (const response of [
     await ask(viewer, "/api/operations"),
     await ask(viewer, `/api/operations/${jobId}`),
     await post(viewer, `/api/operations/${jobId}/abort`, {}),
   ]) {
-    expect(answer.status).toBe(200);
-    const shown = [answer.body].flat()[0] as { filter: object };
+    expect(response.status).toBe(200);
+    const shown = [response.body].flat()[0] as { filter: object };
     expect(Object.keys(shown.filter).sort()).toEqual([...shownToAll].sort());
-    expect(answer.text).not.toContain(card);
+    expect(response.text).not.toContain(card);
   }
 });
 

@@ -61,14 +61,14 @@ describe("redaction", () => {
       },
     );
     const redact = ["payload.card.number", "*.password"];
-    const answer = await ask(
+    const response = await ask(
       open({ role: "admin" }, { stint: fakeStint({ job: detail }), redact }),
       `/api/jobs/${jobId}`,
     );
 
-    expect(answer.text).not.toContain(number);
-    expect(answer.text).not.toContain("open sesame");
-    expect(answer.body).toMatchObject({
+    expect(response.text).not.toContain(number);
+    expect(response.text).not.toContain("open sesame");
+    expect(response.body).toMatchObject({
       job: { reason: "card [redacted] was refused", createdAt: "1970-01-01T00:00:00.000Z" },
     });
   });
@@ -89,13 +89,13 @@ describe("redaction", () => {
     });
     const dashboard = open({ role: "admin" }, { stint, redact: ["error.message", "error.stack"] });
     const filter = { state: "dead" };
-    for (const answer of [
+    for (const response of [
       await ask(dashboard, "/api/jobs"),
       await ask(dashboard, `/api/jobs/${jobId}`),
       await post(dashboard, "/api/operations/preview", { action: "replay", filter }),
     ]) {
-      expect(answer.status).toBe(200);
-      expect(answer.text).not.toContain("secret thing");
+      expect(response.status).toBe(200);
+      expect(response.text).not.toContain("secret thing");
     }
   });
 
@@ -103,22 +103,22 @@ describe("redaction", () => {
     let deep: unknown = { password: "at the bottom" };
     for (let level = 0; level < 3_000; level++) deep = { in: deep };
     const stint = fakeStint({ job: fakeDetail({ payload: deep }) });
-    const answer = await ask(
+    const response = await ask(
       open({ role: "admin" }, { stint, redact: ["*.password"] }),
       `/api/jobs/${jobId}`,
     );
-    expect(answer.status).toBe(200);
-    expect(answer.text).not.toContain("at the bottom");
+    expect(response.status).toBe(200);
+    expect(response.text).not.toContain("at the bottom");
   });
 
   test("a payload too large to read is cut, with a mark", async () => {
     const stint = fakeStint({ job: fakeDetail({ payload: { text: "x".repeat(400_000) } }) });
-    const answer = await ask(open({ role: "admin" }, { stint }), `/api/jobs/${jobId}`);
-    expect(answer.body).toMatchObject({
+    const response = await ask(open({ role: "admin" }, { stint }), `/api/jobs/${jobId}`);
+    expect(response.body).toMatchObject({
       cut: ["payload"],
       job: { payload: expect.stringContaining("(cut: 400011 characters") },
     });
-    expect(answer.text.length).toBeLessThan(300_000);
+    expect(response.text.length).toBeLessThan(300_000);
   });
 
   test("a payload too large to read has a preview of the same shape", async () => {
@@ -129,13 +129,13 @@ describe("redaction", () => {
     };
     const stint = fakeStint({ job: fakeDetail({ payload }) });
     const dashboard = open({ role: "admin" }, { stint, redact: ["*.password"] });
-    const answer = await ask(dashboard, `/api/jobs/${jobId}`);
-    const { preview } = answer.body as { preview: { payload: typeof payload } };
+    const response = await ask(dashboard, `/api/jobs/${jobId}`);
+    const { preview } = response.body as { preview: { payload: typeof payload } };
     expect(preview.payload.text).toMatch(/^x{1000}… 399,000 more characters$/);
     expect(preview.payload.list.slice(0, 2)).toEqual([{ n: 0 }, { n: 1 }]);
     expect(preview.payload.list.at(-1)).toBe("… 4,900 more items");
     expect(preview.payload.password).toBe("[redacted]");
-    expect(answer.text.length).toBeLessThan(50_000);
+    expect(response.text.length).toBeLessThan(50_000);
   });
 
   test("the whole payload is a file: redacted, audited, and only with payload rights", async () => {
@@ -152,9 +152,9 @@ describe("redaction", () => {
     expect([refused.status, refused.text.includes("xxx"), seen]).toEqual([403, false, []]);
 
     const admin = open({ role: "admin" }, options);
-    const answer = await ask(admin, path);
-    expect(answer.body).toEqual({ ...payload, password: "[redacted]" });
-    expect(answer.headers.get("content-disposition")).toBe(`attachment; filename="${jobId}-payload.json"`);
+    const response = await ask(admin, path);
+    expect(response.body).toEqual({ ...payload, password: "[redacted]" });
+    expect(response.headers.get("content-disposition")).toBe(`attachment; filename="${jobId}-payload.json"`);
     expect(seen).toEqual([jobId]);
     // What is hidden in one is hidden in the other.
     expect((await ask(admin, `/api/jobs/${jobId}?download=result`)).body).toEqual({ ok: "[redacted]" });

@@ -34,13 +34,13 @@ describe("on a real installation", () => {
     const guess = card.slice(0, 5);
     const filter = { state: ["dead"], error: guess };
     const operator = open({ role: "operate" }, options);
-    for (const answer of [
+    for (const response of [
       await ask(operator, `/api/jobs?error=${guess}`),
       await ask(operator, `/api/jobs/count?error=${guess}`),
       await post(operator, "/api/operations/preview", { action: "replay", filter }),
       await post(operator, "/api/operations", { action: "replay", filter, reason: "to see" }),
     ])
-      expect([answer.status, answer.body]).toMatchObject([403, { error: { code: "NOT_ALLOWED" } }]);
+      expect([response.status, response.body]).toMatchObject([403, { error: { code: "NOT_ALLOWED" } }]);
 
     expect((await ask(open({ role: "admin" }, options), "/api/jobs?error=refused")).status).toBe(200);
     expect((await ask(open({ role: "view" }, { stint }), `/api/jobs?error=${guess}`)).status).toBe(200);
@@ -119,19 +119,19 @@ test("the filter of an operation is shown only to roles that may search by it", 
   const filter = { state: ["dead"], kind: "pay", error: card, fingerprint: "0123456789ab" };
   const operation = { id: jobId, action: "replay", filter };
   const stint = fakeStint({ operations: [operation], operation, abort: operation });
-  const told = async (role: "operate" | "admin", redact: string[]): Promise<unknown[]> => {
+  const shown = async (role: "operate" | "admin", redact: string[]): Promise<unknown[]> => {
     const dashboard = open({ role }, { stint, redact });
-    const answers = [
+    const responses = [
       await ask(dashboard, "/api/operations"),
       await ask(dashboard, `/api/operations/${jobId}`),
       await post(dashboard, `/api/operations/${jobId}/abort`, {}),
     ];
-    return answers.map(({ body }) => ([body].flat()[0] as typeof operation).filter);
+    return responses.map(({ body }) => ([body].flat()[0] as typeof operation).filter);
   };
   const less = { state: ["dead"], kind: "pay" };
-  expect(await told("operate", ["payload.card"])).toEqual([less, less, less]);
-  expect(await told("operate", [])).toEqual([filter, filter, filter]);
-  expect(await told("admin", ["payload.card"])).toEqual([filter, filter, filter]);
+  expect(await shown("operate", ["payload.card"])).toEqual([less, less, less]);
+  expect(await shown("operate", [])).toEqual([filter, filter, filter]);
+  expect(await shown("admin", ["payload.card"])).toEqual([filter, filter, filter]);
 });
 
 test("tenants, which may repeat hidden values, are shown only with payload rights", async () => {
@@ -139,18 +139,18 @@ test("tenants, which may repeat hidden values, are shown only with payload right
     stats: { topTenants: [{ tenant: card, ended: 1, runMs: 1 }] },
     waitingTenants: { tenants: [{ tenant: card, ready: 1 }], of: { count: 1, capped: false } },
   });
-  const told = async (role: "view" | "admin", redact: string[]): Promise<unknown[]> => {
+  const shown = async (role: "view" | "admin", redact: string[]): Promise<unknown[]> => {
     const dashboard = open({ role }, { stint, redact });
     return [(await ask(dashboard, "/api/stats")).body, (await ask(dashboard, "/api/tenants")).body];
   };
-  expect(await told("view", ["payload.card"])).toEqual([
+  expect(await shown("view", ["payload.card"])).toEqual([
     { topTenants: [], hidden: true },
     { tenants: [], of: { count: 1, capped: false }, hidden: true },
   ]);
   for (const all of [
-    await told("admin", ["payload.card"]),
-    await told("view", []),
-    await told("view", ["error.stack"]),
+    await shown("admin", ["payload.card"]),
+    await shown("view", []),
+    await shown("view", ["error.stack"]),
   ])
     expect(all).toMatchObject([{ topTenants: [{ tenant: card }] }, { tenants: [{ tenant: card }] }]);
 });
@@ -209,9 +209,9 @@ function failedWith(message: string, job: Partial<Job> = {}): JobDetail {
 
 async function shown(detail: JobDetail, redact: string[] = ["*.password"]): Promise<JobDetail> {
   const dashboard = open({ role: "admin" }, { stint: fakeStint({ job: detail }), redact });
-  const answer = await ask(dashboard, `/api/jobs/${jobId}`);
-  expect(answer.status).toBe(200);
-  return answer.body as JobDetail;
+  const response = await ask(dashboard, `/api/jobs/${jobId}`);
+  expect(response.status).toBe(200);
+  return response.body as JobDetail;
 }
 
 test.each([

@@ -35,10 +35,10 @@ describe("roles", () => {
 
   test.each(matrix)("$role on $name: allowed $may", async ({ route, role, may }) => {
     const stint = fakeStint();
-    const answer = await send(open({ role, user: "ada" }, { stint }), route);
+    const response = await send(open({ role, user: "ada" }, { stint }), route);
 
-    expect(answer.status).toBe(may ? (route.status ?? 200) : 403);
-    expect(codeOf(answer)).toBe(may ? undefined : "NOT_ALLOWED");
+    expect(response.status).toBe(may ? (route.status ?? 200) : 403);
+    expect(codeOf(response)).toBe(may ? undefined : "NOT_ALLOWED");
     // Refused means: nothing was asked of the database.
     expect(stint.calls.length > 0).toBe(may && route.path !== "me");
   });
@@ -50,9 +50,9 @@ describe("roles", () => {
 
   test.each(named)("$name is refused to a stranger", async ({ route }) => {
     const stint = fakeStint();
-    const answer = await send(open(null, { stint }), route);
+    const response = await send(open(null, { stint }), route);
 
-    expect([answer.status, codeOf(answer)]).toEqual([401, "NOT_SIGNED_IN"]);
+    expect([response.status, codeOf(response)]).toEqual([401, "NOT_SIGNED_IN"]);
     expect(stint.calls).toEqual([]);
   });
 
@@ -63,9 +63,9 @@ describe("roles", () => {
   test.each([{ role: "root" }, { role: "__proto__" }, {}, "admin", true])(
     "an invalid result of authorize (%j) grants no access",
     async (access) => {
-      const answer = await ask(open(access as Access), "/api/health");
-      expect(answer.status).toBeGreaterThanOrEqual(400);
-      expect(answer.text).not.toContain("queues");
+      const response = await ask(open(access as Access), "/api/health");
+      expect(response.status).toBeGreaterThanOrEqual(400);
+      expect(response.text).not.toContain("queues");
     },
   );
 
@@ -75,10 +75,10 @@ describe("roles", () => {
         throw new Error("the session store at 10.0.0.7 is away");
       },
     });
-    const answer = await ask(dashboard, "/api/health");
+    const response = await ask(dashboard, "/api/health");
 
-    expect([answer.status, codeOf(answer)]).toEqual([500, "INTERNAL"]);
-    expect(answer.text).not.toContain("10.0.0.7");
+    expect([response.status, codeOf(response)]).toEqual([500, "INTERNAL"]);
+    expect(response.text).not.toContain("10.0.0.7");
   });
 
   test.each([
@@ -179,9 +179,9 @@ describe("requests from other sites", () => {
     ),
   )("$what, $name: $write", async ({ headers, route, write }) => {
     const stint = fakeStint();
-    const answer = await send(open({ role: "admin" }, { stint }), route, headers);
-    expect(answer.status).toBe(write ? (route.status ?? 200) : 403);
-    expect(codeOf(answer)).toBe(write ? undefined : "CROSS_SITE");
+    const response = await send(open({ role: "admin" }, { stint }), route, headers);
+    expect(response.status).toBe(write ? (route.status ?? 200) : 403);
+    expect(codeOf(response)).toBe(write ? undefined : "CROSS_SITE");
     expect(stint.calls.length > 0).toBe(write);
   });
 
@@ -202,11 +202,11 @@ describe("requests from other sites", () => {
   ])("a body of type %j is refused on every route", async (type) => {
     const dashboard = open();
     for (const { route } of writes) {
-      const answer = await post(dashboard, pathOf(route), bodyOf(route), {
+      const response = await post(dashboard, pathOf(route), bodyOf(route), {
         ...browserHeaders,
         "content-type": type,
       });
-      expect([answer.status, codeOf(answer)]).toEqual([415, "NOT_JSON"]);
+      expect([response.status, codeOf(response)]).toEqual([415, "NOT_JSON"]);
     }
   });
 
@@ -215,18 +215,18 @@ describe("requests from other sites", () => {
     const dashboard = open({ role: "admin" }, { stint });
     for (const method of ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
       if (routes.some((other) => other.method === method && other.path === route.path)) continue;
-      const answer = await ask(dashboard, pathOf(route), { method });
+      const response = await ask(dashboard, pathOf(route), { method });
       // GET operations/preview is read as the operation of that name.
-      expect([400, 405]).toContain(answer.status);
+      expect([400, 405]).toContain(response.status);
     }
     expect(stint.calls).toEqual([]);
   });
 
   test("no response allows other origins", async () => {
-    const answer = await ask(open(), "/api/health", {
+    const response = await ask(open(), "/api/health", {
       headers: { ...browserHeaders, origin: "https://evil.example" },
     });
-    expect([...answer.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+    expect([...response.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
   });
 });
 
@@ -281,13 +281,13 @@ describe("responses", () => {
       error: (fields: object, message: string) => lines.push({ fields, message }),
     };
     const stint = fakeStint({ health: new TypeError("cannot read /etc/stint/secret at line 3") });
-    const answer = await ask(open({ role: "admin" }, { stint, logger }), "/api/health");
+    const response = await ask(open({ role: "admin" }, { stint, logger }), "/api/health");
 
-    const { message } = (answer.body as { error: { message: string } }).error;
+    const { message } = (response.body as { error: { message: string } }).error;
     const id = /logged as ([0-9a-f-]{36})/.exec(message)?.[1];
-    expect(answer.status).toBe(500);
+    expect(response.status).toBe(500);
     expect(lines).toMatchObject([{ fields: { id, err: expect.any(TypeError) } }]);
-    expect(answer.text).not.toMatch(/secret|TypeError|\.ts|\.js|at /);
+    expect(response.text).not.toMatch(/secret|TypeError|\.ts|\.js|at /);
   });
 
   test.each([
@@ -298,16 +298,19 @@ describe("responses", () => {
     ["shut down", Object.assign(new Error("terminating connection of user boss"), { code: "57P01" })],
     ["full", Object.assign(new Error("too many clients"), { code: "53300" })],
   ])("an unreachable database (%s) is a plain 503", async (_, error) => {
-    const answer = await ask(open({ role: "view" }, { stint: fakeStint({ health: error }) }), "/api/health");
+    const response = await ask(
+      open({ role: "view" }, { stint: fakeStint({ health: error }) }),
+      "/api/health",
+    );
 
-    expect([answer.status, codeOf(answer)]).toEqual([503, "DATABASE_UNAVAILABLE"]);
-    expect(answer.text).not.toContain(error.message);
+    expect([response.status, codeOf(response)]).toEqual([503, "DATABASE_UNAVAILABLE"]);
+    expect(response.text).not.toContain(error.message);
   });
 
   test("a statement timeout has its own error", async () => {
     const error = Object.assign(new Error("canceling statement due to statement timeout"), { code: "57014" });
-    const answer = await ask(open({ role: "view" }, { stint: fakeStint({ jobs: error }) }), "/api/jobs");
-    expect([answer.status, codeOf(answer)]).toEqual([503, "TOO_SLOW"]);
+    const response = await ask(open({ role: "view" }, { stint: fakeStint({ jobs: error }) }), "/api/jobs");
+    expect([response.status, codeOf(response)]).toEqual([503, "TOO_SLOW"]);
   });
 });
 

@@ -35,15 +35,15 @@ describe("hostile requests", () => {
     const stint = fakeStint();
     const dashboard = open({ role: "admin" }, { stint });
     const port = await listen((req, res) => dashboard.node(req, res));
-    const answer = await raw(port, path);
+    const response = await raw(port, path);
 
-    expect(answer.status).toBeLessThan(500);
-    expect(answer.headers["set-cookie"]).toBeUndefined();
-    expect(answer.headers.location ?? "").not.toContain("evil");
-    expect(answer.text).not.toContain("<script>alert");
-    expect(answer.text).not.toContain("root:");
-    expect(answer.text).not.toContain("devDependencies");
-    expect(answer.text).not.toMatch(/evil\.example|    at /);
+    expect(response.status).toBeLessThan(500);
+    expect(response.headers["set-cookie"]).toBeUndefined();
+    expect(response.headers.location ?? "").not.toContain("evil");
+    expect(response.text).not.toContain("<script>alert");
+    expect(response.text).not.toContain("root:");
+    expect(response.text).not.toContain("devDependencies");
+    expect(response.text).not.toMatch(/evil\.example|    at /);
   });
 
   test("the mount path is escaped in the page, and no redirect leaves the host", async () => {
@@ -56,8 +56,8 @@ describe("hostile requests", () => {
     const page = await raw(mounted, '/"onload="alert(1)/');
     expect(page.text).not.toContain('"onload="');
     for (const path of ["//evil.example", "/\\evil.example"]) {
-      const answer = await raw(mounted, path);
-      expect([answer.status, answer.headers.location]).toEqual([400, undefined]);
+      const response = await raw(mounted, path);
+      expect([response.status, response.headers.location]).toEqual([400, undefined]);
     }
   });
 
@@ -79,9 +79,9 @@ describe("hostile requests", () => {
     });
     const dashboard = open({ role: "admin" }, { stint });
     for (const name of ["kind", "queue", "tenant", "key", "tag", "error"]) {
-      const answer = await ask(dashboard, `/api/jobs?${new URLSearchParams({ [name]: text }).toString()}`);
-      expect([answer.status, answer.body]).toMatchObject([200, { jobs: [{ key: text }] }]);
-      expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
+      const response = await ask(dashboard, `/api/jobs?${new URLSearchParams({ [name]: text }).toString()}`);
+      expect([response.status, response.body]).toMatchObject([200, { jobs: [{ key: text }] }]);
+      expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
       expect(stint.calls.at(-1)?.args[0]).toMatchObject({ [name]: text });
     }
   });
@@ -100,7 +100,7 @@ describe("hostile requests", () => {
       post(dashboard, "/api/operations", { action: "replay", filter: { key: text }, reason: "x" }),
       post(dashboard, "/api/operations", { action: "replay", filter: { state: "dead" }, reason: text }),
     ];
-    for (const answer of await Promise.all(asked)) expect(answer.status).toBe(400);
+    for (const response of await Promise.all(asked)) expect(response.status).toBe(400);
     expect(stint.calls).toEqual([]);
   });
 

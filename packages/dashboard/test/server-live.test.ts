@@ -109,10 +109,10 @@ describe("live updates", () => {
 test("events, requests and scrapes share one query", async () => {
   const stint = fakeStint({ stats: { byKind: [], arrivals: [] } });
   const dashboard = open({ role: "view" }, { stint });
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     ["/api/events", "/api/health", "/metrics", "/api/health"].map(async (path) => await ask(dashboard, path)),
   );
-  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   expect(stint.calls.filter(({ name }) => name === "health")).toHaveLength(1);
 });
 

@@ -36,8 +36,8 @@ describe("without authorize", () => {
     async (address) => {
       const port = await local(address ?? "");
       for (const path of ["/", "/api/health", "/metrics", "/assets/x.js"]) {
-        const answer = await raw(port, path, { headers: { host: "localhost" } });
-        expect([answer.status, JSON.parse(answer.text)]).toMatchObject([
+        const response = await raw(port, path, { headers: { host: "localhost" } });
+        expect([response.status, JSON.parse(response.text)]).toMatchObject([
           403,
           { error: { code: "LOCAL_ONLY" } },
         ]);

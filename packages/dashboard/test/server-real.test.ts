@@ -10,9 +10,9 @@ test("jobs are found by each filter, and paged without repeats or gaps", async (
   const { stint, ids } = await everyState();
   const dashboard = open({ role: "view" }, { stint });
   const found = async (query: string): Promise<string[]> => {
-    const answer = await ask(dashboard, `/api/jobs?${query}`);
-    expect(answer.status).toBe(200);
-    return (answer.body as JobPage).jobs.map(({ id }) => id);
+    const response = await ask(dashboard, `/api/jobs?${query}`);
+    expect(response.status).toBe(200);
+    return (response.body as JobPage).jobs.map(({ id }) => id);
   };
 
   expect(await found("state=dead")).toEqual([ids.dead]);
@@ -28,8 +28,8 @@ test("jobs are found by each filter, and paged without repeats or gaps", async (
   const seen: string[] = [];
   let next: string | null = "";
   while (next !== null) {
-    const answer = await ask(dashboard, `/api/jobs?limit=2&after=${encodeURIComponent(next)}`);
-    const page = answer.body as JobPage;
+    const response = await ask(dashboard, `/api/jobs?limit=2&after=${encodeURIComponent(next)}`);
+    const page = response.body as JobPage;
     seen.push(...page.jobs.map(({ id }) => id));
     next = page.next;
   }
@@ -65,8 +65,8 @@ test("cancel, run-now and replay happen once with their actor; a repeat is refus
   const { stint, ids } = await everyState();
   const dashboard = open({ role: "operate", user: "ada@example.com" }, { stint });
   const act = async (id: string, action: string, body: object): Promise<[number, unknown]> => {
-    const answer = await post(dashboard, `/api/jobs/${id}/${action}`, body);
-    return [answer.status, answer.body];
+    const response = await post(dashboard, `/api/jobs/${id}/${action}`, body);
+    return [response.status, response.body];
   };
 
   expect(await act(ids.scheduled, "cancel", { reason: "a test" })).toEqual([200, { was: "cancelled" }]);
@@ -143,13 +143,13 @@ test("an unreachable database is 503 on every route, without its address", async
   const stint = fresh.client({ database: "postgres://boss:hunter2@127.0.0.1:1/app" });
   const dashboard = open({ role: "admin" }, { stint });
   for (const path of ["/api/health", "/api/jobs", `/api/jobs/${jobId}`, "/api/operations", "/metrics"]) {
-    const answer = await ask(dashboard, path);
-    expect([path, answer.status, answer.body]).toMatchObject([
+    const response = await ask(dashboard, path);
+    expect([path, response.status, response.body]).toMatchObject([
       path,
       503,
       { error: { code: "DATABASE_UNAVAILABLE" } },
     ]);
-    expect(answer.text).not.toMatch(/hunter2|boss|127\.0\.0\.1/);
+    expect(response.text).not.toMatch(/hunter2|boss|127\.0\.0\.1/);
   }
   expect((await post(dashboard, `/api/jobs/${jobId}/cancel`, {})).status).toBe(503);
 });

@@ -50,7 +50,7 @@ export type Me = {
 };
 
 /** `hidden`: the role may not see payloads, so payload and result are null. Servers of an older version do not number attempts. */
-export type JobAnswer = Omit<Wire<JobDetail>, "attemptOfEpoch" | Remembered> &
+export type JobResponse = Omit<Wire<JobDetail>, "attemptOfEpoch" | Remembered> &
   Partial<Pick<JobDetail, "attemptOfEpoch"> & Pick<Wire<JobDetail>, Remembered>> & {
     readonly hidden?: boolean;
   };
@@ -59,15 +59,15 @@ type Remembered = "steps" | "progress" | "signals" | "stalledMs";
 export type JobsFilter = Wire<JobFilter>;
 
 /** Without a fingerprint: values are redacted, and the role may not search by filters that could reveal them. */
-export type GroupsAnswer = Omit<Wire<DeadGroups>, "groups"> & {
+export type GroupsResponse = Omit<Wire<DeadGroups>, "groups"> & {
   readonly groups: readonly (Omit<Wire<DeadGroup>, "fingerprint"> & {
     readonly fingerprint: string | null;
   })[];
 };
 
 /** `hidden`: a tenant's name may repeat a redacted value, so this role gets none. */
-export type StatsAnswer = Wire<Stats> & { readonly hidden?: boolean };
-export type TenantsAnswer = WaitingTenants & { readonly hidden?: boolean };
+export type StatsResponse = Wire<Stats> & { readonly hidden?: boolean };
+export type TenantsResponse = WaitingTenants & { readonly hidden?: boolean };
 
 /** A failed request. `status` is 0 if no response arrived. */
 export class ApiError extends Error {
@@ -102,7 +102,7 @@ export function address(path: string, query: Query = {}): string {
 /** No request takes this long on a healthy server: searches stop at their own time budget. */
 const usualTimeoutMs = 30_000;
 
-async function request<Answer>(url: string, init: RequestInit, timeoutMs = usualTimeoutMs): Promise<Answer> {
+async function request<Body>(url: string, init: RequestInit, timeoutMs = usualTimeoutMs): Promise<Body> {
   const timeout = AbortSignal.timeout(timeoutMs);
   const signal = init.signal instanceof AbortSignal ? AbortSignal.any([init.signal, timeout]) : timeout;
   let response: Response;
@@ -118,7 +118,7 @@ async function request<Answer>(url: string, init: RequestInit, timeoutMs = usual
     if (init.signal?.aborted === true) throw error;
     throw new ApiError(0, "unreachable", "The dashboard's server does not respond.", "Is it still running?");
   }
-  if (response.ok) return body as Answer;
+  if (response.ok) return body as Body;
   throw toError(response.status, body);
 }
 
@@ -127,17 +127,17 @@ function toError(status: number, body: unknown): ApiError {
   return new ApiError(
     status,
     typeof error?.code === "string" ? error.code : "unknown",
-    typeof error?.message === "string" ? error.message : `The server answered with status ${status}.`,
+    typeof error?.message === "string" ? error.message : `The server responded with status ${status}.`,
     typeof error?.hint === "string" ? error.hint : null,
   );
 }
 
-function get<Answer>(path: string, query?: Query, signal?: AbortSignal, timeoutMs?: number): Promise<Answer> {
+function get<Body>(path: string, query?: Query, signal?: AbortSignal, timeoutMs?: number): Promise<Body> {
   const init = { headers: { accept: "application/json" }, signal: signal ?? null };
   return request(address(path, query), init, timeoutMs);
 }
 
-function post<Answer>(path: string, body: object): Promise<Answer> {
+function post<Body>(path: string, body: object): Promise<Body> {
   return request(address(path), {
     method: "POST",
     headers: { accept: "application/json", "content-type": "application/json" },
@@ -157,10 +157,10 @@ export const api = {
   health: (signal?: AbortSignal, timeoutMs?: number) => get<Wire<Health>>("health", {}, signal, timeoutMs),
   kinds: (signal?: AbortSignal) => get<readonly Wire<KindView>[]>("kinds", {}, signal),
   workers: (signal?: AbortSignal) => get<readonly Wire<WorkerView>[]>("workers", {}, signal),
-  stats: (signal?: AbortSignal) => get<StatsAnswer>("stats", {}, signal),
-  tenants: (signal?: AbortSignal) => get<TenantsAnswer>("tenants", {}, signal),
+  stats: (signal?: AbortSignal) => get<StatsResponse>("stats", {}, signal),
+  tenants: (signal?: AbortSignal) => get<TenantsResponse>("tenants", {}, signal),
   deadGroups: (of: { kind?: string | undefined; queue?: string | undefined }, signal?: AbortSignal) =>
-    get<GroupsAnswer>("dead/groups", of, signal),
+    get<GroupsResponse>("dead/groups", of, signal),
   slow: (signal?: AbortSignal) => get<readonly Wire<SlowJob>[]>("slow", {}, signal),
   series: (of: { queue?: string; kind?: string; range: SeriesRange }, signal?: AbortSignal) =>
     get<Wire<Series>>("series", of, signal),
@@ -174,7 +174,7 @@ export const api = {
   },
   count: ({ after, ...filter }: JobsFilter & { after?: string | undefined }, signal?: AbortSignal) =>
     get<Count>("jobs/count", { ...filterQuery(filter), after }, signal),
-  job: (id: string, signal?: AbortSignal) => get<JobAnswer>(`jobs/${part(id)}`, {}, signal),
+  job: (id: string, signal?: AbortSignal) => get<JobResponse>(`jobs/${part(id)}`, {}, signal),
   cancel: (id: string, reason?: string) =>
     post<{ was: "cancelled" | "asked" }>(`jobs/${part(id)}/cancel`, { reason }),
   runNow: (id: string, reason?: string) => post<object>(`jobs/${part(id)}/run-now`, { reason }),

@@ -121,9 +121,9 @@ export const useOperation = (id: string | null) =>
   });
 
 /** After an action, everything on the screen is refetched. */
-function useAct<Input, Answer>(act: (input: Input) => Promise<Answer>) {
+function useAct<Input, Body>(act: (input: Input) => Promise<Body>) {
   const client = useQueryClient();
-  return useMutation<Answer, Error, Input>({
+  return useMutation<Body, Error, Input>({
     mutationFn: act,
     onSettled: () => client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "me" }),
   });

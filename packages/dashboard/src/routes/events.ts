@@ -1,4 +1,4 @@
-import { answer } from "../answer.ts";
+import { respond } from "../respond.ts";
 import { nothing } from "../input.ts";
 import { Problem } from "../problem.ts";
 import { route } from "../route.ts";
@@ -17,7 +17,7 @@ export const eventRoutes = [
           headers: { "retry-after": "30" },
         });
       }
-      return answer(stream, 200, {
+      return respond(stream, 200, {
         "content-type": "text/event-stream; charset=utf-8",
         "cache-control": "no-store, no-transform",
         // Otherwise nginx holds events back until its buffer is full.

@@ -1,6 +1,6 @@
 import { jobFilterKeys } from "stint/inspect";
 import type { Visitor } from "../access.ts";
-import { answer } from "../answer.ts";
+import { respond } from "../respond.ts";
 import { noStore } from "../headers.ts";
 import { requireSearchable } from "../filters.ts";
 import { afterOf, filterOf, idOf, limitOf, reasonOf } from "../input.ts";
@@ -70,7 +70,7 @@ export const jobRoutes = [
       }
       if (visitor.can.payloads) await tools.payloadAudit.record(visitor, detail.job);
       if (download === undefined) return presentDetail(detail, visitor, tools.redactor);
-      return answer(presentData(detail.job, download, tools.redactor), 200, {
+      return respond(presentData(detail.job, download, tools.redactor), 200, {
         ...noStore,
         "content-type": "application/json; charset=utf-8",
         "content-disposition": `attachment; filename="${id}-${download}.json"`,

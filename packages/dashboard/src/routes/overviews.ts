@@ -1,6 +1,6 @@
 /** Reads of the whole installation: health, stats, kinds, waiting tenants, workers, slow jobs; and the series of the charts. */
 import { seriesRanges } from "stint/inspect";
-import { jsonText } from "../answer.ts";
+import { jsonText } from "../respond.ts";
 import { nothing, namedIn, oneOf } from "../input.ts";
 import { overviews, route } from "../route.ts";
 import { presentOverview } from "../present.ts";

@@ -4,10 +4,10 @@ import { axisOf, lanesOf, ticksOf, type Lane } from "../../ui/screens/job/lanes.
 import { fakeJob } from "../support/fake.ts";
 
 const at = (ms: number) => new Date(ms).toISOString();
-type Answer = Parameters<typeof lanesOf>[0];
+type Result = Parameters<typeof lanesOf>[0];
 
-function answer(job: object, audit: Answer["audit"] = []): Answer {
-  return { job: { ...JSON.parse(JSON.stringify(fakeJob())), ...job } as Answer["job"], audit };
+function response(job: object, audit: Result["audit"] = []): Result {
+  return { job: { ...JSON.parse(JSON.stringify(fakeJob())), ...job } as Result["job"], audit };
 }
 
 const ended = (epoch: number, from: number, to: number) => ({
@@ -21,7 +21,7 @@ const ended = (epoch: number, from: number, to: number) => ({
 describe("lanes", () => {
   test("each attempt waits since the one before, the first since it was enqueued", () => {
     const lanes = lanesOf(
-      answer({ state: "dead", createdAt: at(0), log: [ended(1, 10, 30), ended(2, 50, 60)] }),
+      response({ state: "dead", createdAt: at(0), log: [ended(1, 10, 30), ended(2, 50, 60)] }),
     );
     expect(lanes.map(({ waitFrom, start, end }) => [waitFrom, start, end])).toEqual([
       [0, 10, 30],
@@ -32,18 +32,18 @@ describe("lanes", () => {
   test("a dead job does not wait: its wait starts at the replay", () => {
     const replay = { at: at(900), actor: "ada", action: "replay", reason: "mended" };
     const log = [ended(1, 10, 30)];
-    expect(lanesOf(answer({ state: "ready", finishedAt: null, log }, [replay])).at(-1)).toMatchObject({
+    expect(lanesOf(response({ state: "ready", finishedAt: null, log }, [replay])).at(-1)).toMatchObject({
       waitFrom: 900,
       start: null,
       outcome: "waiting",
     });
-    const later = lanesOf(answer({ state: "dead", log: [...log, ended(2, 950, 960)] }, [replay]));
+    const later = lanesOf(response({ state: "dead", log: [...log, ended(2, 950, 960)] }, [replay]));
     expect(later[1]).toMatchObject({ waitFrom: 900, start: 950 });
   });
 
   test("a running job has an open lane, and dropped attempts are counted", () => {
     const lanes = lanesOf(
-      answer({
+      response({
         state: "running",
         finishedAt: null,
         epoch: 31,
@@ -60,7 +60,7 @@ describe("attempt numbers", () => {
   test("attempt numbers are those that handlers saw, not epochs", () => {
     const crashed = { ...ended(1, 10, 30), outcome: "crashed" };
     const lanes = lanesOf({
-      ...answer({
+      ...response({
         state: "running",
         finishedAt: null,
         epoch: 3,

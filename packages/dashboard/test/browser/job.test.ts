@@ -14,7 +14,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
   test("shows each attempt's error, causes and stack, and why the job is dead", async () => {
     const { stint, serve } = await installation();
     const cause = new Error("connect ECONNREFUSED");
-    const [id] = await dieOf(stint, () => new TypeError("no answer", { cause }), 1, { key: "receipt:7" });
+    const [id] = await dieOf(stint, () => new TypeError("no response", { cause }), 1, { key: "receipt:7" });
     const { page, problems } = await visit(`${await serve()}jobs/${id}`);
 
     await page.getByRole("heading", { level: 1, name: "send-receipt" }).waitFor();
@@ -23,12 +23,12 @@ describe.skipIf(browserPath === undefined)("job", () => {
     expect(await page.getByRole("img", { name: /Attempts: attempt of epoch 1.*failed/ }).count()).toBe(1);
 
     const life = page.getByRole("region", { name: "Timeline" });
-    expect(await life.innerText()).toContain("no answer");
+    expect(await life.innerText()).toContain("no response");
     expect(await life.getByRole("list", { name: "Caused by" }).innerText()).toContain("connect ECONNREFUSED");
     const stack = life.locator("details pre");
     expect(await stack.isVisible()).toBe(false);
     await life.getByText("Stack", { exact: true }).click();
-    expect(await stack.innerText()).toContain("TypeError: no answer");
+    expect(await stack.innerText()).toContain("TypeError: no response");
 
     const payload = page.getByRole("region", { name: "Payload" });
     expect(await payload.innerText()).toMatch(/n:\s*0/);

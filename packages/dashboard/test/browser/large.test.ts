@@ -25,14 +25,14 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
       await fillJobs(fresh, { live, finished: live / 50 });
       const { page, problems } = await visit(await serve());
       const failed: string[] = [];
-      const answered = new Set<string>();
+      const responded = new Set<string>();
       page.on("response", (response) => {
-        answered.add(new URL(response.url()).pathname);
+        responded.add(new URL(response.url()).pathname);
         if (response.status() >= 400) failed.push(`${response.status()} ${response.url()}`);
       });
       await page.reload();
       const hasAnswer = async (path: string) =>
-        await eventually(() => answered.has(`/api/${path}`)).toBe(true);
+        await eventually(() => responded.has(`/api/${path}`)).toBe(true);
 
       await eventually(() => page.getByRole("rowheader").count()).toBe(7);
       await page.getByRole("alert").getByText("No worker is running.").waitFor();

@@ -34,15 +34,17 @@ describe.skipIf(browserPath === undefined)("layout", () => {
   ];
 
   const names = [
-    { name: "ordinary names", answers: busyNight, queue: "notification" },
-    { name: "names of 128 characters", answers: longNames, queue: long("notification") },
+    { name: "ordinary names", responses: busyNight, queue: "notification" },
+    { name: "names of 128 characters", responses: longNames, queue: long("notification") },
   ];
 
   // What has room for the longest names has room for others.
-  test.each(slice(names, ({ answers }) => answers === longNames))(
+  test.each(slice(names, ({ responses }) => responses === longNames))(
     "no screen is wider than its window: $name",
-    async ({ answers, queue }) => {
-      const { page, problems } = await visit(await serve({ stint: fakeStint(answers) }), { viewport: small });
+    async ({ responses, queue }) => {
+      const { page, problems } = await visit(await serve({ stint: fakeStint(responses) }), {
+        viewport: small,
+      });
       await page.getByText("Live", { exact: true }).waitFor();
       for (const screen of [...screens(queue), `jobs/${jobId}`]) {
         await page.setViewportSize(small);

@@ -30,12 +30,12 @@ describe.skipIf(browserPath === undefined)("the role view", () => {
       async ({ base, id }) => {
         const post = async (path: string, body: object): Promise<number> => {
           const headers = { "content-type": "application/json" };
-          const answer = await fetch(`${base}api/${path}`, {
+          const response = await fetch(`${base}api/${path}`, {
             method: "POST",
             headers,
             body: JSON.stringify(body),
           });
-          return answer.status;
+          return response.status;
         };
         const filter = { state: ["dead"] };
         return [

@@ -59,7 +59,7 @@ export type Fake = DashboardClient & {
 
 /** Returns a harmless value from every method that a test does not override. */
 export function fakeStint(
-  answers: Partial<Record<keyof Inspector | keyof DashboardClient, unknown>> = {},
+  responses: Partial<Record<keyof Inspector | keyof DashboardClient, unknown>> = {},
 ): Fake {
   const calls: { name: string; args: readonly unknown[] }[] = [];
   const matched = { count: 0, capped: false };
@@ -90,16 +90,16 @@ export function fakeStint(
     (name: string) =>
     async (...args: readonly unknown[]): Promise<unknown> => {
       calls.push({ name, args });
-      const answer = name in answers ? answers[name as keyof typeof answers] : usual[name];
-      if (answer instanceof Error) throw answer;
-      return typeof answer === "function"
-        ? await (answer as (...given: unknown[]) => unknown)(...args)
-        : answer;
+      const response = name in responses ? responses[name as keyof typeof responses] : usual[name];
+      if (response instanceof Error) throw response;
+      return typeof response === "function"
+        ? await (response as (...given: unknown[]) => unknown)(...args)
+        : response;
     };
   const inspector = Object.fromEntries(Object.keys(usual).map((name) => [name, method(name)]));
   return {
     calls,
-    inspector: () => ({ ...inspector, schema: answers.schema ?? "stint" }) as unknown as Inspector,
+    inspector: () => ({ ...inspector, schema: responses.schema ?? "stint" }) as unknown as Inspector,
     get: method("get") as DashboardClient["get"],
     cancel: method("cancel") as DashboardClient["cancel"],
     runNow: method("runNow") as DashboardClient["runNow"],

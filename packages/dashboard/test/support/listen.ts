@@ -36,11 +36,13 @@ export async function raw(
   }: { method?: string; headers?: Record<string, string>; body?: string } = {},
 ): Promise<Got> {
   return await new Promise<Got>((resolve, reject) => {
-    const sent = request({ host: "127.0.0.1", port, path, method, headers }, (answer) => {
+    const sent = request({ host: "127.0.0.1", port, path, method, headers }, (response) => {
       let text = "";
-      answer.setEncoding("utf8");
-      answer.on("data", (part: string) => (text += part));
-      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text }));
+      response.setEncoding("utf8");
+      response.on("data", (part: string) => (text += part));
+      response.on("end", () =>
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text }),
+      );
     });
     sent.on("error", reject);
     sent.end(body);

@@ -45,8 +45,8 @@ export function Chart({ title, times, lines, format, scale, level, marks = noMar
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const dark = useDark();
-  const said = useRef({ format, level, marks, onZoom });
-  said.current = { format, level, marks, onZoom };
+  const shared = useRef({ format, level, marks, onZoom });
+  shared.current = { format, level, marks, onZoom };
   const { from, to } = zoom ?? {};
   const shape = lines.map((line) => `${line.title} ${line.colour}`).join("|");
 
@@ -57,7 +57,7 @@ export function Chart({ title, times, lines, format, scale, level, marks = noMar
     const element = holder.current;
     if (element === null) return undefined;
     const made = new UPlot(
-      options(element, latest.current.lines, said, scale),
+      options(element, latest.current.lines, shared, scale),
       data(latest.current.times, latest.current.lines),
       element,
     );
@@ -128,7 +128,7 @@ function data(times: readonly number[], lines: readonly ChartLine[]): UPlot.Alig
 function options(
   element: HTMLElement,
   lines: readonly ChartLine[],
-  said: { readonly current: Pick<Props, "format" | "level" | "marks" | "onZoom"> },
+  shared: { readonly current: Pick<Props, "format" | "level" | "marks" | "onZoom"> },
   scale: Props["scale"],
 ): UPlot.Options {
   const colour = colours(element);
@@ -144,7 +144,7 @@ function options(
       drag: { x: true, y: false, dist: 8, setScale: false },
       bind: {
         dblclick: () => () => {
-          said.current.onZoom(undefined);
+          shared.current.onZoom(undefined);
           return null;
         },
         // Only the chart under the pointer reports the selection, which is drawn on all of them.
@@ -152,7 +152,7 @@ function options(
           handle(event);
           const { left, width: wide } = plot.select;
           if (wide >= 8)
-            said.current.onZoom({ from: plot.posToVal(left, "x"), to: plot.posToVal(left + wide, "x") });
+            shared.current.onZoom({ from: plot.posToVal(left, "x"), to: plot.posToVal(left + wide, "x") });
           return null;
         },
       },
@@ -160,7 +160,7 @@ function options(
     legend: { live: true, markers: { dash: (_plot, index) => dashWord(lines[index - 1]) } },
     padding: [8, 28, 0, 0],
     scales: {
-      y: { range: (_plot, _min, max) => [0, topOf(max, said.current.level?.value) * 1.08] },
+      y: { range: (_plot, _min, max) => [0, topOf(max, shared.current.level?.value) * 1.08] },
     },
     axes: [
       {
@@ -178,7 +178,7 @@ function options(
         size: 62,
         space: 34,
         ...(scale === undefined ? {} : { incrs: [...scale.steps] }),
-        values: (_plot, values) => values.map((value) => (scale?.format ?? said.current.format)(value)),
+        values: (_plot, values) => values.map((value) => (scale?.format ?? shared.current.format)(value)),
       },
     ],
     series: [
@@ -195,16 +195,16 @@ function options(
         value: (plot: UPlot, value: number | null, index: number) => {
           const shown =
             value ?? (plot.cursor.idx === null || plot.cursor.idx === undefined ? last(plot, index) : null);
-          return shown === null ? "–" : said.current.format(shown);
+          return shown === null ? "–" : shared.current.format(shown);
         },
       })),
     ],
     hooks: {
       draw: [
         (plot) => {
-          const level = said.current.level;
+          const level = shared.current.level;
           if (level !== undefined) drawLevel(plot, level, colour("--late"));
-          for (const mark of said.current.marks ?? []) drawMark(plot, mark, colour("--muted"));
+          for (const mark of shared.current.marks ?? []) drawMark(plot, mark, colour("--muted"));
         },
       ],
     },

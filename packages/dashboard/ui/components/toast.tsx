@@ -1,4 +1,4 @@
-/** A short message after an action: `say("Cancelled.")`. */
+/** A short message after an action: `showToast("Cancelled.")`. */
 import { useSyncExternalStore } from "react";
 import { explain } from "../queries.ts";
 import "./toast.css";
@@ -19,7 +19,7 @@ function dismiss(id: number): void {
   put(toasts.filter((toast) => toast.id !== id));
 }
 
-export function say(text: string, tone: Toast["tone"] = "ok"): void {
+export function showToast(text: string, tone: Toast["tone"] = "ok"): void {
   const toast = { id: nextId++, tone, text };
   put([...toasts.slice(-2), toast]);
   setTimeout(dismiss, shownMs, toast.id);
@@ -27,7 +27,7 @@ export function say(text: string, tone: Toast["tone"] = "ok"): void {
 
 export function sayError(error: unknown): void {
   const { message, hint } = explain(error);
-  say(hint === null ? message : `${message} ${hint}`, "late");
+  showToast(hint === null ? message : `${message} ${hint}`, "late");
 }
 
 function subscribe(listener: () => void): () => void {

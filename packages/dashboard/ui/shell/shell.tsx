@@ -58,7 +58,7 @@ export function Shell() {
                   : `No fresh figures since ${clock(since)}.`
               }
             >
-              {trouble} The page shows older figures and asks again every few seconds.
+              {trouble} The page shows older figures and retries every few seconds.
             </Banner>
           </div>
         )}

@@ -265,7 +265,7 @@ export const kinds = (): KindView[] => [
     2,
     "99 of 100 attempts end within 41 s, and the lease is 30 s: it is renewed once for most slow ones. A lease of 90 s would spare the renewals.",
   ),
-  kind("explain-answer", "inference", { ready: 412, running: 12 }, percentiles(6_400, 18_200, 41_000), 3),
+  kind("explain-response", "inference", { ready: 412, running: 12 }, percentiles(6_400, 18_200, 41_000), 3),
   kind("deliver-webhook", "webhook/partner-eu", { ready: 3, dead: 2 }, percentiles(210, 800, 2_400), 0),
   kind("embed-chapter", "embedding", { ready: 18, running: 9 }, percentiles(240, 610, 980), 2),
 ];
@@ -306,7 +306,7 @@ export const workers = (): WorkerView[] => [
     host: "gpu-1",
     pid: 4_711,
     pools: { inference: 12, embedding: 20 },
-    kinds: ["explain-answer", "embed-chapter"],
+    kinds: ["explain-response", "embed-chapter"],
     busy: 21,
     slots: 32,
     listening: false,
@@ -315,7 +315,7 @@ export const workers = (): WorkerView[] => [
     host: "gpu-2",
     pid: 611,
     pools: { inference: 12 },
-    kinds: ["explain-answer"],
+    kinds: ["explain-response"],
     busy: 0,
     slots: 12,
     heartbeatAgeMs: 92_000,
@@ -331,7 +331,7 @@ export const slowId = "019a8f3e-6d1c-7c3b-9b1e-2f6f6d1f0a11";
 export const slow = (): SlowJob[] => [
   {
     id: slowId,
-    kind: "explain-answer",
+    kind: "explain-response",
     queue: "inference",
     worker: "inference-1",
     attempt: 2,

@@ -17,7 +17,7 @@ const names = new Set([
   "default",
   "send-receipt",
   "send-digest",
-  "explain-answer",
+  "explain-response",
   "deliver-webhook",
   "embed-chapter",
   "close-day",
@@ -42,13 +42,13 @@ function lengthen(value: unknown): unknown {
 
 export const longNames = {
   ...Object.fromEntries(
-    Object.entries(busyNight).map(([name, answer]) => [
+    Object.entries(busyNight).map(([name, response]) => [
       name,
       (...given: readonly unknown[]) =>
         lengthen(
-          typeof answer === "function"
-            ? (answer as (...of: readonly unknown[]) => unknown)(...given)
-            : answer,
+          typeof response === "function"
+            ? (response as (...of: readonly unknown[]) => unknown)(...given)
+            : response,
         ),
     ]),
   ),

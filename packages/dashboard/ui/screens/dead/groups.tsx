@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { GroupsAnswer } from "../../api.ts";
+import type { GroupsResponse } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { Button } from "../../components/button.tsx";
 import { Section } from "../../components/page.tsx";
@@ -8,7 +8,7 @@ import { number, plural } from "../../format.ts";
 import { useRights } from "../../queries.ts";
 import { actions, whyNot } from "../operations/actions.ts";
 
-type Group = GroupsAnswer["groups"][number];
+type Group = GroupsResponse["groups"][number];
 /** A group whose jobs this role may list. */
 export type KnownGroup = Group & { readonly fingerprint: string };
 
@@ -20,19 +20,19 @@ const hidden =
 
 /** Dead jobs grouped by error, the most frequent first. Opening a group filters the list; its jobs are replayed together. */
 export function Groups({
-  answer,
+  response,
   open,
   onOpen,
   onReplay,
 }: {
-  answer: GroupsAnswer;
+  response: GroupsResponse;
   open: { readonly kind: string | undefined; readonly fingerprint: string | undefined };
   onOpen: (group: KnownGroup | undefined) => void;
   onReplay: (group: KnownGroup) => void;
 }) {
   const [all, setAll] = useState(false);
   const { operate } = useRights();
-  const { groups, others, of } = answer;
+  const { groups, others, of } = response;
   const isOpen = ({ kind, fingerprint }: Group) => fingerprint === open.fingerprint && kind === open.kind;
   const shown = all ? groups : groups.filter((group, index) => index < few || isOpen(group));
   return (

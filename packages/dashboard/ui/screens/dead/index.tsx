@@ -40,10 +40,10 @@ function Dead() {
     setSelected(none);
     setUrl({ after });
   });
-  const { filter, answer, search } = list;
+  const { filter, response, search } = list;
   const count = useJobCount(filter);
 
-  const jobs = answer.data?.jobs;
+  const jobs = response.data?.jobs;
   // Groups can be filtered only by kind and queue. Next to a list with further filters they would count other jobs.
   const groupable = !["tenant", "key", "tag", "error", "since", "until"].some((name) => name in filter);
   const kind = values.fingerprint === undefined ? values.kind : undefined;
@@ -76,13 +76,13 @@ function Dead() {
       }
     >
       <JobFilters states={[]} values={values} onChange={change} />
-      {answer.isError ? <Failed error={answer.error} again={() => void answer.refetch()} /> : null}
-      {groupable && groups.isError && !answer.isError ? (
+      {response.isError ? <Failed error={response.error} again={() => void response.refetch()} /> : null}
+      {groupable && groups.isError && !response.isError ? (
         <Failed error={groups.error} again={() => void groups.refetch()} />
       ) : null}
       {groupable && (groups.data?.groups.length ?? 0) > 0 && groups.data !== undefined ? (
         <Groups
-          answer={groups.data}
+          response={groups.data}
           open={values}
           onOpen={(group) => {
             setSelected(none);
@@ -97,8 +97,8 @@ function Dead() {
       {replaying === undefined ? null : (
         <BulkDialog action={actions.replay} filter={replaying} onClose={() => setReplaying(undefined)} />
       )}
-      {answer.isError && jobs === undefined ? null : (
-        <div className="job-list" data-waiting={answer.isPlaceholderData || undefined}>
+      {response.isError && jobs === undefined ? null : (
+        <div className="job-list" data-waiting={response.isPlaceholderData || undefined}>
           <SelectionBar actions={replay} rows={chosen} onClear={() => setSelected(none)} />
           <Table
             label="Dead jobs"

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { Button } from "../../components/button.tsx";
 import type { Column } from "../../components/table.tsx";
-import { say } from "../../components/toast.tsx";
+import { showToast } from "../../components/toast.tsx";
 import type { Row } from "../jobs/columns.tsx";
 import { actions } from "../operations/actions.ts";
 import { SelectedDialog } from "../operations/selected-dialog.tsx";
@@ -20,7 +20,7 @@ function ReplayOne({ job }: { job: Row }) {
           onClose={() => setOpen(false)}
           onDone={() => {
             setOpen(false);
-            say("Job replayed.");
+            showToast("Job replayed.");
           }}
         />
       ) : null}

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { exact, useNow } from "../../components/age.tsx";
 import { duration, plural } from "../../format.ts";
-import type { JobAnswer } from "../../api.ts";
+import type { JobResponse } from "../../api.ts";
 import { axisOf, lanesOf, ticksOf, type Lane } from "./lanes.ts";
 import { OutcomeShape, toneOf } from "./outcome-mark.tsx";
 
@@ -12,11 +12,11 @@ const foot = 24;
 const leastWidth = 3;
 
 /** Every attempt on one time axis: a thin line while it waits, a bar while it runs, a mark for how it ended. */
-export function AttemptChart({ answer }: { answer: JobAnswer }) {
+export function AttemptChart({ response }: { response: JobResponse }) {
   const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
   const now = useNow();
-  const lanes = lanesOf(answer);
+  const lanes = lanesOf(response);
   const axis = axisOf(lanes, now);
   const { from, to, cuts } = axis;
 
@@ -54,7 +54,7 @@ export function AttemptChart({ answer }: { answer: JobAnswer }) {
               {narrow ? "0" : "enqueued"}
             </text>
           )}
-          {answer.audit
+          {response.audit
             .map(({ at, action }) => ({ at: Date.parse(at), action }))
             .filter(({ at }) => at >= from && at <= to)
             .map(({ at, action }) => (

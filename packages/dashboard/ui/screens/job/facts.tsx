@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { JobAnswer } from "../../api.ts";
+import type { JobResponse } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { CopyButton } from "../../components/copy-button.tsx";
 import { GoTo } from "../../components/link.tsx";
@@ -36,8 +36,8 @@ function Trace({ id }: { id: string }) {
 }
 
 /** The fields of a job. Names link to the jobs that share them. */
-export function Facts({ answer }: { answer: JobAnswer }) {
-  const { job, run, leaseId, traceId } = answer;
+export function Facts({ response }: { response: JobResponse }) {
+  const { job, run, leaseId, traceId } = response;
   return (
     <dl className="facts">
       <Fact label="Queue">

@@ -1,4 +1,4 @@
-import { address, ApiError, type JobAnswer } from "../../api.ts";
+import { address, ApiError, type JobResponse } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { CopyButton } from "../../components/copy-button.tsx";
 import { EmptyState } from "../../components/empty-state.tsx";
@@ -23,7 +23,7 @@ function Job() {
   const { data, error, refetch } = useJob(id);
   const above = <GoTo path="/jobs">Jobs</GoTo>;
 
-  if (data !== undefined) return <Shown key={data.job.id} answer={data} stale={error} />;
+  if (data !== undefined) return <Shown key={data.job.id} response={data} stale={error} />;
   if (error instanceof ApiError && (error.status === 404 || error.status === 400)) {
     return (
       <Page title="No such job" above={above}>
@@ -46,13 +46,13 @@ function Job() {
 
 type DataName = "payload" | "result";
 /** `cut`: fields that were too large to send. `preview` has their start. */
-type Answer = JobAnswer & {
+type Body = JobResponse & {
   readonly cut?: readonly DataName[];
   readonly preview?: Readonly<Partial<Record<DataName, unknown>>>;
 };
 
-function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
-  const { job, hidden = false, cut = [], preview = {} } = answer;
+function Shown({ response, stale }: { response: Body; stale: Error | null }) {
+  const { job, hidden = false, cut = [], preview = {} } = response;
   const data = (name: DataName) =>
     cut.includes(name)
       ? {
@@ -79,24 +79,24 @@ function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
     >
       {stale === null ? null : <Failed error={stale} />}
       {job.cancelRequested && job.state === "running" ? (
-        <Banner tone="soon" title="It was asked to stop">
+        <Banner tone="soon" title="Cancel requested">
           It ends when its handler heeds the signal, or with its attempt.
         </Banner>
       ) : null}
       <div className="job-top">
-        <WhyBox why={answer.why} state={job.state} />
-        <Facts answer={answer} />
+        <WhyBox why={response.why} state={job.state} />
+        <Facts response={response} />
       </div>
       <Section title="Attempts">
         <div className="card card-padded">
-          <AttemptChart answer={answer} />
+          <AttemptChart response={response} />
         </div>
       </Section>
-      <Steps answer={answer} />
+      <Steps response={response} />
       <div className="job-columns">
         <Section title="Timeline">
           <div className="card">
-            <Timeline answer={answer} />
+            <Timeline response={response} />
           </div>
         </Section>
         <div className="job-values">
@@ -105,7 +105,7 @@ function Shown({ answer, stale }: { answer: Answer; stale: Error | null }) {
             <Value title="Result" {...data("result")} hidden={hidden} />
           ) : null}
           {Object.keys(job.meta).length === 0 ? null : <Value title="Meta" value={job.meta} />}
-          <Audit answer={answer} />
+          <Audit response={response} />
         </div>
       </div>
     </Page>
@@ -149,7 +149,7 @@ function Value({
   );
 }
 
-function Audit({ answer: { audit } }: { answer: JobAnswer }) {
+function Audit({ response: { audit } }: { response: JobResponse }) {
   return (
     <Section title="Audit">
       <div className="card">

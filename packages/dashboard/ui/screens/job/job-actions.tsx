@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { JobState } from "stint";
 import { Button } from "../../components/button.tsx";
-import { say } from "../../components/toast.tsx";
+import { showToast } from "../../components/toast.tsx";
 import { useRights } from "../../queries.ts";
 import { allActions, whyNot, type Action } from "../operations/actions.ts";
 import { SelectedDialog } from "../operations/selected-dialog.tsx";
@@ -29,7 +29,7 @@ export function JobActions({
             look={action.danger ? "danger" : "plain"}
             because={
               action.name === "cancel" && cancelRequested
-                ? "It was asked to stop already; it ends when its handler does."
+                ? "Cancel was requested already; the job ends when its handler returns."
                 : whyNot(action, [state], operate)
             }
             onClick={() => setOpen(action)}
@@ -44,7 +44,9 @@ export function JobActions({
           onClose={() => setOpen(undefined)}
           onDone={() => {
             setOpen(undefined);
-            say(open.name === "cancel" && state === "running" ? "Asked to stop." : `Job ${open.done}.`);
+            showToast(
+              open.name === "cancel" && state === "running" ? "Cancel requested." : `Job ${open.done}.`,
+            );
           }}
         />
       )}

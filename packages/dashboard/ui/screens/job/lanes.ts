@@ -1,5 +1,5 @@
 import type { AttemptOutcome } from "stint";
-import type { JobAnswer } from "../../api.ts";
+import type { JobResponse } from "../../api.ts";
 
 /** One attempt on the time axis, in milliseconds since the epoch: the wait before it, and its run. */
 export type Lane = {
@@ -22,7 +22,7 @@ export function lanesOf({
   job,
   audit,
   attemptOfEpoch = {},
-}: Pick<JobAnswer, "job" | "audit" | "attemptOfEpoch">): Lane[] {
+}: Pick<JobResponse, "job" | "audit" | "attemptOfEpoch">): Lane[] {
   const replays = audit.filter(({ action }) => action === "replay").map(({ at }) => Date.parse(at));
   const lanes: Lane[] = [];
   let waitFrom = Date.parse(job.createdAt);

@@ -1,4 +1,4 @@
-import type { JobAnswer } from "../../api.ts";
+import type { JobResponse } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { Bar } from "../../components/bar.tsx";
 import { Section } from "../../components/page.tsx";
@@ -6,8 +6,8 @@ import { PlainText } from "../../components/plain-text.tsx";
 import { duration } from "../../format.ts";
 
 /** Progress, steps, sleeps, waits, log lines, and signals that the job has not received. */
-export function Steps({ answer }: { answer: JobAnswer }) {
-  const { steps = [], progress = null, signals = [], stalledMs = null } = answer;
+export function Steps({ response }: { response: JobResponse }) {
+  const { steps = [], progress = null, signals = [], stalledMs = null } = response;
   if (steps.length === 0 && progress === null && signals.length === 0) return null;
   return (
     <Section title="Steps">
@@ -51,7 +51,7 @@ export function Steps({ answer }: { answer: JobAnswer }) {
   );
 }
 
-type ProgressView = NonNullable<NonNullable<JobAnswer["progress"]>>;
+type ProgressView = NonNullable<NonNullable<JobResponse["progress"]>>;
 
 function Progress({ progress, stalledMs }: { progress: ProgressView; stalledMs: number | null }) {
   const { fraction, note, at, checkpoint, checkpointAt } = progress;
@@ -91,7 +91,7 @@ function Progress({ progress, stalledMs }: { progress: ProgressView; stalledMs: 
   );
 }
 
-function Signals({ signals }: { signals: NonNullable<JobAnswer["signals"]> }) {
+function Signals({ signals }: { signals: NonNullable<JobResponse["signals"]> }) {
   return (
     <ul className="audit" aria-label="Signals not received yet">
       {signals.map(({ id, name, sentAt, sentBy, payload }) => (

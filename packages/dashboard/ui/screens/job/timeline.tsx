@@ -1,16 +1,16 @@
-import type { JobAnswer } from "../../api.ts";
+import type { JobResponse } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { duration } from "../../format.ts";
 import { FailureView } from "./failure-view.tsx";
 
 /** The timeline of a job, newest first, with the error of each failed attempt. */
-export function Timeline({ answer }: { answer: JobAnswer }) {
-  const failures = new Map(answer.job.log.map(({ epoch, error }) => [epoch, error]));
-  const { job, attemptOfEpoch = {} } = answer;
+export function Timeline({ response }: { response: JobResponse }) {
+  const failures = new Map(response.job.log.map(({ epoch, error }) => [epoch, error]));
+  const { job, attemptOfEpoch = {} } = response;
   const numbers: Readonly<Record<number, number>> =
     job.state === "running" ? { ...attemptOfEpoch, [job.epoch]: job.attempts } : attemptOfEpoch;
-  const steps = answer.timeline.toReversed();
+  const steps = response.timeline.toReversed();
   return (
     <ol className="life" reversed>
       {steps.map((step, index) => {

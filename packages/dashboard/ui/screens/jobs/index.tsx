@@ -31,9 +31,9 @@ function Jobs() {
     setSelected(none);
     setUrl({ after });
   });
-  const { filter, answer, search } = list;
+  const { filter, response, search } = list;
   const count = useJobCount(filter);
-  const jobs = answer.data?.jobs;
+  const jobs = response.data?.jobs;
   const chosen = useMemo(() => jobs?.filter(({ id }) => selected.has(id)) ?? [], [jobs, selected]);
 
   const change: FilterChange = (next) => {
@@ -63,9 +63,9 @@ function Jobs() {
       }
     >
       <JobFilters states={stateOrder} values={values} onChange={change} />
-      {answer.isError ? <Failed error={answer.error} again={() => void answer.refetch()} /> : null}
-      {answer.isError && jobs === undefined ? null : (
-        <div className="job-list" data-waiting={answer.isPlaceholderData || undefined}>
+      {response.isError ? <Failed error={response.error} again={() => void response.refetch()} /> : null}
+      {response.isError && jobs === undefined ? null : (
+        <div className="job-list" data-waiting={response.isPlaceholderData || undefined}>
           <SelectionBar actions={allActions} rows={chosen} onClear={() => setSelected(none)} />
           <Table
             label="Jobs"

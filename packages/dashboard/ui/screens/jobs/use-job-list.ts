@@ -16,12 +16,12 @@ export function useJobList(values: FilterValues, go: (after: string | undefined)
   // The stopped search, identified by its filter.
   const name = JSON.stringify([filter, after]);
   const stopped = useRef<string>(undefined);
-  const answer = useJobs({ ...filter, after, limit: pageSize }, () => stopped.current === name);
+  const response = useJobs({ ...filter, after, limit: pageSize }, () => stopped.current === name);
 
   // Cursors only lead to older pages. Newer pages are remembered here; from a page opened by its URL, the way back leads to the
   // newest page.
   const [trail, setTrail] = useState<readonly string[]>([]);
-  const next = answer.isPlaceholderData ? null : (answer.data?.next ?? null);
+  const next = response.isPlaceholderData ? null : (response.data?.next ?? null);
   const older =
     next === null
       ? undefined
@@ -36,7 +36,7 @@ export function useJobList(values: FilterValues, go: (after: string | undefined)
           go(trail.at(-1) || undefined);
           setTrail((before) => before.slice(0, -1));
         };
-  const page = answer.isPlaceholderData ? undefined : answer.data;
+  const page = response.isPlaceholderData ? undefined : response.data;
   const search: Search | undefined =
     page?.partial === true
       ? {
@@ -45,7 +45,7 @@ export function useJobList(values: FilterValues, go: (after: string | undefined)
           stop: page.searching ? () => (stopped.current = name) : undefined,
         }
       : undefined;
-  return { filter, answer, older, newer, search };
+  return { filter, response, older, newer, search };
 }
 
 /** An unfinished search. */

@@ -1,7 +1,7 @@
 import { noStore, securityHeaders } from "./headers.ts";
 import type { Problem } from "./problem.ts";
 
-export function answer(
+export function respond(
   body: string | Uint8Array<ArrayBuffer> | ReadableStream | null,
   status: number,
   headers: Readonly<Record<string, string>>,
@@ -15,15 +15,15 @@ export function json(value: unknown, status = 200): Response {
 }
 
 export function jsonText(text: string, status = 200): Response {
-  return answer(text, status, {
+  return respond(text, status, {
     ...noStore,
     "content-type": "application/json; charset=utf-8",
   });
 }
 
-export function problemAnswer({ status, code, message, hint, headers }: Problem): Response {
+export function problemResponse({ status, code, message, hint, headers }: Problem): Response {
   const body = { error: { code, message, ...(hint === undefined ? {} : { hint }) } };
-  return answer(JSON.stringify(body), status, {
+  return respond(JSON.stringify(body), status, {
     ...noStore,
     "content-type": "application/json; charset=utf-8",
     ...headers,
