@@ -37,7 +37,7 @@ export function addCompletion(program: Command): void {
   });
 }
 
-/** The scripts ask for values with this command. The prompt of a shell waits for it, so it prints nothing if anything is wrong. */
+/** The completion scripts call this command for values. The shell's prompt waits for it, so it prints nothing on errors. */
 export function addCompleteValues(program: Command): void {
   const command = program.command("complete-values", { hidden: true });
   command.addArgument(new Argument("<source>", "which values").choices(sources));
@@ -45,7 +45,7 @@ export function addCompleteValues(program: Command): void {
   command.action(async (source: Source, line: readonly string[]) => {
     const limitMs = timeLimit();
     killAfter(2 * limitMs);
-    // What a config prints while it loads must not be offered as a value.
+    // Output of the config while it loads must not be offered as a value.
     const write = process.stdout.write.bind(process.stdout);
     process.stdout.write = () => true;
     const values = await Promise.race([
@@ -57,7 +57,7 @@ export function addCompleteValues(program: Command): void {
   });
 }
 
-/** A config that blocks the event loop, as execSync does, stops every timer of this thread. Another thread can end the process. */
+/** A config that blocks the event loop (execSync) stops every timer of this thread, so another thread ends the process. */
 function killAfter(ms: number): void {
   const code = `setTimeout(() => process.kill(process.pid, "SIGKILL"), ${ms})`;
   new Worker(code, { eval: true }).unref();

@@ -24,7 +24,7 @@ export function addDev(program: Command): void {
     .option("--no-dashboard", "serve no dashboard");
   examples(command, "stint dev", "DATABASE_URL=postgres://localhost/app stint dev");
   runs<{ port?: number; dashboard: boolean }>(command, async ({ out, globals }, { options }) => {
-    // The config is loaded by the worker's process, never here: this one could not load it again.
+    // Only the worker's process loads the config: Node cannot reload a module in the same process.
     const config = (await findConfig(globals.config)) ?? missingConfig();
     const folder = dirname(config);
     const { devDashboard } = await import("../dev/dashboard.ts");

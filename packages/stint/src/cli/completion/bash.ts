@@ -67,19 +67,19 @@ _stint_local() {
   [[ -n "$at" ]] && printf '%s' "$at/node_modules/.bin/stint"
 }
 complete -o default -F _stint stint
-# The same behind npx. For other packages bash offers files, as it did.
+# The same for \`npx stint\`. For other packages bash offers files, as by default.
 _stint_npx() {
   local line
   read -ra line <<<"\${COMP_LINE:0:COMP_POINT}."
   COMPREPLY=()
   if ((\${#line[@]} > 2)) && [[ "\${line[1]}" == stint ]]; then _stint npx; fi
 }
-# A completion of npx that is there already stays.
+# An existing completion of npx is kept.
 complete -p npx >/dev/null 2>&1 || complete -o default -F _stint_npx npx
 `;
 }
 
-/** After an option that takes a value come its values, or files where anything may stand. */
+/** An option with a value is completed by its values, or by files if any text is allowed. */
 function valueCases(places: readonly Place[]): string[] {
   return places.flatMap(({ path, options }) => {
     const taking = options.filter((option) => option.takesValue);
@@ -100,6 +100,6 @@ function isKnown({ values, source }: Flag): boolean {
 
 function offer({ values, source, isList }: Flag): string {
   const words = source === undefined ? values.join(" ") : `$(_stint_live ${source})`;
-  // Where names are known, a file is none of them.
+  // Options with known values do not complete files.
   return `compopt +o default 2>/dev/null; _stint_offer${isList ? "_list" : ""} "${words}"`;
 }

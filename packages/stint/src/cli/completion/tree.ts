@@ -2,13 +2,13 @@ import type { Command, Option } from "commander";
 import { ListOption } from "../command.ts";
 import type { Source } from "./values.ts";
 
-/** One command as completion sees it. */
+/** One command with its completions. */
 export type Place = {
-  /** The names that lead to it, as in `/jobs/list`; empty for the program itself. */
+  /** The path of command names, such as `/jobs/list`; empty for the program itself. */
   readonly path: string;
-  /** What may follow it: commands, or the values of its first argument. */
+  /** Completions after the command: subcommands, or the values of its first argument. */
   readonly words: readonly Word[];
-  /** Where values of its first argument come from, if the program does not know them itself. */
+  /** The source of its first argument's values, if they come from the database or the config. */
   readonly source: Source | undefined;
   readonly options: readonly Flag[];
 };
@@ -18,17 +18,17 @@ export type Word = { readonly word: string; readonly about: string };
 export type Flag = Word & {
   readonly takesValue: boolean;
   readonly values: readonly string[];
-  /** Where its values come from, if the program does not know them itself. */
+  /** The source of its values, if they come from the database or the config. */
   readonly source: Source | undefined;
   /** Takes several values, separated by commas. */
   readonly isList: boolean;
 };
 
-/** What placeholders of options and of arguments stand for. */
+/** The value source for each placeholder of options and arguments. */
 const optionSources: Record<string, Source> = { kind: "kinds", queue: "queues", pools: "pools" };
 const argumentSources: Record<string, Source> = { kind: "config-kinds", id: "ids", queue: "queues" };
 
-/** Every command of the program with what may follow it, read from the program itself, so that it cannot be out of date. */
+/** Every command with its completions, read from the program itself, so that it is never out of date. */
 export function placesOf(command: Command, path = ""): Place[] {
   const help = command.createHelp();
   const children = help.visibleCommands(command);
@@ -58,7 +58,7 @@ export function placesOf(command: Command, path = ""): Place[] {
           ],
     ),
   };
-  // `help` lists the commands again; what follows it is one of them.
+  // The argument of `help` is a command.
   const below = children
     .filter((child) => child.name() !== "help")
     .flatMap((child) => placesOf(child, `${path}/${child.name()}`));
@@ -69,7 +69,7 @@ function placeholderOf(option: Option): string {
   return /[<[]([\w-]+)/.exec(option.flags)?.[1] ?? "";
 }
 
-/** The first line, without what a shell would take for its own. */
+/** The first line, without characters that are special in a shell. */
 function plain(text: string): string {
   return (text.split("\n")[0] ?? "").replaceAll(/['"`\\$:[\]]/g, "");
 }

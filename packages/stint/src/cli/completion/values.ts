@@ -5,18 +5,18 @@ import { Context, type GlobalOptions } from "../context.ts";
 import { inspecting } from "../inspecting.ts";
 import { wholePage } from "../whole-page.ts";
 
-/** Where values come from that only the database or the config knows. */
+/** Sources of values in the database or the config. */
 export const sources = ["kinds", "config-kinds", "queues", "pools", "ids"] as const;
 export type Source = (typeof sources)[number];
 
-/** Job ids offered at most. */
+/** The maximum number of job ids. */
 const mostIds = 20;
 
-/** Jobs offered where an id may stand: those that the command can act on. Other commands show jobs of any state. */
+/** The states of jobs whose ids a command completes: those it can act on. Commands that are not listed complete any state. */
 const idStates: Record<string, readonly JobState[]> = {
   "jobs cancel": statesFor.cancel,
   "jobs run-now": statesFor["run-now"],
-  // Not the cancelled ones: few among many succeeded jobs are expensive to find.
+  // Not cancelled jobs: a few among many succeeded jobs are expensive to find.
   "jobs replay": ["dead"],
   "dead replay": ["dead"],
 };
@@ -37,14 +37,14 @@ export async function valuesOf(program: Command, source: Source, line: readonly 
 async function ids(context: Context, states: readonly JobState[] | undefined): Promise<string[]> {
   const state = states === undefined ? {} : { state: [...states] };
   const silent = { note: () => undefined };
-  // One request has a budget of half a second, and on a slow server it ends with no job at all.
+  // One request has a time budget of half a second, within which a slow server finds no job.
   const page = await inspecting(context, (inspector) =>
     wholePage(silent, inspector, { limit: mostIds, ...state }),
   );
   return page.jobs.map(({ id }) => id);
 }
 
-/** The command that a line leads to, and how many of its arguments the line holds. */
+/** The command of a line, and how many of its arguments the line contains. */
 function commandOf(program: Command, line: readonly string[]): { command: Command; given: number } {
   let command = program;
   let { operands, unknown } = program.parseOptions([...line]);
@@ -52,7 +52,7 @@ function commandOf(program: Command, line: readonly string[]): { command: Comman
     const child = command.commands.find((one) => one.name() === operands[0]);
     if (child === undefined) return { command, given: operands.length };
     const rest = [...operands.slice(1), ...unknown];
-    // An option at the end still waits for the value that is asked for.
+    // The value of a trailing option is the one to complete.
     if (rest.at(-1)?.startsWith("-") === true) rest.pop();
     command = child;
     ({ operands, unknown } = child.parseOptions(rest));

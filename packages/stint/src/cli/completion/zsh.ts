@@ -61,13 +61,13 @@ if [[ "$funcstack[1]" == "_stint" ]]; then
   _stint "$@"
 else
   compdef _stint stint
-  # A completion of npx that is there already stays.
+  # An existing completion of npx is kept.
   (( $+_comps[npx] )) || compdef _stint npx
 fi
 `;
 }
 
-/** The last of several values, separated by commas, is completed by itself. */
+/** Of several comma-separated values, only the last is completed. */
 function offer({ values, source, isList }: Flag): string {
   if (values.length === 0 && source === undefined) return "_files";
   const find = source === undefined ? `live=(${values.join(" ")})` : `_stint_live ${source}`;

@@ -1,4 +1,4 @@
-/** The process in which `stint dev` runs the worker. Started anew at every change. */
+/** The process in which `stint dev` runs the worker. Restarted after every change. */
 import { formatMs } from "../../model/figures.ts";
 import { migrate } from "../../db/migrate.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
@@ -14,7 +14,7 @@ import { requireWorker, served, servedText } from "../serving.ts";
 import { lineLogger } from "./line-logger.ts";
 import type { FromChild, ToChild } from "./messages.ts";
 
-/** How long a handler that runs when code changes has to react to its signal. */
+/** When code changes: how long a running handler has to react to its AbortSignal. */
 const reloadAbortMs = 250;
 
 const stopRequested = deferred<{ now: boolean }>();
@@ -24,10 +24,10 @@ process.on("message", (message: ToChild) => {
   if (message.type === "run") void run(message.globals, message.config).then((code) => process.exit(code));
   else requestStop(message.now);
 });
-// The parent is gone: no other process could stop this one.
+// The parent has exited: no other process could stop this one.
 process.on("disconnect", () => requestStop());
 process.on("SIGTERM", () => requestStop());
-// Ctrl-C reaches us too, but our parent decides; heeding it here would count every one twice.
+// Ctrl-C reaches both processes, but only the parent reacts; otherwise each Ctrl-C would count twice.
 process.on("SIGINT", () => undefined);
 
 function requestStop(now = false): void {
@@ -76,7 +76,7 @@ async function serve(context: Context): Promise<void> {
   send({ type: "stopped", report });
 }
 
-/** Print how each attempt ended. Returns a function that waits for what is still to be printed. */
+/** Print the outcome of each attempt. Returns a function that waits for pending output. */
 function printOutcomes(worker: Worker, client: Stint, out: Output): () => Promise<void> {
   let printing = Promise.resolve();
   worker.on("settled", (settled) => {

@@ -6,7 +6,7 @@ import { lineLogger } from "./line-logger.ts";
 import type { Serving } from "./messages.ts";
 
 export type DevDashboard = {
-  /** The worker serves this schema now, and the config says this of what to show; called again after each reload. */
+  /** Called with the worker's schema and the dashboard options of the config; called again after each reload. */
   show(serving: Serving): void;
   close(): Promise<void>;
 };
@@ -14,7 +14,7 @@ export type DevDashboard = {
 /** The dashboard of `stint dev`. It runs in the parent process, so a reload does not interrupt it. */
 export function devDashboard(url: string, port: number | undefined, out: Output): DevDashboard {
   let current: { shows: string; close: () => Promise<void> } | undefined;
-  // One after another: a reload must not open a second one while the first still opens.
+  // Serialized: a reload must not open a second dashboard while the first is still opening.
   let opening = Promise.resolve();
 
   async function open({ schema, dashboard: config }: Serving): Promise<void> {
@@ -54,7 +54,7 @@ export function devDashboard(url: string, port: number | undefined, out: Output)
       opening = opening
         .then(() => open(serving))
         .catch((error: unknown) => {
-          // Work goes on without it.
+          // The worker runs without it.
           out.warn(say`No dashboard: ${error instanceof Error ? error.message : String(error)}`);
         });
     },

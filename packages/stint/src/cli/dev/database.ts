@@ -7,16 +7,15 @@ import { say, type Output } from "../output.ts";
 
 export type DevDatabase = {
   readonly url: string;
-  /** Where it is, for people. */
+  /** A readable location of the database. */
   readonly where: string;
   stop(): Promise<void>;
 };
 
 /**
- * The database of `stint dev`: the given one, else its own Postgres in `.stint/`.
+ * The database of `stint dev`: the given one, or an embedded Postgres in `.stint/`.
  *
- * Not the `database` of the config: dev migrates by itself, which must never happen to a database that stands
- * in a file for production.
+ * Never the `database` of the config: dev migrates automatically, which must not happen to a production database.
  */
 export async function openDevDatabase(
   globals: GlobalOptions,
@@ -29,17 +28,17 @@ export async function openDevDatabase(
   const note = devUrlFile(folder);
   const home = join(dirname(note), "postgres");
   await mkdir(dirname(note), { recursive: true });
-  // Without this file the data would be committed with the project.
+  // Without this .gitignore the data could be committed with the project.
   await writeFile(join(dirname(note), ".gitignore"), "*\n");
   const server = await startEmbedded({ dataDir: home, onProgress: (line) => out.note(say`${line}`) });
   await writeFile(note, `${server.url}\n`, { mode: 0o600 });
-  // The mode above counts only for a file that is new; one left by a crash may have another.
+  // The mode above applies only to a new file; a file left by a crash may have another mode.
   await chmod(note, 0o600);
   return {
     url: server.url,
     where: `embedded in ${relative(process.cwd(), home) || home}, port ${server.port}`,
     async stop() {
-      // Joined: another `stint dev` of this folder runs it, and still needs the note.
+      // Joined: another `stint dev` in this folder runs the server and still needs the file.
       if (!server.joined) await rm(note, { force: true });
       await server.stop();
     },

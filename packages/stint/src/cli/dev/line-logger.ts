@@ -3,7 +3,7 @@ import { say, paint, toJson, type Output, type Style } from "../output.ts";
 
 const styles: Record<"info" | "warn" | "error", Style> = { info: "cyan", warn: "yellow", error: "red" };
 
-/** Log lines for a person who watches. Outcomes of attempts are left out: `stint dev` prints those itself. */
+/** Readable log lines. Outcomes of attempts are left out, because `stint dev` prints those itself. */
 export function lineLogger(out: Output, bound: object = {}): Logger {
   const at =
     (level: keyof typeof styles) =>
@@ -22,7 +22,7 @@ export function lineLogger(out: Output, bound: object = {}): Logger {
   };
 }
 
-/** Never throws: a log line must not be able to fail a job. */
+/** Never throws: a log line must not fail a job. */
 function fieldsText(fields: object): string {
   try {
     return Object.entries(fields)

@@ -2,19 +2,19 @@ import type { DashboardConfig } from "../../config.ts";
 import type { StopReport } from "../../worker/events.ts";
 import type { GlobalOptions } from "../context.ts";
 
-/** From `stint dev` to the process that runs its worker. A second stop hurries; one with `now` hands back what runs. */
+/** From `stint dev` to the process of its worker. A second stop aborts handlers; `now` aborts at once and releases the jobs. */
 export type ToChild =
   | { type: "run"; globals: GlobalOptions; config: string }
   | { type: "stop"; now?: boolean };
 
 /**
- * What the worker's process, which alone has the config, tells of what there is to show. Functions do not go from one process to
- * another, and names of other machines are none of a dashboard's that serves this one only.
+ * The dashboard options of the config, sent by the worker's process, which alone loads the config. Functions cannot be sent between
+ * processes, and `hosts` does not apply to a dashboard that serves only this machine.
  */
 export type Serving = {
   readonly schema: string;
   readonly dashboard: Omit<DashboardConfig, "hosts" | "addressOf" | "onAudit">;
 };
 
-/** And back. */
+/** From the process of the worker to `stint dev`. */
 export type FromChild = ({ type: "serving" } & Serving) | { type: "stopped"; report: StopReport };

@@ -7,20 +7,20 @@ import type { FromChild, Serving, ToChild } from "./messages.ts";
 export type Ending = { readonly code: number } | { readonly signal: NodeJS.Signals };
 
 export type Child = {
-  /** Resolves once it serves; false if it ended before. */
+  /** Resolves to true once the worker serves, or to false if the process exited before. */
   readonly serving: Promise<boolean>;
-  /** Resolves once it has ended: by itself with a code, or killed by a signal. */
+  /** Resolves when the process has exited, with its exit code or signal. */
   readonly ended: Promise<Ending>;
   /** How its worker stopped, if it reported that. */
   report(): StopReport | undefined;
   isAlive(): boolean;
-  /** Ask it to drain; asked again, to hurry. With `now`, what runs is aborted and handed back. */
+  /** Drains the worker. A second call aborts handlers. With `now`, running jobs are aborted and released at once. */
   stop(options?: { now: boolean }): void;
 };
 
 const program = fileURLToPath(new URL("./child.js", import.meta.url));
 
-/** Run the worker in a process of its own, whose modules are loaded anew. */
+/** Run the worker in a new process, which loads all modules again. */
 export function runChild(
   run: ToChild & { type: "run" },
   databaseUrl: string,
@@ -47,7 +47,7 @@ export function runChild(
     ended.resolve(signal === null ? { code: code ?? 1 } : { signal });
   });
   const send = (message: ToChild): void => {
-    // The child may end at any moment. Its exit event reports that, not an error here.
+    // The child may exit at any moment. Its exit event reports that, so errors are ignored here.
     if (child.connected) child.send(message, () => undefined);
   };
   send(run);

@@ -11,10 +11,10 @@ export type SupervisorOptions = {
   readonly start: () => Child;
 };
 
-/** A process that lived this long is not killed again and again by the same thing. */
+/** A process that ran this long is not in a crash loop. */
 const longLifeMs = 60_000;
 
-/** Keeps one worker process running the newest code: one at a time, the old ended before the new starts. */
+/** Keeps one worker process running the newest code. The old process exits before the new one starts. */
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #stopping = deferred();
@@ -28,7 +28,7 @@ export class Supervisor {
     this.#options = options;
   }
 
-  /** Code changed: run it. */
+  /** Code changed: restart the process. */
   reload(file: string): void {
     const { out } = this.#options;
     if (out.json) out.event({ event: "changed", file });
@@ -36,7 +36,7 @@ export class Supervisor {
     this.#changed.resolve();
   }
 
-  /** End. Called again, hurry. */
+  /** Drain and stop. A second call aborts handlers. */
   stop(): void {
     this.#isStopping = true;
     this.#stopping.resolve();
@@ -46,7 +46,7 @@ export class Supervisor {
   /** Resolves with the exit code, after `stop` or when the first worker could not run at all. */
   async run(): Promise<number> {
     while (!this.#isStopping) {
-      // Whatever changed until now is loaded by the process that starts now.
+      // The new process loads all changes up to now.
       this.#changed = deferred();
       const startedAt = performance.now();
       const child = this.#options.start();
@@ -55,8 +55,8 @@ export class Supervisor {
       await Promise.race([child.ended, this.#changed.promise, this.#stopping.promise]);
 
       if (child.isAlive()) {
-        // `stop` has signalled the child already; a second signal would cut its draining short.
-        // After a save, a job that runs the old code is not waited for; it is released with no attempt spent.
+        // `stop` has already signalled the child; a second signal would abort its drain.
+        // After a save, jobs that run the old code are not waited for; they are released with no attempt spent.
         if (!this.#isStopping) child.stop({ now: true });
         await child.ended;
         this.#sayStopped(child);
@@ -72,7 +72,7 @@ export class Supervisor {
           continue;
         }
         const { code } = ending;
-        // The database cannot be used, which no edit changes. A config that is wrong will be edited.
+        // An unusable database is not fixed by an edit, so `stint dev` exits. A wrong config is: wait for the edit.
         if (!this.#hasServed && code !== exitCodes.usage) return code;
         this.#sayEnded(code);
         await Promise.race([this.#changed.promise, this.#stopping.promise]);

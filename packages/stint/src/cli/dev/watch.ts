@@ -4,20 +4,20 @@ import { join, relative } from "node:path";
 
 const quietMs = 100;
 
-/** Files whose change means other code. Not data: a handler that writes a file must not restart itself for ever. */
+/** Extensions of code files. Data files are left out: a handler that writes one would restart its worker endlessly. */
 const code = /\.[cm]?[jt]sx?$/;
 
 const ignored = new Set(["node_modules", "dist", "build", "coverage"]);
 
-/** Hidden folders hold caches and the embedded database. */
+/** Hidden folders contain caches and the embedded database. */
 function isIgnored(name: string): boolean {
   return name.startsWith(".") || ignored.has(name);
 }
 
 /**
- * Tell when code under the folder changes, once per burst of changes, with the file that changed first.
+ * Reports changed code below the folder, once per burst of changes, with the first changed file.
  *
- * Node's own recursive watching cannot leave folders out, and would take a watch for every file of node_modules.
+ * Node's recursive watch cannot exclude folders, and would need a watch for every file in node_modules.
  */
 export async function watchCode(root: string, onChange: (file: string) => void): Promise<() => void> {
   const watchers = new Map<string, FSWatcher>();
@@ -47,13 +47,13 @@ export async function watchCode(root: string, onChange: (file: string) => void):
     const watcher = watch(folder);
     watchers.set(folder, watcher);
     watcher.on("change", (_type, name) => void heard(folder, String(name)));
-    // The folder was removed. Its parent tells if it comes back.
+    // The folder was removed. The watcher of its parent reports if it returns.
     watcher.on("error", () => drop(folder));
     const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
     for (const entry of entries) {
       if (isIgnored(entry.name)) continue;
       if (entry.isDirectory()) await add(join(folder, entry.name), isNew);
-      // Files of a new folder may have come before its watcher.
+      // Files may have been added to a new folder before its watcher started.
       else if (isNew && code.test(entry.name)) changed(join(folder, entry.name));
     }
   }

@@ -13,18 +13,18 @@ export type Size = { readonly columns: number; readonly rows: number };
 
 export type Frame = {
   readonly lines: readonly string[];
-  /** The names of the rows that may be chosen, in their order. */
+  /** The names of the selectable rows, in order. */
   readonly rows: readonly string[];
 };
 
-/** What stands beside the figures. */
+/** Further data of a frame. */
 export type Surroundings = {
   readonly schema: string;
   /** Why the figures are not fresh. */
   readonly trouble: string | undefined;
 };
 
-/** The whole screen as lines, never more than it has. */
+/** The whole screen as lines, at most as many as it has rows. */
 export function draw(given: Paper, snapshot: Snapshot, view: View, size: Size, about: Surroundings): Frame {
   const paper = { ...given, hard: true };
   const show = (line: readonly Piece[]): string => lineOf(paper, line, size.columns);
@@ -36,14 +36,14 @@ export function draw(given: Paper, snapshot: Snapshot, view: View, size: Size, a
   return { lines: [...head, ...filled.slice(0, room), ...foot].slice(0, size.rows), rows };
 }
 
-/** The queues and what else is worth a word, for a terminal that is none. */
+/** Queues and warnings as plain lines, for output that is not a terminal. */
 export function drawOnce(paper: Paper, { health }: Snapshot): string[] {
   const lines =
     health.queues.length === 0 ? [] : tableLines(paper, queueColumns(health.at, paper.width), health.queues);
   return [lineOf(paper, totals(health), Number.POSITIVE_INFINITY), "", ...lines];
 }
 
-/** A line of words, cut where the terminal ends. */
+/** A line of text, cut at the width of the terminal. */
 function plain({ width = Number.POSITIVE_INFINITY }: Paper, line: string): string {
   return cut(line, width);
 }
@@ -112,7 +112,7 @@ function queueBody(paper: Paper, { health, kinds, slow }: Snapshot, view: View, 
 
 type Listed<Row> = { columns: readonly Column<Row>[]; rows: readonly Row[]; name: (row: Row) => string };
 
-/** The rows that fit the filter, and which of them is chosen. */
+/** The rows that match the filter, and the selected one. */
 function choose<Row>(
   view: View,
   rows: readonly Row[],
@@ -123,14 +123,14 @@ function choose<Row>(
   return { kept, chosen: Math.min(view.cursor, Math.max(0, kept.length - 1)) };
 }
 
-/** A table with one row chosen, moved so that this row can be seen. */
+/** A table scrolled so that the selected row is visible. */
 function list<Row>(paper: Paper, view: View, room: number, { columns, rows, name }: Listed<Row>): Body {
   const { kept, chosen } = choose(view, rows, name);
   const height = Math.max(1, room - 1);
   const from = Math.max(0, Math.min(chosen - height + 1, kept.length - height));
   const first = Math.max(0, Math.min(from, kept.length));
   const seen = kept.slice(first, first + height);
-  // A mark and not only a colour.
+  // A mark in addition to the colour.
   const marker: Column<Row> = {
     title: " ",
     cell: (row) => (row === kept[chosen] ? paint("bold", ">") : " "),
@@ -176,7 +176,7 @@ function footer({ dead }: Snapshot, view: View, { schema, trouble }: Surrounding
     if (left !== undefined) lines.push([left]);
     const { kept, chosen } = choose(view, dead.groups, nameOfGroup);
     const group = kept[chosen];
-    // Whole, wherever the table has no room for them: they are what the commands below take.
+    // Full ids, because the commands below need them and the table may cut them.
     if (group !== undefined) lines.push([`FINGERPRINT ${group.fingerprint}  ID ${group.example}`]);
     lines.push([paint("dim", `Look: ${command(schema, "jobs", "show", "ID")}`)]);
     lines.push([
@@ -204,7 +204,7 @@ const help: readonly (readonly [string, string])[] = [
   ["q Ctrl-C", "quit"],
 ];
 
-/** Half as many bars where there is little room; cut, they would lose the latest. */
+/** Half as many bars on a narrow terminal: cutting the line would lose the latest bars. */
 function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Column<QueueHealth>[] {
   const minutes = width < 160 ? 15 : 30;
   return [
@@ -238,7 +238,7 @@ function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Colu
   ];
 }
 
-/** Jobs in a slot. Jobs claimed ahead, or on a draining worker, are shown beside the slots. */
+/** Jobs in a slot. Jobs claimed ahead, or on a draining worker, are shown next to the slots. */
 function runningText({ depth, slots }: QueueHealth): Piece {
   return count(slots.total > 0 ? slots.busy : depth.running, "yellow");
 }
@@ -263,7 +263,7 @@ const kindColumns: readonly Column<KindView>[] = [
 
 const nameOfGroup = ({ kind, error }: DeadGroups["groups"][number]): string => `${kind} ${error}`;
 
-/** Ids only where there is room: those of the chosen group stand below. */
+/** Ids only if they fit: those of the selected group are shown below. */
 const deadColumns = deadGroupColumns.map((column) =>
   column.title === "FINGERPRINT" ? Object.assign({}, column, { leaves: 2 }) : column,
 );
@@ -277,7 +277,7 @@ const slowColumns: readonly Column<SlowJob>[] = [
   { title: "REASON", cell: (row) => row.text, most: 80 },
 ];
 
-/** Pieces side by side, cut where the terminal ends. */
+/** Pieces side by side, cut at the width of the terminal. */
 function lineOf(paper: Paper, pieces: readonly Piece[], columns: number): string {
   let left = columns;
   return pieces

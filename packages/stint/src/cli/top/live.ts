@@ -9,9 +9,9 @@ import { firstView, press, type View } from "./view.ts";
 
 export type LiveOptions = { out: Output; schema: string; everyMs: number };
 
-/** Show the installation until the user quits. Reads again at each interval, and when another screen needs other figures. */
+/** Show the installation until the user quits. Reads at each interval, and when another screen needs other figures. */
 export async function watch(inspector: Inspector, { out, schema, everyMs }: LiveOptions): Promise<void> {
-  // Before the terminal is taken: an installation that cannot be asked is an error to be read, not a screen.
+  // Read before the terminal enters raw mode: an unreachable installation must end with a readable error.
   let snapshot = await take(inspector, firstView.screen);
   let asOf = firstView.screen;
   // Undefined: the user has quit.
@@ -31,9 +31,9 @@ export async function watch(inspector: Inspector, { out, schema, everyMs }: Live
   const change = (next: View | undefined): void => {
     const before = now.view;
     now.view = next;
-    // At once: a question that is under way may take seconds to be answered.
+    // Draw at once: the pending read may take seconds.
     if (next === undefined) terminal.restore();
-    // Also when it goes on after a pause: what is shown is old then.
+    // Also when resumed after a pause, because the figures are old.
     if (next === undefined || next.screen !== before?.screen || next.paused !== before.paused) asked.wake();
     show();
   };
@@ -61,7 +61,7 @@ export async function watch(inspector: Inspector, { out, schema, everyMs }: Live
         asOf = wanted.screen;
         trouble = undefined;
       } catch (error) {
-        // It goes on: a database that is away for a moment is what one watches for.
+        // Continues: `top` must stay open during an outage of the database.
         trouble = error instanceof Error ? error.message : String(error);
       }
       show();

@@ -1,7 +1,7 @@
 import type { DeadGroups, Health, Inspector, KindView, SlowJob, WorkerView } from "../../inspect/types.ts";
 import type { Screen } from "./view.ts";
 
-/** What one screen needs, as of one moment. What another screen needs is not asked for. */
+/** The data of one screen at one moment. Data of other screens is not read. */
 export type Snapshot = {
   readonly health: Health;
   readonly kinds: readonly KindView[];

@@ -6,17 +6,17 @@ const leave = "\u001b[?7h\u001b[?25h\u001b[?1049l";
 
 export type Terminal = {
   size(): { columns: number; rows: number };
-  /** Write a whole screen over the last one. */
+  /** Draw a whole screen over the previous one. */
   write(lines: readonly string[]): void;
-  /** Give the terminal back as it was. May be called twice. */
+  /** Restore the terminal. May be called twice. */
   restore(): void;
 };
 
 export type TerminalEvents = { onKey: (key: Key) => void; onResize: () => void };
 
 /**
- * Take the terminal: its other screen, and keys as they come. It is given back on every way out, also when the process ends
- * by an error or by a `process.exit` elsewhere: a shell left in raw mode without a cursor is unusable.
+ * Switch the terminal to its alternate screen and raw mode. It is restored on every exit, also after an error or a
+ * `process.exit` elsewhere: a shell left in raw mode without a cursor is unusable.
  */
 export function takeTerminal({ onKey, onResize }: TerminalEvents): Terminal {
   const { stdin, stdout } = process;
@@ -30,12 +30,12 @@ export function takeTerminal({ onKey, onResize }: TerminalEvents): Terminal {
     process.off("exit", restore);
     process.off("uncaughtExceptionMonitor", restore);
     if (stdin.isTTY) stdin.setRawMode(false);
-    // Else the process would go on waiting for keys.
+    // Otherwise the process would keep waiting for keys.
     stdin.pause();
     stdout.write(leave);
   };
   process.once("exit", restore);
-  // Before the error is printed, which would otherwise be lost with the other screen.
+  // Restored before the error is printed, which would otherwise be lost with the alternate screen.
   process.once("uncaughtExceptionMonitor", restore);
   emitKeypressEvents(stdin, undefined);
   if (stdin.isTTY) stdin.setRawMode(true);
@@ -46,7 +46,7 @@ export function takeTerminal({ onKey, onResize }: TerminalEvents): Terminal {
   return {
     size: () => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 }),
     write(lines) {
-      // Each line clears what is left of the old one, so nothing flickers.
+      // Each line clears the rest of the old one, which avoids flicker.
       const text = lines.map((line) => `${line}\u001b[K`).join("\r\n");
       if (taken) stdout.write(`\u001b[H${text}\u001b[J`);
     },

@@ -1,16 +1,16 @@
-/** What of `stint top` is on the screen, and how keys change it. Nothing here touches a terminal. */
+/** The view state of `stint top`, and how keys change it. Pure: no terminal. */
 
 export type Screen = "queues" | "queue" | "dead" | "workers" | "slow" | "help";
 
 export type View = {
   readonly screen: Screen;
-  /** The row that is chosen, by its place among those that are shown. */
+  /** The index of the selected row among the visible ones. */
   readonly cursor: number;
-  /** The queue that was opened. */
+  /** The opened queue. */
   readonly queue: string | undefined;
-  /** Only rows that contain it. */
+  /** Shows only rows that contain this text. */
   readonly filter: string;
-  /** Keys go into the filter. */
+  /** Keys are typed into the filter. */
   readonly typing: boolean;
   readonly paused: boolean;
 };
@@ -31,10 +31,10 @@ export type Key = {
   readonly ctrl?: boolean;
 };
 
-/** The rows that are on the screen now, by name. */
+/** The visible rows, by name. */
 export type Shown = { readonly rows: readonly string[] };
 
-/** What the screen shows after a key; undefined: leave. */
+/** The view after a key; undefined: quit. */
 export function press(view: View, key: Key, { rows }: Shown): View | undefined {
   const last = Math.max(0, rows.length - 1);
   const cursor = Math.min(view.cursor, last);
@@ -80,7 +80,7 @@ export function press(view: View, key: Key, { rows }: Shown): View | undefined {
   }
 }
 
-/** Signs have no name, only what they send. */
+/** Readline has no names for punctuation keys, only the sent character. */
 function pressed(view: View, key: Key): View {
   if (key.sequence === "?") return view.screen === "help" ? to(view, "queues") : to(view, "help");
   if (key.sequence === "/") return { ...view, typing: true, cursor: 0 };
