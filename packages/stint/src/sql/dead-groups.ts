@@ -4,30 +4,30 @@ import { statement } from "../db/statement.ts";
 import { toLike } from "../model/name-pattern.ts";
 import { commonIn, fingerprintOf, readable, whyDied } from "./error-fingerprint.ts";
 
-/** Dead jobs of one kind that died of the same thing. */
+/** Dead jobs of one kind with the same error. */
 export type DeadGroup = {
   readonly kind: string;
-  /** Stands for the group, as a filter. */
+  /** Identifies the group in filters. */
   readonly fingerprint: string;
-  /** What they died of; `…` stands for what differs between them. */
+  /** Their error; `…` replaces the parts that differ. */
   readonly error: string;
   readonly count: number;
-  /** When the last and the first of them died. */
+  /** When the latest and the first job of the group died. */
   readonly newest: Date;
   readonly oldest: Date;
-  /** The id of the newest. */
+  /** The id of the newest job. */
   readonly example: string;
 };
 
 export type GroupedDead = {
   readonly groups: readonly DeadGroup[];
-  /** Of those looked at, the ones of the kind and queue that were asked for. */
+  /** Examined jobs of the requested kind and queue. */
   readonly matched: number;
   readonly lookedAt: number;
 };
 
-// Newest first by the index of when they died, whatever the statistics say: to sort a million dead would take seconds. Those with the
-// very same reason are put together before what differs in it is taken out, which is what takes the time.
+// Newest first by the index on finished_at, whatever the statistics are: sorting a million dead jobs would take seconds. Equal reasons are
+// grouped before their fingerprint is computed, which is the expensive part.
 const groupDead = statement(
   "dead-groups",
   `
@@ -61,7 +61,7 @@ const groupDead = statement(
   order by g.count desc, g.newest desc, g.kind, g.common`,
 );
 
-/** What the newest `most` dead jobs died of, the largest groups first. */
+/** The newest `most` dead jobs grouped by error, largest groups first. */
 export async function deadGroups(
   db: Run,
   input: { kind: string | null; queue: string | null; most: number; groups: number },

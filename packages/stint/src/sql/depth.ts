@@ -39,7 +39,7 @@ const toDepth = readColumns<DepthRow>({
   dead: number,
 });
 
-/** Exact, and found without counting: the tallies, what has been said to them since, and what runs. */
+/** Exact without counting jobs: the tallies, the unfolded deltas, and the running jobs. */
 export async function depths(db: Run): Promise<DepthRow[]> {
   const rows = await readMany(db, selectDepth, [], (row) => ({
     depth: toDepth(row),
@@ -49,7 +49,7 @@ export async function depths(db: Run): Promise<DepthRow[]> {
   return rows.map(({ depth }) => depth);
 }
 
-/** What the Health screen is made of besides what happened: in one statement, so that it is of one moment. */
+/** The current figures of the Health screen. One statement, so that they are of one snapshot. */
 export type Standing = {
   readonly at: Date;
   readonly depth: readonly DepthRow[];
@@ -60,7 +60,7 @@ export type Standing = {
   }[];
 };
 
-/** And the target ages that are set, by name and pattern. */
+/** The target ages that are set, by name and pattern. */
 export type StandingWithTargets = Standing & { readonly targets: readonly TargetSetting[] };
 
 export const standingNow = `

@@ -5,19 +5,19 @@ import type { Job } from "../model/job.ts";
 import { jobColumns, toJob } from "./rows.ts";
 import { quietMs } from "./slow.ts";
 
-/** A job and what only those who look closely want to know. */
+/** A job with the details that only `jobs show` and `jobs why` need. */
 export type CloseJob = {
   readonly job: Job;
   readonly leaseId: string | null;
-  /** The lease of each ended attempt that has left an entry, by its epoch. */
+  /** The lease of each ended attempt in the attempt log, by epoch. */
   readonly leases: ReadonlyMap<number, string>;
   readonly timeoutMs: number | null;
-  /** How many crashes it may have, as far as the database was told. */
+  /** How many crashes the job may have, by its own or its kind's registered setting. */
   readonly maxCrashes: number | null;
   /** Since the handler of a running job last reported anything; 0 where its kind declares no `stallAfter`. */
   readonly quietMs: number;
   readonly stallAfterMs: number | null;
-  /** By the database's clock: every "ago" is reckoned from this. */
+  /** The database's clock, from which all ages are computed. */
   readonly at: Date;
 };
 
@@ -57,7 +57,7 @@ function leasesOf(row: Row): ReadonlyMap<number, string> {
   return leases;
 }
 
-/** A worker, as far as it matters to one job. */
+/** The fields of a worker that matter to one job. */
 export type NearWorker = {
   readonly id: string;
   /** Slots for the job's queue; null when it does not serve that queue. */
@@ -94,7 +94,7 @@ const lookAround = statement(
         select
           w.id,
           (w.pools ->> served."as")::integer as slots,
-          -- Those of the same pattern are in the same slots.
+          -- Queues of the same pattern share slots.
           (
             select count(*) from running r
             where r.worker = w.id
@@ -134,7 +134,7 @@ const lookAround = statement(
     )::integer as suspects`,
 );
 
-/** What stands around a live job: who could run it, and what comes before it. */
+/** The surroundings of a live job: workers that could run it, and jobs before it. */
 export async function surroundings(
   db: Run,
   job: Pick<Job, "id" | "queue" | "kind" | "worker">,

@@ -1,7 +1,7 @@
 import { quoteIdentifier } from "../db/quote.ts";
 import { forSchema } from "../db/statement.ts";
 
-/** The roles we know how to keep apart. */
+/** The roles with separate grants. */
 export const grantRoles = ["owner", "worker", "enqueue", "read"] as const;
 export type GrantRole = (typeof grantRoles)[number];
 
@@ -50,15 +50,15 @@ grant execute on function
 };
 
 /**
- * The GRANT script for one role, to be read by a person and run by the schema's owner. Without a schema it speaks of
- * `stint`, like every statement here.
+ * The GRANT script for one role, to be reviewed and run by the schema's owner. The default schema is `stint`, as in every
+ * statement here.
  */
 export function grantSql(
   role: GrantRole,
   names: { role: string; database: string; schema?: string },
 ): string {
   const text = names.schema === undefined ? what[role] : forSchema(what[role], names.schema);
-  // In one go, and last: a name that looks like a placeholder or like our schema stays what it is.
+  // One pass, as the last step: a role name that looks like a placeholder or like the schema stays unchanged.
   return text.replaceAll(/:(role|database)\b/g, (_, name: "role" | "database") =>
     quoteIdentifier(names[name]),
   );

@@ -9,7 +9,7 @@ export type KindInfo = {
   queue: string;
   priority: number | null;
   maxCrashes: number | null;
-  /** What its attempts get unless a job has its own; for those who judge how long they take. */
+  /** The kind's defaults for its attempts. Slow-job checks compare run times with them. */
   leaseMs?: number;
   timeoutMs?: number;
   stallAfterMs?: number | undefined;
@@ -26,7 +26,7 @@ const putKinds = statement(
     as r (
       name text, queue text, priority smallint, max_crashes integer, lease_ms bigint, timeout_ms bigint, stall_after_ms bigint, signals text[]
     )
-  -- Everybody in one order, and no write at all where nothing changed.
+  -- Every worker writes in the same order, which prevents deadlocks, and writes nothing if nothing changed.
   order by name
   on conflict (name) do update
     set queue = excluded.queue, priority = excluded.priority, max_crashes = excluded.max_crashes, lease_ms = excluded.lease_ms,
@@ -39,7 +39,7 @@ const putKinds = statement(
       )`,
 );
 
-/** Tell the database of the kinds somebody serves, for those who cannot ask. */
+/** Register the kinds of a worker and their settings, for SQL enqueues and the inspector. */
 export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promise<void> {
   const rows = kinds.map((kind) => ({
     name: kind.name,
@@ -54,13 +54,13 @@ export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promis
   await db.run(putKinds, [JSON.stringify(rows)]);
 }
 
-/** Of what stands at the head of a queue. Pools are read once for all queues: those of one worker may name thousands. */
+/** Checks the head of each queue. Pools are read once for all queues: the pools of one worker may name thousands. */
 export const unservedKinds = (waitedMs: string): string => `
   with recursive ${readyQueues("queues")},
   waiting as materialized (
     select head.kind, q.queue, min(head.run_at) as oldest
     from queues q
-    -- The head is enough: what nobody takes comes to stand there. Counting the whole queue would cost what it holds.
+    -- The head is enough: jobs that no worker takes end up there. Counting the whole queue would cost time in proportion to its depth.
     cross join lateral (
       select j.kind, j.run_at
       from stint.job j
@@ -94,7 +94,7 @@ const toUnserved = columns<Unserved>({ kind: text, queue: text, oldest: time });
 
 const selectKinds = statement("kinds", `select name, queue, lease_ms::float8 from stint.kind`);
 
-/** Every kind that a worker has ever served, with its queue and its lease as far as one has said. */
+/** Every kind that a worker has ever registered, with its queue and lease if set. */
 export async function knownKinds(
   db: Run,
 ): Promise<{ name: string; queue: string; leaseMs: number | null }[]> {
@@ -105,7 +105,7 @@ export async function knownKinds(
   }));
 }
 
-/** Kinds that stand at the head of a queue and that no live worker serves there. */
+/** Kinds at the head of a queue that no live worker serves there. */
 export async function unserved(db: Run, waitedMs: number): Promise<Unserved[]> {
   return await readMany(db, selectUnserved, [waitedMs], toUnserved);
 }

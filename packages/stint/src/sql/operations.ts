@@ -31,17 +31,17 @@ export type StoredOperation = {
   readonly error: string | null;
   readonly createdAt: Date;
   readonly endedAt: Date | null;
-  /** What matched at this moment is acted on. With all its digits, to compare by. */
+  /** The operation acts on jobs that matched at this time. Full precision, for comparisons. */
   readonly asOf: string;
 };
 
-// A process that died cannot say so. By the database's clock, as everything.
+// A crashed process cannot record its end: the operation counts as ended after a time, by the database's clock.
 const columns = `
   id, action, filter, reason, actor,
   case when state = 'running' and progressed_at < clock_timestamp() - interval '60 seconds' then 'abandoned' else state end as state,
   matched, matched_capped, done, skipped, error, created_at, ended_at, as_of::text as as_of`;
 
-/** How many may run at once in an installation. */
+/** How many operations may run at once in an installation. */
 export const mostOperations = 4;
 
 const putOperation = statement(
@@ -53,14 +53,14 @@ const putOperation = statement(
   insert into stint.operation (id, action, filter, reason, actor, matched, matched_capped, cursor, as_of)
   select $1::uuid, $2::text, $3::text::jsonb, $4::text, $5::text, $6::integer, $7::boolean, $8::uuid,
     least(clock_timestamp(), $9::timestamptz)
-  -- Each is a walk through the jobs that writes as it goes. Two that begin in the same instant may both be let in.
+  -- Each operation walks through the jobs and writes on the way. Two that start at the same instant may both be admitted.
   where (
     select count(*)
     from stint.operation o
     where o.state = 'running' and o.id <> $1 and o.progressed_at > clock_timestamp() - interval '60 seconds'
   ) < ${mostOperations}
     or exists (select from stint.operation o where o.id = $1)
-  -- Asked again because the answer was lost: it is the same operation.
+  -- A repeat after a lost response: the same operation.
   on conflict (id) do update set progressed_at = clock_timestamp()
   returning ${columns}`,
 );
@@ -75,7 +75,7 @@ export type NewOperation = Pick<
 };
 
 /**
- * Note a new operation; undefined: too many run. Those of a quarter ago are forgotten; what they did is in the audit.
+ * Record a new operation; undefined: too many run. Operations older than a quarter of a year are deleted; their actions stay in the audit.
  */
 export async function beginOperation(db: Run, operation: NewOperation): Promise<StoredOperation | undefined> {
   const { id, action, filter, reason, actor, matched, matchedCapped, cursor, asOf } = operation;
@@ -92,7 +92,7 @@ const noteProgress = statement(
   returning abort_requested`,
 );
 
-/** Say how far it came. False: somebody asked for its end, or it is over. */
+/** Record progress. False: an abort was requested, or the operation is over. */
 export async function progressOperation(
   db: Run,
   id: string,
@@ -119,7 +119,7 @@ export async function endOperation(
   await db.run(endOne, [id, state, error]);
 }
 
-// Where its process is gone nobody would ever heed the request.
+// If its process has crashed, no process would act on the request.
 const askForEnd = statement(
   "abort-operation",
   `
@@ -139,7 +139,7 @@ const selectNow = statement(
   `select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`,
 );
 
-/** The database's time, with all its digits. */
+/** The database's time with full precision. */
 export async function databaseNow(db: Run): Promise<string> {
   return await readOne(db, selectNow, [], (row) => text(row, "now"));
 }

@@ -9,7 +9,7 @@ const makePartitions = statement(
   `select stint.make_partitions($1) as made, stint.make_room()`,
 );
 
-/** See to it that the coming days have their partition, and live jobs their room. Answers how many days were made. */
+/** Create the partitions of the coming days, and extend the space of live jobs. Returns the number of new days. */
 export async function makePartitionsAhead(db: Run, days: number): Promise<number> {
   return await readOne(db, makePartitions, [days], (row) => number(row, "made"));
 }
@@ -19,7 +19,7 @@ const dropPartitions = statement(
   `select stint.drop_partitions(statement_timestamp() - $1::bigint * interval '1 millisecond') as dropped`,
 );
 
-/** Drop whole days of finished jobs. Answers how many days went. */
+/** Drop whole days of finished jobs. Returns the number of dropped days. */
 export async function dropOldDays(db: Run, keepMs: number): Promise<number> {
   return await readOne(db, dropPartitions, [keepMs], (row) => number(row, "dropped"));
 }
@@ -71,8 +71,8 @@ const deleteRest = statement(
   select greatest((select count(*) from gone), (select count(*) from slots))::integer as gone`,
 );
 
-// Rows that somebody is just taking over are stepped over: waiting for them, while they wait for another, is a deadlock,
-// and the victim could be their transaction.
+// Skips rows that an enqueue is taking over at this moment: waiting for them could deadlock, and the victim could be the
+// transaction of the enqueue.
 const deleteWindows = statement(
   "prune-windows",
   `
@@ -106,7 +106,7 @@ const deleteAudit = statement(
     ))
     returning 1
   ), planned as (
-    -- Their jobs are dead for so long that they are gone, and cannot be replayed.
+    -- Their dead jobs are pruned by now and cannot be replayed.
     delete from stint.next_run
     where job_id = any (array(
       select n.job_id
@@ -147,21 +147,21 @@ const deleteSeries = statement(
   select count(*)::integer as gone from gone`,
 );
 
-/** Series past their time. Answers how many points went. */
+/** Delete series past their retention. Returns the number of deleted points. */
 export async function pruneSeries(db: Run, limit: number): Promise<number> {
-  // First: after days without a worker, what has not been rolled up may be past its time already.
+  // Rolls up first: after days without a worker, steps may reach their retention before they were rolled up.
   await rollUpSeries(db);
   return await readOne(db, deleteSeries, [limit], gone);
 }
 
-/** Dead jobs past their time, the oldest first. Answers how many went. */
+/** Delete dead jobs past their retention, oldest first. Returns their number. */
 export async function pruneDead(db: Run, keepMs: number, limit: number): Promise<number> {
   return await readOne(db, deleteDead, [keepMs, limit], gone);
 }
 
 /**
- * Rows that no day's partition took, expired dedupe windows, old audit rows and flows whose jobs have left the history, a batch of each. Returns
- * the size of the largest batch.
+ * Delete history rows outside the daily partitions, expired dedupe windows, old audit rows and flows whose jobs have left the history, a
+ * batch of each. Returns the size of the largest batch.
  */
 export async function pruneSmall(
   db: Run,

@@ -8,12 +8,12 @@ import { listedColumns, select } from "./job-columns.ts";
 import { toJobHead, type JobHead } from "./rows.ts";
 
 /**
- * Which jobs are looked for. Ids of jobs are in the order of their time, so a span of time is a span of ids: all that
- * follows reads the newest first, by the primary keys, and needs no index of its own.
+ * The filter of a search. Job ids are ordered by time, so a span of time is a span of ids. All statements here read the newest
+ * first, by primary key, and need no further index.
  */
 export type Search = {
   readonly states: readonly JobState[];
-  /** A kind, or a pattern for kinds. No index is by kind, so a pattern costs what a name does. */
+  /** A kind, or a pattern for kinds. No index is by kind, so a pattern costs as much as a name. */
   readonly kind: string | null;
   /** A queue, or a pattern for queues. Only the index of ready jobs is by queue; a pattern is searched without it. */
   readonly queue: string | null;
@@ -58,16 +58,15 @@ const matching = `
     and ($10::text is null or (w.state = 'dead' and ${fingerprintOf("w.kind", commonIn(whyDied))} = $10))`;
 
 /**
- * A window: so many of the newest jobs below an id, whatever they are. What does not match is thrown away afterwards, so
- * that the price of a window is known before. `$11` to `$13` say whether live jobs are
- * wanted, those that are done, and the dead.
+ * A window: a fixed number of the newest jobs below an id. The filter is applied afterwards, so that the cost of a window is
+ * known in advance. `$11` to `$13`: whether live, done and dead jobs are included.
  */
 const window = `
   with walked as materialized (
     select *
     from stint.newest_between($8::uuid, $9::uuid, $11::boolean, $12::boolean, $13::boolean, $14::integer)
   ), reached as (
-    -- The last of a full window. None: everything in between was looked at.
+    -- The last id of a full window. None: everything in the span was read.
     select last.id
     from (select id from walked order by id limit 1) last
     where (select count(*) from walked) = $14::integer
@@ -97,7 +96,7 @@ const countWalked = statement(
     (select count(*) from walked w where ${matching})::integer as count`,
 );
 
-/** One window of a walk. `reached`: go on below this id; null when there is nothing left in it. */
+/** One window of a walk. `reached`: continue below this id; null at the end. */
 export type Walked<T> = { readonly found: T; readonly examined: number; readonly reached: string | null };
 
 /** Look through the newest `rows` jobs of the search for at most `limit` that match. */
@@ -149,11 +148,11 @@ function windowValues(search: Search, rows: number): unknown[] {
   ];
 }
 
-/** Where few jobs lie in an index they are better gathered from there than looked for among all. */
+/** An index with few jobs is read completely, instead of walking through all jobs. */
 export type Few = { key: boolean; running: boolean; parked: boolean; due: boolean; ready: boolean };
 
-// In the order of the index and above the least there is, so that none but the index can be the cheapest way to the first
-// few. Each is read up to one more than the limit: then there are too many to gather.
+// Ordered by the index, with a lower bound on its column, so that the planner always chooses this index for the first rows. Each is
+// read up to one more than the limit, which shows that there are too many to gather.
 const least = `stint.by_index((select '-infinity'::timestamptz))`;
 const few = `
   with gathered as materialized (
@@ -209,7 +208,7 @@ const countGathered = statement(
   select (select count(*) from gathered)::integer as examined, (select count(*) from matched)::integer as count`,
 );
 
-/** All that match, by indexes that hold few jobs. Undefined: one of them holds more than `most`, so walk. */
+/** All matching jobs, from indexes with few jobs. Undefined: one of them has more than `most`, so the caller must walk. */
 export async function gather(
   db: Run,
   search: Search,
@@ -240,7 +239,7 @@ function fewValues(search: Search, by: Few, most: number): unknown[] {
   return [...values(search), by.key, by.running, by.parked, by.due, by.ready, most + 1, search.queue];
 }
 
-/** Null: the window or the indexes hold no match, and the row only has the totals. */
+/** Null: no match, and the row has only the totals. */
 function toFoundOrNull(row: Row): FoundJob | null {
   return row["id"] === null ? null : toFound(row);
 }

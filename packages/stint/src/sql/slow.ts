@@ -2,7 +2,7 @@ import type { Row, Run } from "../db/db.ts";
 import { number, numberOrNull, readMany, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
-/** A job that runs, and what it may take. */
+/** A running job and its limits. */
 export type RunningJob = {
   readonly id: string;
   readonly kind: string;
@@ -10,17 +10,17 @@ export type RunningJob = {
   readonly worker: string | null;
   readonly attempt: number;
   readonly runningMs: number;
-  /** Until its lease runs out; negative if it has. */
+  /** Time until its lease runs out; negative if it has. */
   readonly leaseLeftMs: number;
-  /** Its own or its kind's, as far as a worker has said. */
+  /** The job's own or its kind's registered value. */
   readonly leaseMs: number | null;
   readonly timeoutMs: number | null;
-  /** Since its handler last reported anything. */
+  /** Time since the last report of its handler. */
   readonly quietMs: number;
   readonly stallAfterMs: number | null;
 };
 
-/** More than this are not looked at; those whose lease runs out first are. */
+/** At most this many are read, those whose lease runs out first. */
 const most = 1_000;
 
 /** Milliseconds since the handler of the running job `row` last reported a step, a checkpoint, progress or a log line. */
@@ -46,7 +46,7 @@ export const running = `
 
 const selectRunning = statement("running", running);
 
-/** Jobs that run, up to a thousand. */
+/** Running jobs, up to a thousand. */
 export async function runningJobs(db: Run): Promise<RunningJob[]> {
   return await readMany(db, selectRunning, [], toRunning);
 }

@@ -7,7 +7,7 @@ import { dayOfRuns, type Runs } from "./series.ts";
 import { running, toRunning, type RunningJob } from "./slow.ts";
 import { isResponsive } from "./workers.ts";
 
-/** Who works, on what, and what nobody works on: in one statement, so that it is of one moment. */
+/** Workers, their jobs, and unserved kinds. One statement, so that they are of one snapshot. */
 export type WorkerActivity = {
   readonly workers: readonly {
     readonly pools: Readonly<Record<string, number>>;

@@ -60,7 +60,7 @@ const touchWorker = statement(
   returning id`,
 );
 
-/** Say that this worker lives. False: its row is gone (it was taken for dead) and must be registered again. */
+/** Send a heartbeat. False: the row was deleted because the worker did not respond; register it again. */
 export async function beat(
   db: Run,
   id: string,
@@ -118,7 +118,7 @@ export async function listWorkers(db: Run): Promise<LiveWorker[]> {
 
 const vitalsOrNull = orNull(json<Vitals>);
 
-/** The same, and how they are. The database's clock says how long ago that was. */
+/** The same with their vitals. Ages are by the database's clock. */
 export async function watchWorkers(db: Run): Promise<WatchedWorker[]> {
   return await readMany(db, selectWorkers, [], (row) =>
     Object.assign(toWorker(row), {

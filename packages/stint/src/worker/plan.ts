@@ -80,7 +80,7 @@ export class Plan {
   }
 
   /**
-   * The value of a handler, if it agrees with its this. A handler that continues its chain has no result of its own: a result beside it would be
+   * The value of a handler, if it agrees with its plan. A handler that continues its chain has no result of its own: a result beside it would be
    * lost.
    */
   outcomeOf(value: unknown): unknown {

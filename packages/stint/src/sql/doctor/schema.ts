@@ -35,17 +35,16 @@ const selectNamesake = statement(
     ) ~ '^ *"?[$]user'`,
 );
 
-/** Whether a role has the name of the schema, and creates its tables in there unless it says otherwise. */
+/** Whether a role has the name of the schema: its tables are then created in the schema by default ("$user" in search_path). */
 export async function hasNamesake(db: Run, schema: string): Promise<boolean> {
   return (await db.run(selectNamesake, [schema])).length > 0;
 }
 
-/** One thing that a schema holds: what it is, in words that do not name the schema, and how it is defined. */
+/** One object of a schema: its description without the schema's name, and its definition. */
 export type Thing = { what: string; definition: string };
 
 /**
- * Everything that a schema holds, bar the partitions of single days, which come and go, and the rights, which are given to
- * each installation's own roles.
+ * All objects of a schema, except the daily partitions, which come and go, and the grants, which differ by installation.
  */
 export const selectThings: Statement = statement(
   "doctor-things",
@@ -113,7 +112,7 @@ const selectBrokenIndexes = statement(
 
 const toBrokenIndex = columns<BrokenIndex>({ index: text, table: text, definition: text });
 
-/** Indexes that take writes and answer nothing, such as those of a failed CREATE INDEX CONCURRENTLY. */
+/** Invalid indexes, which slow down writes and serve no reads, such as after a failed CREATE INDEX CONCURRENTLY. */
 export async function brokenIndexes(db: Run, schema: string): Promise<BrokenIndex[]> {
   return await readMany(db, selectBrokenIndexes, [schema], toBrokenIndex);
 }

@@ -8,7 +8,7 @@ export type ServerFacts = {
   versionText: string;
   standby: boolean;
   readOnly: boolean;
-  /** May see what the sessions of other roles do. */
+  /** Whether the role may see the sessions of other roles. */
   seesAll: boolean;
 };
 
@@ -47,12 +47,12 @@ export type Setting = { name: string; setting: string; unit: string | null };
 
 const toSetting = columns<Setting>({ name: text, setting: text, unit: textOrNull });
 
-/** As the server has them for everybody who sets nothing else. */
+/** The server's defaults. */
 export async function settingsNamed(db: Run, names: readonly string[]): Promise<Setting[]> {
   return await readMany(db, selectSettings, [names], toSetting);
 }
 
-/** Sent as it is, to be timed and to see which connection of the server answers. */
+/** Sent unchanged, to measure the round trip and to see which backend responds. */
 export const whoAndWhen = statement(
   "doctor-clock",
   `select pg_backend_pid() as pid, (extract(epoch from clock_timestamp()) * 1000)::float8 as at, current_setting('TimeZone') as zone`,
@@ -62,7 +62,7 @@ export const notify = statement("doctor-notify", `select pg_notify($1, '')`);
 
 export type ConnectionFacts = {
   most: number;
-  /** Kept for superusers and, from Postgres 16 on, for roles that are given some. */
+  /** Reserved for superusers and, since Postgres 16, for roles with `pg_use_reserved_connections`. */
   reserved: number;
   used: number;
   ours: number;

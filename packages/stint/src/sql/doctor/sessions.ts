@@ -12,7 +12,7 @@ import {
 } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
-/** Somebody because of whom dead rows must stay. */
+/** A session, prepared transaction, replication slot or standby that keeps vacuum from removing dead rows. */
 export type Pin = {
   by: "session" | "prepared" | "slot" | "standby";
   /** pid, gid, or name of the slot or standby. */
@@ -21,13 +21,13 @@ export type Pin = {
   name: string;
   user: string | null;
   state: string | null;
-  /** Since when its transaction is open; null where nobody knows. */
+  /** Since when its transaction is open; null if unknown. */
   ageMs: number | null;
   /** How many transactions ago its snapshot was taken. */
   behind: number;
 };
 
-// Of sessions only those of this database: since Postgres 14 a snapshot in another one keeps nothing of ours.
+// Only sessions of this database: since Postgres 14 a snapshot in another database does not hold back vacuum here.
 const selectPins = statement(
   "doctor-pins",
   `
@@ -69,7 +69,7 @@ const toPin = columns<Pin>({
   behind: number,
 });
 
-/** Who has held back vacuum for so long, or by so many transactions, the oldest first. */
+/** Everything that has held back vacuum for this long, or by this many transactions, oldest first. */
 export async function pins(db: Run, olderMs: number, behind: number): Promise<Pin[]> {
   return await readMany(db, selectPins, [olderMs, behind], toPin);
 }
@@ -112,11 +112,11 @@ export type HeldLock = {
   ageMs: number | null;
   table: string;
   mode: string;
-  /** Who waits for it. */
+  /** The sessions that wait for it. */
   blocks: number[];
 };
 
-// Only those that keep others from writing or reading rows, and those that somebody waits for.
+// Only locks that block reads or writes of rows, and locks that another session waits for.
 const selectLocks = statement(
   "doctor-locks",
   `
@@ -125,7 +125,7 @@ const selectLocks = statement(
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = $1 and c.relkind in ('r', 'p')
   ), waiter as (
-    -- Who waits for a row waits for its transaction, and has the table all the same.
+    -- A session that waits for a row waits for the transaction of its holder, but already has its lock on the table.
     select w.pid, unnest(pg_blocking_pids(w.pid)) as by
     from (select distinct pid from pg_locks where not granted) w
   ), waiting as (
@@ -167,7 +167,7 @@ const toLock = columns<HeldLock>({
   blocks: json<number[]>,
 });
 
-/** Locks on tables of ours that others wait for, or would have to. */
+/** Locks on Stint's tables that other sessions wait for, or would have to wait for. */
 export async function heldLocks(db: Run, schema: string, olderMs: number): Promise<HeldLock[]> {
   return await readMany(db, selectLocks, [schema, olderMs], toLock);
 }

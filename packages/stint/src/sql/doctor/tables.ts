@@ -8,10 +8,10 @@ export type TableFacts = {
   dead: number;
   bytes: number;
   indexBytes: number;
-  /** Free and dead space cannot be more than this; from the size of the average row. */
+  /** An upper bound of free and dead space, from the average row size. */
   liveBytes: number | null;
   sinceVacuumMs: number | null;
-  /** When it would be vacuumed by itself. */
+  /** The number of dead rows at which autovacuum starts. */
   threshold: number;
   vacuumOff: boolean;
   vacuuming: boolean;
@@ -66,7 +66,7 @@ export async function tableFacts(db: Run, schema: string): Promise<TableFacts[]>
 }
 
 export type HistoryFacts = {
-  /** Days from today on, without a gap, that have their partition. */
+  /** Days from today on that have a partition, up to the first gap. */
   daysAhead: number;
   /** Rows that no day's partition took, counted up to a limit. */
   rest: number;
@@ -96,7 +96,7 @@ export async function historyFacts(db: Run): Promise<HistoryFacts> {
   return await readOne(db, selectHistory, [restLimit], toHistoryFacts);
 }
 
-/** Something that is used up bit by bit. */
+/** A counter that can be exhausted. */
 export type Supply = { what: string; used: number; most: number };
 
 const selectSupplies = statement(

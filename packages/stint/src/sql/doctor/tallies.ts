@@ -7,14 +7,14 @@ const selectSize = statement(
   `select (pg_relation_size('stint.job') + pg_relation_size('stint.history_dead'))::float8 as bytes`,
 );
 
-/** How much would have to be read to count the live and the dead jobs. */
+/** The size of the tables that a count of live and dead jobs reads. */
 export async function countableBytes(db: Run): Promise<number> {
   return await readOne(db, selectSize, [], (row) => number(row, "bytes"));
 }
 
 export type WrongTally = { queue: string; kind: string; priority: number; tallied: string; counted: string };
 
-// In one statement, and so in one snapshot: what others do meanwhile is in both or in neither.
+// One statement reads one snapshot, so concurrent changes are in both counts or in neither.
 const selectWrong = statement(
   "doctor-tallies",
   `
@@ -43,7 +43,7 @@ const toWrongTally = columns<WrongTally>({
   counted: text,
 });
 
-/** Where the tallies say something else than the tables. Counts every live and every dead job. */
+/** Differences between the tallies and the tables. Counts every live and every dead job. */
 export async function wrongTallies(db: Run): Promise<WrongTally[]> {
   return await readMany(db, selectWrong, [], toWrongTally);
 }
