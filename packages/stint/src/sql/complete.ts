@@ -2,7 +2,15 @@ import type { Run } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
 import { readMaybe, text } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
-import { afterFollowUps, audited, followed, tallied, toHistory, type AuditInfo } from "./transitions.ts";
+import {
+  afterFollowUps,
+  audited,
+  followed,
+  ofEnded,
+  tallied,
+  toHistory,
+  type AuditInfo,
+} from "./transitions.ts";
 
 // A success that no worker records: an approval or a webhook has done the work of the job.
 
@@ -17,7 +25,7 @@ const completeJob = statement(
     ${tallied("gone", { was: ["scheduled", "ready", "retrying", "parked"], becomes: ["succeeded"] })}
   ), noted as (
     ${audited("complete", { id: "$2", actor: "$3", reason: "$4", job: "id", rows: "ended" })}
-  ), ${followed("gone")}
+  ), ${followed("gone", ofEnded)}
   select kind from ended where (clock_timestamp() < $5::timestamptz or stint.too_late()) and ${afterFollowUps}`,
 );
 
