@@ -24,6 +24,21 @@ as $$
   select 'stint:' || btrim(split_part('stint.job', '.', 1), '"')
 $$;
 
+-- Sends wakes to the workers that listen. `p_notify` as in enqueue_rows: null means not where the server allows prepared transactions. A full
+-- notification queue would fail the commit, and a wake is only a hint: none is sent then.
+create function stint.wake(p_hints text[], p_notify boolean default true) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_hints <> '{}' and coalesce(p_notify, current_setting('max_prepared_transactions') = '0') and pg_notification_queue_usage() < 0.5
+    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
+  then
+    perform pg_notify(stint.wake_channel(), hint) from (select distinct h as hint from unnest(p_hints) h) hints;
+  end if;
+end
+$$;
+
 -- The first attempt and the latest ones stay; what falls out is in the middle.
 create function stint.append_attempt(log jsonb, entry jsonb) returns jsonb
 language sql immutable parallel safe
@@ -625,12 +640,7 @@ begin
   select distinct l.behind from stint.latest l where l.behind = any (p_ended)
   on conflict do nothing;
 
-  -- A full notification queue would fail the commit. A wake is only a hint.
-  if v_hints <> '{}' and pg_notification_queue_usage() < 0.5 and current_setting('max_prepared_transactions') = '0'
-    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
-  then
-    perform pg_notify(stint.wake_channel(), hint) from (select distinct unnest(v_hints) as hint) hints;
-  end if;
+  perform stint.wake(v_hints, null);
 end
 $$;
 

@@ -330,17 +330,6 @@ begin
 end
 $$;
 
--- Tells listening workers that a schedule has changed. Only a hint: the idle check of any worker finds it, too.
-create function stint.wake_schedules() returns void
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-  select pg_notify(stint.wake_channel(), 'schedule')
-  where current_setting('max_prepared_transactions') = '0'
-    and pg_notification_queue_usage() < 0.5
-    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
-$$;
-
 -- ---- The SQL API -----------------------------------------------------------------------------------
 
 create function stint.refuse_schedule(p_name text, p_rule text, p_value text) returns void
@@ -564,7 +553,7 @@ begin
   if v_outcome <> 'unchanged' then
     insert into stint.audit (id, actor, action, reason, schedule, change)
     values (stint.new_id(), v_actor, 'set-schedule', set_schedule.reason, set_schedule.name, stint.shown_schedule(v_row));
-    perform stint.wake_schedules();
+    perform stint.wake(array['schedule'], null);
   end if;
   return v_outcome;
 end
@@ -643,7 +632,7 @@ begin
   where s.name = resume_schedule.name;
   insert into stint.audit (id, actor, action, reason, schedule)
   values (stint.new_id(), v_actor, 'resume-schedule', resume_schedule.reason, resume_schedule.name);
-  perform stint.wake_schedules();
+  perform stint.wake(array['schedule'], null);
   return true;
 end
 $$;
@@ -730,7 +719,7 @@ begin
       and w.last_job_id in (select e.id from unnest(p_ids, p_states) as e (id, state) where e.state in ('succeeded', 'dead', 'cancelled'))
     for update skip locked);
   if found then
-    perform stint.wake_schedules();
+    perform stint.wake(array['schedule'], null);
   end if;
 end
 $$;

@@ -535,20 +535,6 @@ begin
 end
 $$;
 
--- Wake workers. A full notification queue would fail the commit, and a wake is only a hint.
-create function stint.wake(p_hints text[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  if p_hints <> '{}' and pg_notification_queue_usage() < 0.5
-    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
-  then
-    perform pg_notify(stint.wake_channel(), hint) from (select distinct h as hint from unnest(p_hints) h) hints;
-  end if;
-end
-$$;
-
 -- ---- Replays ---------------------------------------------------------------------------------------
 
 -- Jobs came back from the history: what waited for them waits again, and they wait again for what has not ended.

@@ -182,12 +182,7 @@ begin
     select p_id, send_signal.job_id, p_name, p_payload, p_sender
     where not exists (select from stint.step w where w.job_id = send_signal.job_id and w.signal_id = p_id)
     on conflict (id) do nothing;
-    -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
-    if coalesce(p_notify, current_setting('max_prepared_transactions') = '0') and pg_notification_queue_usage() < 0.5
-      and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
-    then
-      perform pg_notify(stint.wake_channel(), 'signal');
-    end if;
+    perform stint.wake(array['signal'], p_notify);
   end if;
   return next;
 end
