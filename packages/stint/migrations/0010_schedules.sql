@@ -286,8 +286,7 @@ begin
     v_outcome := stint.write_schedule(v_row, p_owner, p_actor);
     if v_outcome <> 'unchanged' then
       v_changed := v_changed + 1;
-      insert into stint.audit (id, actor, action, schedule, change)
-      values (stint.new_id(), p_actor, 'declare-schedule', v_row ->> 'name', stint.shown_schedule(v_row));
+      perform stint.audit_schedule('declare-schedule', v_row ->> 'name', null, p_actor, stint.shown_schedule(v_row));
     end if;
   end loop;
   for v_name in
@@ -296,7 +295,7 @@ begin
     returning s.name
   loop
     v_changed := v_changed + 1;
-    insert into stint.audit (id, actor, action, schedule) values (stint.new_id(), p_actor, 'remove-schedule', v_name);
+    perform stint.audit_schedule('remove-schedule', v_name, null, p_actor);
   end loop;
   return v_changed;
 end
@@ -308,6 +307,14 @@ language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
   select jsonb_strip_nulls(p_row - array['job', 'name', 'next_slot', 'due_at'])
+$$;
+
+create function stint.audit_schedule(p_action text, p_name text, p_reason text, p_actor text, p_change jsonb default null) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+  insert into stint.audit (id, actor, action, reason, schedule, change)
+  values (stint.new_id(), p_actor, p_action, p_reason, p_name, p_change)
 $$;
 
 -- Writes schedules that are made at run time: all of them, or none. A repeat of the same call changes nothing. Returns how many changed.
@@ -322,8 +329,7 @@ begin
   for v_row in select r.value from jsonb_array_elements(p_rows) r order by (r.value ->> 'name') collate "C" loop
     if stint.write_schedule(v_row, null, p_actor) <> 'unchanged' then
       v_changed := v_changed + 1;
-      insert into stint.audit (id, actor, action, reason, schedule, change)
-      values (stint.new_id(), p_actor, 'set-schedule', p_reason, v_row ->> 'name', stint.shown_schedule(v_row));
+      perform stint.audit_schedule('set-schedule', v_row ->> 'name', p_reason, p_actor, stint.shown_schedule(v_row));
     end if;
   end loop;
   return v_changed;
@@ -535,6 +541,20 @@ begin
 end
 $$;
 
+-- Checks a change and locks the row of its schedule. All null: there is none.
+create function stint.lock_schedule(p_name text, p_reason text, p_actor text) returns stint.schedule
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_schedule stint.schedule;
+begin
+  perform stint.check_schedule_change(p_name, p_reason, p_actor);
+  select * into v_schedule from stint.schedule s where s.name = p_name for update;
+  return v_schedule;
+end
+$$;
+
 -- Make or change a schedule from psql, a trigger or any language, in the transaction you are in:
 -- select stint.set_schedule('reminder:42', '{"cron": "0 9 * * *", "zone": "Europe/Berlin", "kind": "remind", "payload": {"user": 42}}')
 -- Any worker computes its first slot, from now on. Returns 'created', 'changed' or 'unchanged'.
@@ -551,8 +571,7 @@ begin
   v_row := stint.checked_schedule(set_schedule.name, set_schedule.options);
   v_outcome := stint.write_schedule(v_row, null, v_actor);
   if v_outcome <> 'unchanged' then
-    insert into stint.audit (id, actor, action, reason, schedule, change)
-    values (stint.new_id(), v_actor, 'set-schedule', set_schedule.reason, set_schedule.name, stint.shown_schedule(v_row));
+    perform stint.audit_schedule('set-schedule', set_schedule.name, set_schedule.reason, v_actor, stint.shown_schedule(v_row));
     perform stint.wake(array['schedule'], null);
   end if;
   return v_outcome;
@@ -565,76 +584,66 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_actor constant text := coalesce(remove_schedule.actor, 'sql:' || session_user);
-  v_owner text;
+  v_actor    constant text := coalesce(remove_schedule.actor, 'sql:' || session_user);
+  v_schedule constant stint.schedule := stint.lock_schedule(remove_schedule.name, remove_schedule.reason, v_actor);
 begin
-  perform stint.check_schedule_change(remove_schedule.name, remove_schedule.reason, v_actor);
-  select s.owner into v_owner from stint.schedule s where s.name = remove_schedule.name for update;
-  if not found then
+  if v_schedule.name is null then
     return false;
   end if;
-  if v_owner is not null then
-    raise exception 'stint: schedule "%" belongs to the code of "%"', remove_schedule.name, v_owner
+  if v_schedule.owner is not null then
+    raise exception 'stint: schedule "%" belongs to the code of "%"', v_schedule.name, v_schedule.owner
       using errcode = 'ST005', hint = 'Remove it from that code, or pause it. Nothing was changed.';
   end if;
-  delete from stint.schedule s where s.name = remove_schedule.name;
-  insert into stint.audit (id, actor, action, reason, schedule)
-  values (stint.new_id(), v_actor, 'remove-schedule', remove_schedule.reason, remove_schedule.name);
+  delete from stint.schedule s where s.name = v_schedule.name;
+  perform stint.audit_schedule('remove-schedule', v_schedule.name, remove_schedule.reason, v_actor);
+  return true;
+end
+$$;
+
+-- False: it is paused, or not paused, already. Null: there is none.
+create function stint.set_schedule_paused(p_name text, p_paused boolean, p_reason text, p_actor text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_actor    constant text := coalesce(p_actor, 'sql:' || session_user);
+  v_schedule constant stint.schedule := stint.lock_schedule(p_name, p_reason, v_actor);
+  v_now      constant timestamptz := clock_timestamp();
+begin
+  if v_schedule.name is null then
+    return null;
+  end if;
+  if p_paused = (v_schedule.paused_at is not null) then
+    return false;
+  end if;
+  update stint.schedule s
+  set paused_at = case when p_paused then v_now end, next_slot = null, due_at = case when p_paused then null else v_now end,
+      -- Slots are computed from updated_at on: those of the paused time are not caught up on.
+      updated_at = case when p_paused then s.updated_at else v_now end,
+      error = case when p_paused then s.error end, revision = s.revision + 1, updated_by = v_actor
+  where s.name = v_schedule.name;
+  perform stint.audit_schedule(case when p_paused then 'pause-schedule' else 'resume-schedule' end, v_schedule.name, p_reason, v_actor);
+  if not p_paused then
+    perform stint.wake(array['schedule'], null);
+  end if;
   return true;
 end
 $$;
 
 -- Pause a schedule, also one of code: no slot fires until it is resumed. False: it is paused already. Null: there is none.
 create function stint.pause_schedule(name text, reason text default null, actor text default null) returns boolean
-language plpgsql volatile
+language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_actor  constant text := coalesce(pause_schedule.actor, 'sql:' || session_user);
-  v_paused timestamptz;
-begin
-  perform stint.check_schedule_change(pause_schedule.name, pause_schedule.reason, v_actor);
-  select s.paused_at into v_paused from stint.schedule s where s.name = pause_schedule.name for update;
-  if not found then
-    return null;
-  end if;
-  if v_paused is not null then
-    return false;
-  end if;
-  update stint.schedule s
-  set paused_at = clock_timestamp(), next_slot = null, due_at = null, revision = s.revision + 1, updated_by = v_actor
-  where s.name = pause_schedule.name;
-  insert into stint.audit (id, actor, action, reason, schedule)
-  values (stint.new_id(), v_actor, 'pause-schedule', pause_schedule.reason, pause_schedule.name);
-  return true;
-end
+  select stint.set_schedule_paused(pause_schedule.name, true, pause_schedule.reason, pause_schedule.actor)
 $$;
 
 -- Resume a paused schedule, from now on: slots of the time in between are not caught up on. False: it is not paused. Null: there is none.
 create function stint.resume_schedule(name text, reason text default null, actor text default null) returns boolean
-language plpgsql volatile
+language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_actor  constant text := coalesce(resume_schedule.actor, 'sql:' || session_user);
-  v_paused timestamptz;
-begin
-  perform stint.check_schedule_change(resume_schedule.name, resume_schedule.reason, v_actor);
-  select s.paused_at into v_paused from stint.schedule s where s.name = resume_schedule.name for update;
-  if not found then
-    return null;
-  end if;
-  if v_paused is null then
-    return false;
-  end if;
-  update stint.schedule s
-  set paused_at = null, due_at = clock_timestamp(), updated_at = clock_timestamp(), revision = s.revision + 1, error = null, updated_by = v_actor
-  where s.name = resume_schedule.name;
-  insert into stint.audit (id, actor, action, reason, schedule)
-  values (stint.new_id(), v_actor, 'resume-schedule', resume_schedule.reason, resume_schedule.name);
-  perform stint.wake(array['schedule'], null);
-  return true;
-end
+  select stint.set_schedule_paused(resume_schedule.name, false, resume_schedule.reason, resume_schedule.actor)
 $$;
 
 -- Enqueue the job of a schedule now, beside its slots. Returns the job's id; null if there is no such schedule. A repeat with the same id
@@ -647,11 +656,9 @@ declare
   v_actor    constant text := coalesce(run_schedule.actor, 'sql:' || session_user);
   v_now      constant timestamptz := clock_timestamp();
   v_id       constant uuid := coalesce(run_schedule.id, stint.new_id());
-  v_schedule stint.schedule;
+  v_schedule constant stint.schedule := stint.lock_schedule(run_schedule.name, run_schedule.reason, v_actor);
 begin
-  perform stint.check_schedule_change(run_schedule.name, run_schedule.reason, v_actor);
-  select * into v_schedule from stint.schedule s where s.name = run_schedule.name for update;
-  if not found then
+  if v_schedule.name is null then
     return null;
   end if;
   if v_schedule.last_job_id = v_id then
@@ -664,8 +671,7 @@ begin
   insert into stint.schedule_slot (schedule, slot, outcome, job_id) values (v_schedule.name, v_now, 'run-now', v_id);
   perform from stint.enqueue_rows(jsonb_build_array(stint.job_of_slot(v_schedule, v_id, v_now, null)), null);
   update stint.schedule s set last_job_id = v_id where s.name = v_schedule.name;
-  insert into stint.audit (id, actor, action, reason, schedule, change)
-  values (stint.new_id(), v_actor, 'run-schedule', run_schedule.reason, v_schedule.name, jsonb_build_object('job', v_id));
+  perform stint.audit_schedule('run-schedule', v_schedule.name, run_schedule.reason, v_actor, jsonb_build_object('job', v_id));
   return v_id;
 end
 $$;
