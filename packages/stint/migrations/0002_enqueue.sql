@@ -1,4 +1,4 @@
--- Enqueueing: the one way in, and the small functions it and the other statements stand on.
+-- Enqueueing, and the small functions that it and the other statements use.
 -- oldest code: 1
 
 -- ---- Small helpers ---------------------------------------------------------------------------------
@@ -15,9 +15,9 @@ as $$
   )::uuid
 $$;
 
--- The channel of this installation's wakes. Carries the schema, so two installations never meet. The qualifier in the text
--- becomes that schema when this is installed, and all of it a constant when a statement is planned: looking the schema up
--- cost more than the wake.
+-- The channel of this installation's wakes. It contains the schema, so that two installations have separate channels. The migration
+-- replaces the qualifier in the text by the real schema. The planner folds the function to a constant: looking the schema up cost more
+-- than the wake.
 create function stint.wake_channel() returns text
 language sql immutable parallel safe
 as $$
@@ -39,7 +39,7 @@ begin
 end
 $$;
 
--- The first attempt and the latest ones stay; what falls out is in the middle.
+-- Keeps the first attempt and the latest ones; with 20 entries the second oldest is dropped.
 create function stint.append_attempt(log jsonb, entry jsonb) returns jsonb
 language sql immutable parallel safe
 as $$
@@ -63,9 +63,9 @@ as $$
     )
 $$;
 
--- Gives back what it is given. Its price is what matters: the planner counts it once for a value that is looked up in
--- an index, and once for every row otherwise. Without it, statistics from a moment when a queue was empty make a
--- bitmap and a sort of the whole queue look as cheap as the index scan that stops after a few rows.
+-- Returns its argument. Only its cost matters: the planner counts it once for a value that is looked up in an index, and once
+-- for every row otherwise. Without it, statistics from a moment when a queue was empty make a bitmap scan and a sort of the
+-- whole queue look as cheap as the index scan that stops after a few rows.
 create function stint.by_index(value anyelement) returns anyelement
 language plpgsql immutable parallel safe cost 40000
 as $$
@@ -76,9 +76,9 @@ $$;
 
 -- ---- Deadlines -------------------------------------------------------------------------------------
 
--- A statement may reach the server long after its sender has given it up: its bytes were held on the way, its backend stood
--- still, it waited for a lock. So the sender says until when it may take effect, by the server's clock. Both functions fail
--- the statement, so that it writes nothing, and report the server's clock, so that the sender can correct its estimate.
+-- A statement may take effect long after its sender gave up on it: the network held it back, its backend was stopped, or it waited
+-- for a lock. So the sender passes a deadline by the server's clock. Both functions fail the statement, so that it writes
+-- nothing, and report the server's clock, so that the sender can correct its estimate.
 
 create function stint.too_late() returns boolean
 language plpgsql volatile
@@ -104,22 +104,21 @@ $$;
 
 -- ---- Enqueueing ------------------------------------------------------------------------------------
 
--- Every enqueue, from TypeScript or SQL, ends in one of two functions: enqueue_new for jobs that can meet no other, and
--- enqueue_rows for whatever there is. `p_notify` says whether to wake workers within this transaction: true, false, or null for
--- "where it can do no harm". PREPARE TRANSACTION fails in a transaction that has sent a NOTIFY, so a transaction of the caller's
--- own sends none by itself on a server that allows prepared transactions. `listening` says whether any worker listens, so that
--- the caller knows whether to send a wake after the commit.
+-- Every enqueue, from TypeScript or SQL, calls one of two functions: enqueue_new for jobs that cannot conflict with an existing one, and
+-- enqueue_rows for all others. `p_notify` decides whether to wake workers in this transaction: true, false, or null for "unless the
+-- server allows prepared transactions", because PREPARE TRANSACTION fails after a NOTIFY. `listening` returns whether any worker
+-- listens, so that the caller knows whether to send a wake after the commit.
 --
--- `p_until` is the deadline of a send that its sender may give up and repeat. It is checked once the rows are in the index: either they
--- were there before the deadline, so that a repeat sent after it meets them, or none is written. Null within a transaction of
--- the caller, which is never repeated by us.
+-- `p_until` is the deadline of a send that its sender may give up and repeat. It is checked after the rows are in the index: either they
+-- are there before the deadline, so that a later repeat conflicts with them, or none is written. Null in a transaction of the caller,
+-- which Stint never repeats.
 --
--- Both run with their owner's rights, so that an enqueue-only role needs no right on any table. What they add is written to
--- the tallies (0006) in the same transaction.
+-- Both run with their owner's rights (security definer), so that an enqueue-only role needs no right on any table. Both update the
+-- tallies (0006) in the same transaction.
 
--- Jobs with ids just made and without dedupe keys, which is most of them: all are created, so it returns only whether any
--- worker listens. Column by column, because that is the cheapest to read; where all jobs share a kind or a queue it is given once.
--- `p_more` has an object of further fields for each job, as in enqueue_rows, or is null when no job has any.
+-- Jobs with new ids and without dedupe keys, which is most of them. All are created, so the function returns only whether any worker
+-- listens. Arguments are columns, because they are the cheapest to read; a kind or queue that all jobs share is given once.
+-- `p_more` has an object of further fields for each job, as in enqueue_rows, or is null if no job has any.
 create function stint.enqueue_new(
   p_ids uuid[], p_kinds text[], p_queues text[], p_payloads jsonb, p_more jsonb, p_notify boolean,
   p_until timestamptz default null
@@ -134,11 +133,11 @@ declare
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_given integer := cardinality(p_ids);
   v_rows  integer := 0;
-  -- Where all jobs are of one kind and one queue, what they add to the tallies needs no grouping.
+  -- If all jobs have one kind and one queue, their tallies need no grouping.
   v_alike boolean := p_more is null and cardinality(p_kinds) = 1 and cardinality(p_queues) = 1;
 begin
-  -- Being ready for a conflict costs one more record in the log for every row. Many rows do better to try without; in
-  -- the first write of a transaction only, because many subtransactions in one slow down the whole server.
+  -- `on conflict` costs one more WAL record per row, so many rows are first inserted without it. Only as the first write of a
+  -- transaction: the exception block is a subtransaction, and many of them in one transaction slow down the whole server.
   if p_more is null and v_given >= 100 and pg_current_xact_id_if_assigned() is null then
     begin
       insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
@@ -176,7 +175,7 @@ begin
         (i.more ->> 'timeout_ms')::bigint, (i.more ->> 'lease_ms')::bigint,
         i.more ->> 'key', i.more ->> 'tenant',
         case when i.more -> 'tags' <> 'null' then array(select jsonb_array_elements_text(i.more -> 'tags')) end,
-        -- JSON's null means that there is none. Stored, it would not be SQL's null.
+        -- JSON null means that there is no meta. It must be stored as SQL null.
         nullif(i.more -> 'meta', 'null'), i.payload
       from rows from (
         unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
@@ -198,7 +197,7 @@ begin
     insert into stint.tally_delta (queue, kind, priority, live) values (p_queues[1], p_kinds[1], 0, v_rows);
   end if;
 
-  -- An id that is there already means that job. Those just written are found by theirs.
+  -- Some ids exist already. A repeat of the same id means the same job; enqueue_row finds the rows just written by their ids.
   if v_rows < v_given then
     perform stint.enqueue_row(
       coalesce(nullif(i.more, 'null'), '{}') || jsonb_build_object('id', i.id, 'kind', coalesce(i.kind, p_kinds[1]),
@@ -225,9 +224,9 @@ begin
 end
 $$;
 
--- Any jobs, among them those with a dedupe key and those that may have been enqueued before. `p_rows` is an array of
--- checked rows; it returns one row per input row, by ordinal, with the status that enqueue_row describes. A row's own `wake` overrides `p_notify`. `p_after` is the latest deadline of earlier sends of these
--- rows: until it has passed, a send that is still under way could write what this one does not see yet.
+-- Any jobs, also those with a dedupe key and those that may have been enqueued before. `p_rows` is an array of checked rows. Returns one
+-- row per input row, by ordinal, with the status that enqueue_row describes. A row's own `wake` overrides `p_notify`. `p_after` is the
+-- latest deadline of earlier sends of these rows: before it, an earlier send could still write rows that this call does not see.
 create function stint.enqueue_rows(
   p_rows jsonb, p_notify boolean, p_until timestamptz default null, p_after timestamptz default null
 )
@@ -261,8 +260,7 @@ begin
     ) hints;
   end if;
 
-  -- A key held for a length of time, or an enqueue that may have happened before, needs a look beyond
-  -- the live table.
+  -- A dedupe key with a time window, and an enqueue that may have happened before, are decided by more than the live table.
   if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.member) || exists (@.replace))' then
     for ordinal, v_row in
       select r.ordinality, r.value
@@ -272,12 +270,12 @@ begin
     loop
       select e.id, e.created, e.status, e.inserted into id, created, status, v_inserted from stint.enqueue_row(v_row, v_now) e;
       if v_inserted and v_row ? 'member' then
-        -- The rest of it is decided by the job that settles, not by a caller.
+        -- A caller must not set the other fields: only a settling job decides them.
         v_members := v_members || jsonb_set(v_row, '{member}', (v_row -> 'member') - array['chain', 'position', 'parent', 'undoes']);
       end if;
       return next;
     end loop;
-    -- Once all of them are written: the jobs of a flow may be given in any order.
+    -- After all rows are written, because the jobs of a flow may be given in any order.
     for v_row in select m from unnest(v_members) m order by m ->> 'id' loop
       perform stint.join_flow((v_row ->> 'id')::uuid, v_row ->> 'kind', v_row -> 'member', (v_row ->> 'delay_ms')::bigint);
     end loop;
@@ -311,9 +309,9 @@ begin
         coalesce(i.run_at, v_now + i.delay_ms * interval '1 millisecond', v_now),
         v_now, i.max_attempts, i.max_crashes, i.timeout_ms, i.lease_ms,
         i.key, i.tenant, i.tags, i.dedupe_key, i.dedupe_until, i.meta,
-        coalesce(i.payload, 'null')                -- a record's field cannot hold JSON's null, a payload may be it
+        coalesce(i.payload, 'null')                -- jsonb_to_recordset turns JSON null into SQL null
       from input i
-      -- One order for everybody, whatever the database's own: two batches with the same keys in opposite order would deadlock.
+      -- The same order for every caller and collation: two batches with the same keys in opposite order would deadlock.
       order by i.kind collate "C", i.dedupe_key collate "C", i.id
       on conflict do nothing
       returning id, queue, kind, priority, state
@@ -328,7 +326,7 @@ begin
     order by i.kind collate "C", i.dedupe_key collate "C", i.id
   loop
     status := 'created';
-    -- What met an existing row is settled by itself, with a fresh snapshot.
+    -- A row that conflicts with an existing one is decided on its own, with a new snapshot.
     if not created then
       select e.id, e.created, e.status into id, created, status from stint.enqueue_row(p_rows -> (ordinal - 1), v_now) e;
     end if;
@@ -348,13 +346,12 @@ as $$
   select coalesce(jsonb_array_length(p_member -> 'after') > 0 or p_member ? 'open', false)
 $$;
 
--- One row, with everything that can stand in its way: the same id, the same key, a key held for a time.
--- A loser of a race waits inside `insert … on conflict` for the winner's commit or rollback, then looks
--- again; so a winner that rolls back never takes the loser's job with it. `p_now` is the time of the whole
--- batch: with times of their own, rows would not run in the order they were given in.
+-- Enqueues one row and decides every conflict: the same id, the same dedupe key, or a key with a time window. In a race, the loser waits
+-- inside `insert … on conflict` for the winner's commit or rollback and then tries again. So the rollback of a winner never loses the
+-- job of the loser. `p_now` is the time of the whole batch: with individual times, rows would not run in the given order.
 --
--- `status` says what it did: `created` a job; found an `existing` one with the key and changed nothing; `replaced` the payload or the run time of
--- a waiting one; or `deferred` the work: the run time of the waiting job moved back, or a new job waits behind the running one.
+-- `status`: `created` a job; found an `existing` job with the key and changed nothing; `replaced` the payload or the run time of a waiting
+-- job; or `deferred`: the run time of the waiting job moved back, or the new job waits behind the running one.
 create function stint.enqueue_row(p_row jsonb, p_now timestamptz)
 returns table (id uuid, created boolean, status text, inserted boolean)
 language plpgsql volatile security definer
@@ -380,8 +377,8 @@ begin
   for try in 1 .. 100 loop
     v_now := clock_timestamp();
 
-    -- An enqueue that is repeated after a lost answer may find its job live or already finished; also the second time round,
-    -- when it has waited for that very job's transaction.
+    -- An enqueue that is repeated after a lost response may find its job live or already finished. This is checked in every try: the
+    -- insert below may have waited for the transaction of that job.
     if p_row ? 'again' then
       select j.kind into v_found from stint.jobs j where j.id = v_id;
       if v_found <> v_kind then
@@ -408,7 +405,7 @@ begin
           where w.expires_at <= v_now
         returning w.job_id into v_other;
       end if;
-      continue when v_other is null;               -- lost the race: look again, with the winner's row
+      continue when v_other is null;               -- lost the race: try again, with the winner's row
 
       if v_other <> v_id then
         id := v_other;
@@ -455,8 +452,8 @@ begin
 
     select j.id into v_other from stint.job j where j.kind = v_kind and j.dedupe_key = v_key;
     if v_other = nullif(current_setting('stint_transaction.settles', true), '')::uuid then
-      -- Its holder is the job that succeeds in this very transaction: this is its successor, and takes the key over. Otherwise a series of jobs
-      -- that enqueue one another would silently stop.
+      -- The holder is the job that succeeds in this transaction, and this row is its successor: it takes the key over. Otherwise a series of
+      -- jobs that enqueue one another would silently stop.
       update stint.job j set dedupe_key = null, dedupe_until = null where j.id = v_other;
       continue;
     end if;
@@ -482,7 +479,7 @@ $$;
 
 -- ---- Replacing -------------------------------------------------------------------------------------
 
--- One more enqueue that created nothing. Appended, never updated: a counter that every enqueue of a key updates would make them wait for each other.
+-- Counts an enqueue that created nothing. Rows are appended: enqueues that update one counter row would wait for each other.
 create function stint.count_enqueue(p_queue text, p_kind text, p_status text) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -492,9 +489,9 @@ begin
 end
 $$;
 
--- Another job holds the key of `p_row`. The newest work of the key replaces the one that waits; while the holder runs, it waits behind it. Null: the
--- holder has just started or ended, and the caller tries again. Row locks and the primary key of `latest` decide; the holder is never locked while it
--- runs, because a transaction of the caller could then keep it from recording its outcome.
+-- Another job holds the key of `p_row`. The new work replaces a waiting job; while the holder runs, it waits behind the holder. Null: the holder
+-- has just started or ended, and the caller tries again. Row locks and the primary key of `latest` decide. A running holder is never
+-- locked: an open transaction of the caller could then block the holder from recording its outcome.
 create function stint.replace_waiting(p_row jsonb, p_now timestamptz, out id uuid, out status text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -506,7 +503,7 @@ declare
   v_job    stint.job;
   v_holder uuid;
 begin
-  -- A job that waits behind the holder comes first: it is newer than the holder, also after the holder has failed and waits for its retry.
+  -- A job that waits behind the holder is replaced first: it is newer than the holder, also if the holder has failed and waits for its retry.
   update stint.latest l
   set xid = pg_current_xact_id(), checked = false
   where l.kind = v_kind and l.key = v_key
@@ -552,8 +549,8 @@ begin
 end
 $$;
 
--- Gives a waiting job, which is locked, the payload or the run time of `p_row`, or both. A new payload has all its attempts. Nothing makes a job that
--- failed run before its backoff is over. With `max_wait_ms`, the run time moves no further than that from the first enqueue.
+-- Gives a waiting, locked job the payload or the run time of `p_row`, or both. A new payload gets all attempts. A failed job never runs before
+-- its backoff is over. `max_wait_ms` limits how far the run time moves from the first enqueue.
 create function stint.replace_job(p_job stint.job, p_row jsonb, p_now timestamptz) returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -580,7 +577,7 @@ begin
     state = v_state,
     run_at = v_run_at
   where j.id = p_job.id;
-  -- What an earlier attempt remembered belongs to the payload it had.
+  -- Steps and checkpoints of earlier attempts belong to the old payload.
   if v_payload and p_job.epoch > 0 then
     delete from stint.step s where s.job_id = p_job.id;
     update stint.progress p set checkpoint = null, checkpoint_at = null where p.job_id = p_job.id and p.checkpoint is not null;
@@ -593,8 +590,8 @@ begin
 end
 $$;
 
--- Jobs have ended: what waits behind them takes their dedupe keys. A row that is locked belongs to a transaction that replaces the waiting job at this
--- moment. It is stepped over: that transaction lifts the job when it commits (check_latest), and upkeep does if it rolls back (lift_missed).
+-- Jobs have ended: the jobs that wait behind them become ready and take their dedupe keys. A locked row is skipped: its transaction is replacing
+-- the waiting job, and lifts it at its commit (check_latest). If that transaction rolls back, upkeep lifts the job (lift_missed).
 create function stint.lift_latest(p_ended uuid[]) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -609,7 +606,7 @@ begin
     select l.* from stint.latest l where l.behind = any (p_ended) for update skip locked
   loop
     for try in 1 .. 100 loop
-      -- The key was free for a moment, between the end of the one and the commit of the other, and was taken.
+      -- Another job took the key between the end of the holder and this statement.
       select j.* into v_holder from stint.job j where j.kind = v_next.kind and j.dedupe_key = v_next.key and j.id <> v_next.job_id for no key update;
       if found then
         update stint.job j set has_follow_ups = true where j.id = v_holder.id and j.has_follow_ups is null;
@@ -631,7 +628,7 @@ begin
         delete from stint.latest l where l.kind = v_next.kind and l.key = v_next.key;
         exit;
       exception
-        when unique_violation then null;           -- taken at this very moment: look again
+        when unique_violation then null;           -- taken at this moment: try again
       end;
     end loop;
   end loop;
@@ -644,7 +641,7 @@ begin
 end
 $$;
 
--- For upkeep: lifts what lift_latest stepped over. Returns how many are locked still.
+-- For upkeep: lifts the jobs that lift_latest skipped. Returns how many are still locked.
 create function stint.lift_missed() returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -658,8 +655,9 @@ begin
 end
 $$;
 
--- At the commit of a transaction that wrote to `latest`. Only now is the job ahead locked: it learns that another waits behind it, or has ended while
--- this transaction was open, and then the other is lifted here. Ahead in the order of ids, in which settling takes them, too.
+-- Runs at the commit of a transaction that wrote to `latest`, and only then locks the holder. Either the holder is live and gets
+-- `has_follow_ups`, so that its end lifts the waiting job; or it ended while this transaction was open, and the waiting job is lifted here.
+-- Holders are locked in the order of ids, as settling locks them.
 create function stint.check_latest() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -3,7 +3,7 @@
 
 -- ---- The SQL API -----------------------------------------------------------------------------------
 
--- The same rules as the TypeScript client's, each violation raised as SQLSTATE 22023 with the offending value.
+-- The same rules as in the TypeScript client. A violation raises SQLSTATE 22023 with the invalid value.
 
 create function stint.refuse(p_kind text, p_rule text, p_value jsonb) returns void
 language plpgsql immutable
@@ -15,7 +15,7 @@ begin
 end
 $$;
 
--- An option's short text, stored and shown as it is. Null when it was left out.
+-- A short text option, stored and shown unchanged. Null if it was left out.
 create function stint.checked_text(p_kind text, p_options jsonb, p_name text, p_max integer default 512) returns text
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
@@ -49,7 +49,7 @@ begin
 end
 $$;
 
--- "30s", "1h30m", "2 min 4 s" or a number of milliseconds, as milliseconds. Null: the value is no duration.
+-- Converts "30s", "1h30m", "2 min 4 s" or a number of milliseconds to milliseconds. Null: the value is not a duration.
 create function stint.to_ms(p_value jsonb) returns numeric
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
@@ -74,7 +74,7 @@ begin
 end
 $$;
 
--- A length of time as whole milliseconds. Null when it was left out.
+-- A duration as whole milliseconds. Null if it was left out.
 create function stint.checked_ms(
   p_kind text, p_options jsonb, p_name text, p_min bigint default 0, p_max bigint default 3153600000000
 ) returns bigint
@@ -97,7 +97,7 @@ begin
 end
 $$;
 
--- A moment with its zone. Without one it would mean something else in every session.
+-- A time with its zone. Without a zone, its meaning would depend on the time zone of the session.
 create function stint.checked_time(p_kind text, p_options jsonb, p_name text) returns timestamptz
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -116,7 +116,7 @@ begin
   begin
     v_at := v_text::timestamptz;
   exception
-    -- Every way for it to be no time: 30 February, a zone of +99:00, a year that Postgres does not know.
+    -- Invalid times: 30 February, a zone of +99:00, a year outside the range of Postgres.
     when data_exception then
       v_at := null;
   end;
@@ -127,8 +127,8 @@ begin
 end
 $$;
 
--- The first number in it that JavaScript reads as another one. Its numbers are doubles: a number is kept if it has at most 15 digits
--- that count, or if the double nearest to it is written the same way.
+-- The first number that JavaScript would read as a different one. Its numbers are doubles: a number is exact if it has at most 15
+-- significant digits, or if its nearest double is written the same way.
 create function stint.inexact_number(p_value jsonb) returns numeric
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -148,7 +148,7 @@ as $$
   limit 1
 $$;
 
--- The payload, and meta: small enough, with no more than 64 objects and arrays inside one another, and with numbers that stay what they are.
+-- Checks a payload or meta: its size, at most 64 nested objects and arrays, and only numbers that JavaScript reads exactly.
 create function stint.check_json(p_kind text, p_what text, p_value jsonb, p_bytes integer) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -161,7 +161,7 @@ begin
     raise exception 'stint: kind "%": the % has % bytes of JSON, the limit is %', p_kind, p_what, octet_length(v_text), p_bytes
       using errcode = '22023', hint = 'Store the data elsewhere and enqueue its address.';
   end if;
-  -- Up to 15 digits every number is kept, so nearly every payload is done with one look at its text.
+  -- Numbers of up to 15 digits are always exact, so for nearly every payload this one pattern match is enough.
   if v_text ~ '[0-9][0-9.]{15}' then
     v_number := stint.inexact_number(p_value);
     if v_number is not null then
@@ -253,7 +253,7 @@ begin
 end
 $$;
 
--- Turns what a person wrote into a row for enqueue_rows, or refuses it with the rule it breaks.
+-- Turns kind, payload and options into a row for enqueue_rows, or raises an error that names the violated rule.
 create function stint.checked_row(p_kind text, p_payload jsonb, p_options jsonb) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -282,7 +282,7 @@ begin
   if jsonb_typeof(p_options) <> 'object' then
     perform stint.refuse(p_kind, 'options must be a JSON object', p_options);
   end if;
-  -- An option that is null was left out, so callers may build options from nullable columns.
+  -- A null option counts as left out, so that callers may build options from nullable columns.
   select coalesce(jsonb_object_agg(o.key, o.value), '{}') into v_options
   from jsonb_each(p_options) o where o.value <> 'null';
   select o into v_unknown from jsonb_object_keys(p_options) o where o <> all (v_allowed) limit 1;
@@ -364,7 +364,7 @@ begin
     'wake', v_options -> 'wake'
   ))
   || stint.checked_shaping(p_kind, v_options)
-  -- Added last: stripping nulls would reach into what belongs to the caller.
+  -- Added last: jsonb_strip_nulls would also remove nulls inside the caller's payload and meta.
   || case when v_options ? 'meta' then jsonb_build_object('meta', v_options -> 'meta') else '{}' end
   || jsonb_build_object('payload', p_payload);
 end
@@ -378,7 +378,7 @@ as $$
   select e.id from stint.enqueue_rows(jsonb_build_array(stint.checked_row(kind, payload, coalesce(options, '{}'))), null) e
 $$;
 
--- The same, with what it did: "created", "existing", "replaced" or "deferred" (see enqueue_row).
+-- The same, and returns the status: "created", "existing", "replaced" or "deferred" (see enqueue_row).
 create function stint.enqueue_one(kind text, payload jsonb, options jsonb default '{}') returns table (id uuid, status text)
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
