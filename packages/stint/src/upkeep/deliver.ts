@@ -15,11 +15,7 @@ export const deliver = {
   create,
 } as const satisfies UpkeepService;
 
-function create({
-  db,
-  logger,
-  onPromoted,
-}: Pick<UpkeepDeps, "db" | "logger" | "onPromoted">): RunningService {
+function create({ db, logger, onPromoted }: UpkeepDeps): RunningService {
   // A worker whose installation has no signals sends no statement for them.
   let isDue = false;
   const tick = async (): Promise<number> => {
@@ -37,15 +33,11 @@ function create({
     }
   };
   const service = new Service({ name: "deliver", logger, tick });
-  const wake = (): void => {
-    isDue = true;
-    service.wakeIn(0);
-  };
   return {
     service,
-    onWake: wake,
-    onIdleCheck: (dueInMs) => {
-      if (dueInMs !== null) wake();
+    onWake: () => {
+      isDue = true;
+      service.wakeIn(0);
     },
   };
 }

@@ -8,7 +8,7 @@ const restMs = 600_000;
 /** Lifts jobs of `dedupe: { replace }` that an end and a rollback at the same time left waiting. */
 export const latest = { name: "latest", idleCheck: missedLatest, create } as const satisfies UpkeepService;
 
-function create({ db, logger }: Pick<UpkeepDeps, "db" | "logger">): RunningService {
+function create({ db, logger }: UpkeepDeps): RunningService {
   // Sends nothing unless the idle check has found such jobs.
   let found = false;
   const tick = async (): Promise<number> => {
@@ -18,8 +18,7 @@ function create({ db, logger }: Pick<UpkeepDeps, "db" | "logger">): RunningServi
   const service = new Service({ name: "latest", logger, tick });
   return {
     service,
-    onIdleCheck: (dueInMs) => {
-      if (dueInMs === null) return;
+    onWake: () => {
       found = true;
       service.wakeIn(0);
     },

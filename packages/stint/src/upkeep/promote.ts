@@ -17,11 +17,7 @@ export const promote = {
   create,
 } as const satisfies UpkeepService;
 
-function create({
-  db,
-  logger,
-  onPromoted,
-}: Pick<UpkeepDeps, "db" | "logger" | "onPromoted">): RunningService {
+function create({ db, logger, onPromoted }: UpkeepDeps): RunningService {
   let expected = false;
   let since: string | undefined;
   const sweeps = new Sweeps();
@@ -43,9 +39,6 @@ function create({
   const service = new Service({ name: "promote", logger, tick });
   return {
     service,
-    onIdleCheck: (dueInMs) => {
-      if (dueInMs !== null) service.wakeIn(Math.max(dueInMs, 0));
-    },
     onIdleCheckFailed: () => service.wakeIn(0),
   };
 }

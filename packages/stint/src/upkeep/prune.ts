@@ -13,12 +13,7 @@ const betweenBatchesMs = 1_000;
 /** Makes the partitions of the coming days and drops those past their retention. */
 export const prune = { name: "prune", create } as const satisfies UpkeepService;
 
-function create({
-  db,
-  logger,
-  keepDoneMs,
-  keepDeadMs,
-}: Pick<UpkeepDeps, "db" | "logger" | "keepDoneMs" | "keepDeadMs">): RunningService {
+function create({ db, logger, keepDoneMs, keepDeadMs }: UpkeepDeps): RunningService {
   const tick = async (): Promise<number> => {
     // Each in its own transaction: creating partitions must not depend on dropping them.
     await makePartitionsAhead(db, daysAhead);

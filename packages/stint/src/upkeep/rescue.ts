@@ -25,13 +25,7 @@ export const rescue = {
   create,
 } as const satisfies UpkeepService;
 
-function create({
-  db,
-  logger,
-  rescueEveryMs,
-  maxCrashes,
-  onRescued,
-}: Pick<UpkeepDeps, "db" | "logger" | "rescueEveryMs" | "maxCrashes" | "onRescued">): RunningService {
+function create({ db, logger, rescueEveryMs, maxCrashes, onRescued }: UpkeepDeps): RunningService {
   let quietMs: number | undefined = rescueEveryMs;
   let quietUntil = 0;
   /** Whether leases that ran out have been looked for since the start and the last outage. */

@@ -33,11 +33,7 @@ export const schedules = {
   create,
 } as const satisfies UpkeepService;
 
-function create({
-  db,
-  logger,
-  onPromoted,
-}: Pick<UpkeepDeps, "db" | "logger" | "onPromoted">): RunningService {
+function create({ db, logger, onPromoted }: UpkeepDeps): RunningService {
   let started = false;
   let refusals = 0;
   let beaten = 0;
@@ -107,13 +103,7 @@ function create({
     const nextMs = Math.min(soonest(planned, now) ?? Infinity, nextDueMs ?? Infinity);
     return Math.min(Math.max(shortestRestMs, nextMs), longestTimerMs);
   };
-  const service = new Service({ name: "schedules", logger, tick });
-  return {
-    service,
-    onIdleCheck: (dueInMs) => {
-      if (dueInMs !== null) service.wakeIn(Math.max(dueInMs, 0));
-    },
-  };
+  return { service: new Service({ name: "schedules", logger, tick }) };
 }
 
 /** Time to the first of the next slots just computed. */

@@ -33,7 +33,7 @@ export type RunningService = {
   readonly service: Service;
   /**
    * The idle check was done. `dueInMs`: the value of this service's part, in milliseconds until it has work, negative when late; null: it has
-   * none. `at`: the time of the check by the database's clock.
+   * none. `at`: the time of the check by the database's clock. Default: the service runs when it has work.
    */
   readonly onIdleCheck?: (dueInMs: number | null, at: string) => void;
   /** A wake asks for the service now. Default: its next tick comes at once. */

@@ -24,7 +24,7 @@ export function idleCheckParts(services: readonly UpkeepService[]): Record<strin
   );
 }
 
-/** Runs the upkeep services of a worker. An idle check every few seconds says which of them have work. */
+/** Runs the upkeep services of a worker. An idle check every few seconds shows which of them have work. */
 export class Upkeep {
   readonly #running: ReadonlyMap<string, RunningService>;
   readonly #parts: Readonly<Record<string, IdleCheckPart>>;
@@ -43,8 +43,11 @@ export class Upkeep {
       kinds: options.worker.kinds,
       everyMs: options.idleCheckMs,
       onChecked: async (seen) => {
-        for (const [name, { onIdleCheck }] of this.#running)
-          onIdleCheck?.(seen.dueInMs[name] ?? null, seen.at);
+        for (const [name, running] of this.#running) {
+          const dueInMs = seen.dueInMs[name] ?? null;
+          if (running.onIdleCheck !== undefined) running.onIdleCheck(dueInMs, seen.at);
+          else if (dueInMs !== null) wakeIn(running, Math.max(dueInMs, 0));
+        }
         await options.onIdleCheck({ ...seen, nextDueMs: this.#nextDueMs(seen) });
       },
       onFailed: (error) => {
@@ -93,11 +96,10 @@ export class Upkeep {
     await Promise.all([...this.#running.values()].map(async ({ flush }) => await flush?.()));
   }
 
-  /** Run a service in so many milliseconds at the latest. */
+  /** Run a service in at most this many milliseconds. */
   wake(name: ServiceName, inMs: number): void {
     const running = this.#running.get(name);
-    if (inMs <= 0 && running?.onWake !== undefined) running.onWake();
-    else running?.service.wakeIn(inMs);
+    if (running !== undefined) wakeIn(running, inMs);
   }
 
   #nextDueMs({ dueInMs }: IdleCheck): number | null {
@@ -106,4 +108,9 @@ export class Upkeep {
     );
     return times.length === 0 ? null : Math.min(...times);
   }
+}
+
+function wakeIn({ service, onWake }: RunningService, ms: number): void {
+  if (ms <= 0 && onWake !== undefined) onWake();
+  else service.wakeIn(ms);
 }
