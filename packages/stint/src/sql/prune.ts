@@ -44,29 +44,20 @@ const deleteDead = statement(
   select count(*)::integer as gone from gone`,
 );
 
+/** Deletes a batch of rows. `which`: the condition of the rows, and their limit. */
+const deleteBatch = (table: string, which: string): string => `
+    delete from stint.${table}
+    where ctid = any (array(select ctid from stint.${table} where ${which}))
+    returning 1`;
+
+const longAgo = `statement_timestamp() - $1::bigint * interval '1 millisecond'`;
+
+// A schedule never goes back to an earlier slot: no deleted slot can fire again.
 const deleteRest = statement(
   "prune-rest",
   `
-  with gone as (
-    delete from stint.history_done_rest
-    where ctid = any (array(
-      select ctid
-      from stint.history_done_rest
-      where finished_at < statement_timestamp() - $1::bigint * interval '1 millisecond'
-      limit $2
-    ))
-    returning 1
-  ), slots as (
-    -- A schedule never goes back to an earlier slot: none of these can fire again.
-    delete from stint.schedule_slot
-    where ctid = any (array(
-      select s.ctid
-      from stint.schedule_slot s
-      where s.at < stint.by_index(statement_timestamp() - $1::bigint * interval '1 millisecond')
-      order by s.at
-      limit $2
-    ))
-    returning 1
+  with gone as (${deleteBatch("history_done_rest", `finished_at < ${longAgo} limit $2`)}
+  ), slots as (${deleteBatch("schedule_slot", `at < stint.by_index(${longAgo}) order by at limit $2`)}
   )
   select greatest((select count(*) from gone), (select count(*) from slots))::integer as gone`,
 );
@@ -76,45 +67,22 @@ const deleteRest = statement(
 const deleteWindows = statement(
   "prune-windows",
   `
-  with gone as (
-    delete from stint.dedupe_window
-    where ctid = any (array(
-      select ctid
-      from stint.dedupe_window
-      where expires_at < statement_timestamp() - interval '1 minute'
-      order by expires_at
-      limit $1
-      for update skip locked
-    ))
-    returning 1
+  with gone as (${deleteBatch(
+    "dedupe_window",
+    "expires_at < statement_timestamp() - interval '1 minute' order by expires_at limit $1 for update skip locked",
+  )}
   )
   select count(*)::integer as gone from gone`,
 );
 
 const deleteFlows = statement("prune-flows", `select stint.prune_flows($1, $2) as gone`);
 
+// Also the next runs of dead jobs: these jobs are pruned by now and cannot be replayed.
 const deleteAudit = statement(
   "prune-audit",
   `
-  with gone as (
-    delete from stint.audit
-    where ctid = any (array(
-      select ctid
-      from stint.audit
-      where at < statement_timestamp() - $1::bigint * interval '1 millisecond'
-      limit $2
-    ))
-    returning 1
-  ), planned as (
-    -- Their dead jobs are pruned by now and cannot be replayed.
-    delete from stint.next_run
-    where job_id = any (array(
-      select n.job_id
-      from stint.next_run n
-      where n.made_at < stint.by_index(statement_timestamp() - $1::bigint * interval '1 millisecond')
-      order by n.made_at
-      limit $2
-    ))
+  with gone as (${deleteBatch("audit", `at < ${longAgo} limit $2`)}
+  ), planned as (${deleteBatch("next_run", `made_at < stint.by_index(${longAgo}) order by made_at limit $2`)}
   )
   select count(*)::integer as gone from gone`,
 );
@@ -138,11 +106,7 @@ const deleteSeries = statement(
       limit $1
     ))
     returning 1
-  ), tenants as (
-    delete from stint.tenant_usage
-    where ctid = any (array(
-      select u.ctid from stint.tenant_usage u where u.at < statement_timestamp() - interval '1 day' limit $1
-    ))
+  ), tenants as (${deleteBatch("tenant_usage", "at < statement_timestamp() - interval '1 day' limit $1")}
   )
   select count(*)::integer as gone from gone`,
 );
