@@ -1,33 +1,8 @@
 import { expect, test } from "vitest";
-import {
-  defineJob,
-  handle,
-  InvalidOptionError,
-  JobFailedError,
-  PermanentError,
-  typed,
-  WaitTimeoutError,
-  type Stint,
-} from "#stint/index.js";
+import { InvalidOptionError, JobFailedError, WaitTimeoutError } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
-
-const double = defineJob("double", { payload: typed<number>(), result: typed<number>(), attempts: 1 });
-
-async function startWorker(stint: Stint) {
-  const worker = stint.worker({
-    pools: { default: 20 },
-    signals: false,
-    handlers: [
-      handle(double, ({ payload }) => {
-        if (payload < 0) throw new PermanentError("negative");
-        return payload * 2;
-      }),
-    ],
-  });
-  await worker.start();
-  return worker;
-}
+import { double, startWorker } from "./double.ts";
 
 test("resolves with the result of a job that ends later or has already ended", async () => {
   const fresh = await freshSchema();

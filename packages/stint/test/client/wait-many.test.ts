@@ -1,25 +1,9 @@
 import { expect, test } from "vitest";
-import { defineJob, handle, JobFailedError, PermanentError, typed, type Stint } from "#stint/index.js";
+import { JobFailedError } from "#stint/index.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-
-const double = defineJob("double", { payload: typed<number>(), result: typed<number>(), attempts: 1 });
-
-async function startWorker(stint: Stint, slots = 50) {
-  const worker = stint.worker({
-    pools: { default: slots },
-    signals: false,
-    handlers: [
-      handle(double, ({ payload }) => {
-        if (payload < 0) throw new PermanentError("negative");
-        return payload * 2;
-      }),
-    ],
-  });
-  await worker.start();
-  return worker;
-}
+import { double, startWorker } from "./double.ts";
 
 test("waits for many jobs and returns their results in order", async () => {
   const fresh = await freshSchema();
