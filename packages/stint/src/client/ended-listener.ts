@@ -4,7 +4,7 @@ import type { Logger } from "../runtime/logger.ts";
 import { endedChannel } from "../sql/ended.ts";
 
 /** How often workers are reminded that some process waits. They report ended jobs for three times as long after each reminder. */
-export const remindEveryMs = 10_000;
+const remindEveryMs = 10_000;
 /** How long the connection stays open after the last wait: a program often waits again. */
 const lingerMs = 5_000;
 

@@ -40,7 +40,7 @@ export function isPool(value: unknown): value is PoolLike {
   return typeof connect === "function" && typeof end === "function" && typeof totalCount === "number";
 }
 
-export const connectionKeys = [
+const connectionKeys = [
   "connectionString",
   "host",
   "port",

@@ -54,7 +54,7 @@ export function highest(values: readonly (number | null)[]): number | null {
 }
 
 /** Jobs that ended. A retried, snoozed or parked attempt does not end its job. */
-export function endedOf({ succeeded, dead, cancelled }: SeriesCounts): number {
+function endedOf({ succeeded, dead, cancelled }: SeriesCounts): number {
   return succeeded + dead + cancelled;
 }
 
@@ -64,7 +64,7 @@ export function attemptsOf(sums: SeriesCounts): number {
 }
 
 /** A timed-out attempt counts as failed. */
-export function failedOf({ failed, timedOut }: SeriesCounts): number {
+function failedOf({ failed, timedOut }: SeriesCounts): number {
   return failed + timedOut;
 }
 

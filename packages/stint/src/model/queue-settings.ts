@@ -32,7 +32,7 @@ export type TargetSetting = Pick<QueueSetting, "queue" | "targetAgeMs" | "declar
 export type DeclaredQueues = ReadonlyMap<string, { readonly targetAgeMs: number | null }>;
 
 /** Where the target age of a queue comes from: the default of Stint, a declaration in code, or a live change. */
-export const targetSources = ["default", "code", "live"] as const;
+const targetSources = ["default", "code", "live"] as const;
 export type TargetSource = (typeof targetSources)[number];
 
 /** The target age of one queue. `setFor`: the name or pattern that decided; null: none did. */
@@ -43,7 +43,7 @@ export type TargetAge = {
 };
 
 /** A job that waits longer than five minutes is noticed by the person who waits for its result. */
-export const defaultTargetAgeMs = 300_000;
+const defaultTargetAgeMs = 300_000;
 const settingNames = ["targetAge"] as const satisfies (keyof QueueSettings)[];
 
 /**

@@ -97,7 +97,7 @@ const readSteps = statement(
   order by seq`,
 );
 
-export const stepTypeOf = oneOf<StepType>(["step", "sleep", "signal"]);
+const stepTypeOf = oneOf<StepType>(["step", "sleep", "signal"]);
 
 /** Every step that the job remembers, in the order of its handler. */
 export async function rememberedSteps(db: Run, jobId: string): Promise<StepRecord[]> {

@@ -23,7 +23,7 @@ export async function renderMetrics(inspector: Pick<Inspector, "health" | "stats
 // Pairs arrive sorted by name. Without memory, a new name would push the last pair into `other`, and both counters would jump.
 const enqueuedPairs = new WeakMap<object, Pairs>();
 
-export function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
+function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
   const { queues } = health;
   const seconds = (
     definition: MetricDefinition,

@@ -45,7 +45,7 @@ export function mean(histogram: MetricDefinition, by: readonly string[], match: 
 }
 
 /** Labels that Prometheus adds to every series. Without them, two installations would be added up or hide each other. */
-export const targetLabels = ["job", "namespace"] as const;
+const targetLabels = ["job", "namespace"] as const;
 
 /** The labels by which series of two metrics are matched. */
 export function on(labels: readonly string[]): string {

@@ -147,7 +147,7 @@ export function returnedInvalid(job: ClaimedJob, refusal: unknown): Verdict {
 }
 
 /** How often the database may fail a job's transactions before that counts as a failure of the job. */
-export const mostFaults = 20;
+const mostFaults = 20;
 const faultBackoff: ResolvedBackoff = {
   type: "exponential",
   baseMs: 1_000,

@@ -22,7 +22,7 @@ export function knex(tx: unknown): TransactionClient | undefined {
 }
 
 /** Knex takes values by `?` in the order of the text, not by `$1`. */
-export function withQuestionMarks(
+function withQuestionMarks(
   text: string,
   values: readonly unknown[],
 ): { sql: string; bindings: unknown[] } {
