@@ -69,13 +69,6 @@ export async function lastOfChain(db: Run, id: string): Promise<string> {
   return await readOne(db, findLast, [id], (row) => text(row, "id"));
 }
 
-export type Finished = {
-  id: string;
-  state: "succeeded" | "dead" | "cancelled";
-  result: unknown;
-  reason: string | null;
-};
-
 // A chain ends with its last job. Nearly every job is a chain of its own, and has no row in flow_job.
 const findFinished = statement(
   "finished",
@@ -91,12 +84,13 @@ const findFinished = statement(
   join stint.history h on h.id = coalesce(first.last_id, w.id)`,
 );
 
-const toFinished = columns<Finished>({
+const toFinished = columns({
   id: text,
   state: oneOf(["succeeded", "dead", "cancelled"]),
   result: (row, column) => row[column] ?? null,
   reason: textOrNull,
 });
+export type Finished = ReturnType<typeof toFinished>;
 
 /** Of these jobs, the ones whose chains have ended, with the outcome of the chain. */
 export async function finished(db: Run, ids: readonly string[]): Promise<Finished[]> {

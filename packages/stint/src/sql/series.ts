@@ -197,25 +197,18 @@ export async function seriesSteps(
   return await readMany(db, of(selectSteps, stepSeconds), [backMs, queue, kind], toStep);
 }
 
-/** The depth of a queue at the end of a step. The age is that of the whole queue. */
-export type Sample = {
+const toSample = columns({
   /** Null: all queues together; no other sample of the same time exists. */
-  readonly queue: string | null;
-  /** When the step ended. */
-  readonly at: Date;
-  /** Null: the selected kind was not sampled here. */
-  readonly ready: number | null;
-  readonly running: number | null;
-  readonly oldestReadyMs: number | null;
-};
-
-const toSample = columns<Sample>({
   queue: textOrNull,
+  /** When the step ended. */
   at: time,
+  /** Null: the selected kind was not sampled here. */
   ready: numberOrNull,
   running: numberOrNull,
   oldestReadyMs: numberOrNull,
 });
+/** The depth of a queue at the end of a step. The age is that of the whole queue. */
+export type Sample = ReturnType<typeof toSample>;
 
 // From the start of an hour, because all queues are sampled once in each hour.
 const sampledSince = (step: Step): string => pointsSince(step, `stint.step_of(${backTo}, 3600)`);

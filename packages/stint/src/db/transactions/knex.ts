@@ -22,10 +22,7 @@ export function knex(tx: unknown): TransactionClient | undefined {
 }
 
 /** Knex takes values by `?` in the order of the text, not by `$1`. */
-function withQuestionMarks(
-  text: string,
-  values: readonly unknown[],
-): { sql: string; bindings: unknown[] } {
+function withQuestionMarks(text: string, values: readonly unknown[]): { sql: string; bindings: unknown[] } {
   const bindings: unknown[] = [];
   const sql = text.replaceAll(/\?|\$(\d+)/g, (_, number?: string) => {
     if (number === undefined) return String.raw`\?`;

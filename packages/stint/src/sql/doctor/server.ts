@@ -2,16 +2,6 @@ import type { Run } from "../../db/db.ts";
 import { columns, flag, number, numberOrNull, readMany, readOne, text, textOrNull } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
-export type ServerFacts = {
-  /** As in 170002. */
-  version: number;
-  versionText: string;
-  standby: boolean;
-  readOnly: boolean;
-  /** Whether the role may see the sessions of other roles. */
-  seesAll: boolean;
-};
-
 const selectServer = statement(
   "doctor-server",
   `
@@ -23,13 +13,16 @@ const selectServer = statement(
     pg_has_role(current_user, 'pg_read_all_stats', 'usage') as "seesAll"`,
 );
 
-const toServerFacts = columns<ServerFacts>({
+const toServerFacts = columns({
+  /** As in 170002. */
   version: number,
   versionText: text,
   standby: flag,
   readOnly: flag,
+  /** Whether the role may see the sessions of other roles. */
   seesAll: flag,
 });
+export type ServerFacts = ReturnType<typeof toServerFacts>;
 
 export async function serverFacts(db: Run): Promise<ServerFacts> {
   return await readOne(db, selectServer, [], toServerFacts);
@@ -60,21 +53,6 @@ export const whoAndWhen = statement(
 
 export const notify = statement("doctor-notify", `select pg_notify($1, '')`);
 
-export type ConnectionFacts = {
-  most: number;
-  /** Reserved for superusers and, since Postgres 16, for roles with `pg_use_reserved_connections`. */
-  reserved: number;
-  used: number;
-  ours: number;
-  /** Of the role and of the database; null without one. */
-  roleMost: number | null;
-  roleUsed: number;
-  databaseMost: number | null;
-  databaseUsed: number;
-  /** Processes that run workers. */
-  processes: number;
-};
-
 const selectConnections = statement(
   "doctor-connections",
   `
@@ -93,17 +71,21 @@ const selectConnections = statement(
   where backend_type = 'client backend'`,
 );
 
-const toConnectionFacts = columns<ConnectionFacts>({
+const toConnectionFacts = columns({
   most: number,
+  /** Reserved for superusers and, since Postgres 16, for roles with `pg_use_reserved_connections`. */
   reserved: number,
   used: number,
   ours: number,
+  /** Of the role and of the database; null without one. */
   roleMost: numberOrNull,
   roleUsed: number,
   databaseMost: numberOrNull,
   databaseUsed: number,
+  /** Processes that run workers. */
   processes: number,
 });
+export type ConnectionFacts = ReturnType<typeof toConnectionFacts>;
 
 export async function connectionFacts(db: Run, processes: number): Promise<ConnectionFacts> {
   return await readOne(db, selectConnections, [processes], toConnectionFacts);

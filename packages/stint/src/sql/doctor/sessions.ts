@@ -12,21 +12,6 @@ import {
 } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
-/** A session, prepared transaction, replication slot or standby that keeps vacuum from removing dead rows. */
-export type Pin = {
-  by: "session" | "prepared" | "slot" | "standby";
-  /** pid, gid, or name of the slot or standby. */
-  id: string;
-  /** Application, owner or kind of slot. */
-  name: string;
-  user: string | null;
-  state: string | null;
-  /** Since when its transaction is open; null if unknown. */
-  ageMs: number | null;
-  /** How many transactions ago its snapshot was taken. */
-  behind: number;
-};
-
 // Only sessions of this database: since Postgres 14 a snapshot in another database does not hold back vacuum here.
 const selectPins = statement(
   "doctor-pins",
@@ -59,28 +44,26 @@ const selectPins = statement(
   order by behind desc nulls last`,
 );
 
-const toPin = columns<Pin>({
+const toPin = columns({
   by: oneOf(["session", "prepared", "slot", "standby"]),
+  /** pid, gid, or name of the slot or standby. */
   id: text,
+  /** Application, owner or kind of slot. */
   name: text,
   user: textOrNull,
   state: textOrNull,
+  /** Since when its transaction is open; null if unknown. */
   ageMs: numberOrNull,
+  /** How many transactions ago its snapshot was taken. */
   behind: number,
 });
+/** A session, prepared transaction, replication slot or standby that keeps vacuum from removing dead rows. */
+export type Pin = ReturnType<typeof toPin>;
 
 /** Everything that has held back vacuum for this long, or by this many transactions, oldest first. */
 export async function pins(db: Run, olderMs: number, behind: number): Promise<Pin[]> {
   return await readMany(db, selectPins, [olderMs, behind], toPin);
 }
-
-export type Slot = {
-  slot: string;
-  type: string;
-  active: boolean;
-  catalogBehind: number | null;
-  keptBytes: number | null;
-};
 
 const selectSlots = statement(
   "doctor-slots",
@@ -92,29 +75,18 @@ const selectSlots = statement(
   order by slot_name`,
 );
 
-const toSlot = columns<Slot>({
+const toSlot = columns({
   slot: text,
   type: text,
   active: flag,
   catalogBehind: numberOrNull,
   keptBytes: numberOrNull,
 });
+export type Slot = ReturnType<typeof toSlot>;
 
 export async function slots(db: Run): Promise<Slot[]> {
   return await readMany(db, selectSlots, [], toSlot);
 }
-
-export type HeldLock = {
-  pid: number;
-  name: string;
-  user: string | null;
-  state: string | null;
-  ageMs: number | null;
-  table: string;
-  mode: string;
-  /** The sessions that wait for it. */
-  blocks: number[];
-};
 
 // Only locks that block reads or writes of rows, and locks that another session waits for.
 const selectLocks = statement(
@@ -156,7 +128,7 @@ const selectLocks = statement(
   limit 50`,
 );
 
-const toLock = columns<HeldLock>({
+const toLock = columns({
   pid: number,
   name: text,
   user: textOrNull,
@@ -164,8 +136,10 @@ const toLock = columns<HeldLock>({
   ageMs: numberOrNull,
   table: text,
   mode: text,
+  /** The sessions that wait for it. */
   blocks: json<number[]>,
 });
+export type HeldLock = ReturnType<typeof toLock>;
 
 /** Locks on Stint's tables that other sessions wait for, or would have to wait for. */
 export async function heldLocks(db: Run, schema: string, olderMs: number): Promise<HeldLock[]> {

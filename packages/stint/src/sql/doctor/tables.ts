@@ -2,21 +2,6 @@ import type { Run } from "../../db/db.ts";
 import { columns, flag, number, numberOrNull, readMany, readOne, text } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
-export type TableFacts = {
-  table: string;
-  live: number;
-  dead: number;
-  bytes: number;
-  indexBytes: number;
-  /** An upper bound of free and dead space, from the average row size. */
-  liveBytes: number | null;
-  sinceVacuumMs: number | null;
-  /** The number of dead rows at which autovacuum starts. */
-  threshold: number;
-  vacuumOff: boolean;
-  vacuuming: boolean;
-};
-
 const selectTables = statement(
   "doctor-tables",
   `
@@ -48,18 +33,21 @@ const selectTables = statement(
   order by c.relname`,
 );
 
-const toTableFacts = columns<TableFacts>({
+const toTableFacts = columns({
   table: text,
   live: number,
   dead: number,
   bytes: number,
   indexBytes: number,
+  /** An upper bound of free and dead space, from the average row size. */
   liveBytes: numberOrNull,
   sinceVacuumMs: numberOrNull,
+  /** The number of dead rows at which autovacuum starts. */
   threshold: number,
   vacuumOff: flag,
   vacuuming: flag,
 });
+export type TableFacts = ReturnType<typeof toTableFacts>;
 
 export async function tableFacts(db: Run, schema: string): Promise<TableFacts[]> {
   return await readMany(db, selectTables, [schema], toTableFacts);

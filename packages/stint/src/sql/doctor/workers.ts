@@ -3,19 +3,6 @@ import { columns, flag, number, readMany, text, texts } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 import { isResponsive } from "../workers.ts";
 
-export type WorkerFacts = {
-  id: string;
-  host: string;
-  pid: number;
-  version: string;
-  queues: string[];
-  /** Not in sleep mode, and without a heartbeat for too long. */
-  unresponsive: boolean;
-  heartbeatAgeMs: number;
-  /** Whether running jobs belong to this worker. */
-  holds: boolean;
-};
-
 const selectWorkers = statement(
   "doctor-workers",
   `
@@ -29,16 +16,19 @@ const selectWorkers = statement(
   limit 1000`,
 );
 
-const toWorkerFacts = columns<WorkerFacts>({
+const toWorkerFacts = columns({
   id: text,
   host: text,
   pid: number,
   version: text,
   queues: texts,
+  /** Not in sleep mode, and without a heartbeat for too long. */
   unresponsive: flag,
   heartbeatAgeMs: number,
+  /** Whether running jobs belong to this worker. */
   holds: flag,
 });
+export type WorkerFacts = ReturnType<typeof toWorkerFacts>;
 
 export async function workerFacts(db: Run): Promise<WorkerFacts[]> {
   return await readMany(db, selectWorkers, [], toWorkerFacts);
