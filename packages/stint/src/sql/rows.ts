@@ -22,27 +22,18 @@ import { viewColumns } from "./job-columns.ts";
 export const jobColumns = viewColumns.join(", ");
 
 /** The part of a job that lists show. */
-export type JobHead = Pick<
+export type JobHead = Omit<
   Job,
-  | "id"
-  | "kind"
-  | "queue"
-  | "state"
-  | "priority"
-  | "runAt"
-  | "createdAt"
-  | "finishedAt"
-  | "attempts"
-  | "maxAttempts"
-  | "crashes"
-  | "run"
-  | "worker"
-  | "claimedAt"
-  | "key"
-  | "tenant"
-  | "tags"
-  | "parkReason"
-  | "reason"
+  | "interruptions"
+  | "faults"
+  | "epoch"
+  | "leaseUntil"
+  | "cancelRequested"
+  | "parkUntil"
+  | "meta"
+  | "payload"
+  | "result"
+  | "log"
 >;
 
 export const jobState = oneOf(states);
