@@ -10,7 +10,7 @@ export function readTime(text: string): unknown {
   if (!isIso.test(text))
     throw new InvalidOptionError(
       "database",
-      `answers times as "${text}", because the DateStyle of its role is not ISO, and a pooler in between does not keep what is set. ` +
+      `returns times as "${text}", because the DateStyle of its role is not ISO, and a pooler does not keep session settings. ` +
         `Pass prepare: false to createStint, or as an administrator: alter role <name> set datestyle = 'ISO';`,
     );
   return readIsoTime(text);

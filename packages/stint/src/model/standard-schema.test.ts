@@ -105,7 +105,7 @@ test("a schema that returns no result is reported", () => {
       1,
       subject,
     ),
-  ).toThrow("its schema answered null");
+  ).toThrow("its schema returned null");
 });
 
 test("an issue without path or message still refuses the value", () => {

@@ -67,12 +67,12 @@ export function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
 }
 
 function unwrap<Out>(result: SchemaResult<Out>, subject: Subject): Out {
-  const answer: unknown = result;
-  if (typeof answer !== "object" || answer === null) {
+  const returned: unknown = result;
+  if (typeof returned !== "object" || returned === null) {
     throw new InvalidPayloadError(
       subject.kind,
       subject.root,
-      `could not be checked: its schema answered ${describe(answer)}; use a schema that follows Standard Schema`,
+      `could not be checked: its schema returned ${describe(returned)}; use a schema that follows Standard Schema`,
     );
   }
   if (result.issues === undefined) return result.value;

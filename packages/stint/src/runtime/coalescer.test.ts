@@ -114,7 +114,7 @@ test("a send that throws or returns too few results fails its items", async () =
   await expect(thrower.submit(1)).rejects.toThrow("at once");
 
   const short = new Coalescer<number, number>({ maxBatch: 10, send: () => Promise.resolve([]) });
-  await expect(short.submit(1)).rejects.toThrow("A batch of 1 items got 0 answers");
+  await expect(short.submit(1)).rejects.toThrow("A batch of 1 items got 0 results");
   await expect(short.idle()).resolves.toBeUndefined();
 });
 

@@ -127,14 +127,14 @@ export class Coalescer<Item, Result> {
     this.#out++;
     const sentAt = performance.now();
     try {
-      const answers = await this.#answersOf(batch);
+      const results = await this.#resultsOf(batch);
       for (const [index, { item, resolve, reject }] of batch.entries()) {
-        const answer = answers[index];
+        const result = results[index];
         // A callback that throws must not keep the other items from their results, nor turn those into failures.
         try {
-          if (answer instanceof Failed) reject(answer.error, item);
-          else if (answer instanceof Error) reject(answer, item);
-          else resolve(answer as Result, item);
+          if (result instanceof Failed) reject(result.error, item);
+          else if (result instanceof Error) reject(result, item);
+          else resolve(result as Result, item);
         } catch (error) {
           this.#onCallbackError(error);
         }
@@ -149,11 +149,11 @@ export class Coalescer<Item, Result> {
     }
   }
 
-  async #answersOf(batch: readonly Waiting<Item, Result>[]): Promise<(Result | Error | Failed)[]> {
+  async #resultsOf(batch: readonly Waiting<Item, Result>[]): Promise<(Result | Error | Failed)[]> {
     try {
-      const answers = await this.#send(batch.map(({ item }) => item));
-      if (answers.length === batch.length) return answers;
-      throw new Error(`A batch of ${batch.length} items got ${answers.length} answers`);
+      const results = await this.#send(batch.map(({ item }) => item));
+      if (results.length === batch.length) return results;
+      throw new Error(`A batch of ${batch.length} items got ${results.length} results`);
     } catch (error) {
       const failed = new Failed(error);
       return batch.map(() => failed);

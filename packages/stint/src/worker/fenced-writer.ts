@@ -35,21 +35,21 @@ export function progressWriter(db: Db): ProgressWriter {
   });
 }
 
-type FencedWriterOptions<Item, Answer> = {
-  /** Writes each item only if its fence holds. Idempotent: it is sent again when its answer is lost. */
-  readonly send: (items: readonly Item[]) => Promise<Answer[]>;
+type FencedWriterOptions<Item, Result> = {
+  /** Writes each item only if its fence holds. Idempotent: it is sent again when its response is lost. */
+  readonly send: (items: readonly Item[]) => Promise<Result[]>;
   readonly maxBatch: number;
   readonly weigh: (item: Item) => number;
   readonly inFlight: number;
 };
 
 /** Writes for handlers that go on running. Items that arrive while a round trip is in flight share the next one. */
-export class FencedWriter<Item, Answer extends string> {
-  readonly #options: FencedWriterOptions<Item, Answer>;
-  readonly #coalescer: Coalescer<Item, Answer>;
+export class FencedWriter<Item, Result extends string> {
+  readonly #options: FencedWriterOptions<Item, Result>;
+  readonly #coalescer: Coalescer<Item, Result>;
   readonly #ended = new AbortController();
 
-  constructor(options: FencedWriterOptions<Item, Answer>) {
+  constructor(options: FencedWriterOptions<Item, Result>) {
     const { maxBatch, weigh, inFlight } = options;
     this.#options = options;
     this.#coalescer = new Coalescer({
@@ -62,10 +62,10 @@ export class FencedWriter<Item, Answer extends string> {
   }
 
   /** Resolves once the item is written, or can never be. While the database is unavailable, it waits. */
-  async write(item: Item): Promise<Exclude<Answer, "locked"> | "lost"> {
+  async write(item: Item): Promise<Exclude<Result, "locked"> | "lost"> {
     for (let delayMs = lockedMs; ; delayMs = Math.min(delayMs * 2, 250)) {
-      const answer = await this.#coalescer.submit(item);
-      if (answer !== "locked") return answer as Exclude<Answer, "locked">;
+      const result = await this.#coalescer.submit(item);
+      if (result !== "locked") return result as Exclude<Result, "locked">;
       await sleep(delayMs, this.#ended.signal);
       if (this.#ended.signal.aborted) return "lost";
     }
@@ -76,7 +76,7 @@ export class FencedWriter<Item, Answer extends string> {
     this.#ended.abort();
   }
 
-  async #send(items: readonly Item[]): Promise<(Answer | Error)[]> {
+  async #send(items: readonly Item[]): Promise<(Result | Error)[]> {
     const retryDelay = new RetryDelay();
     for (;;) {
       try {
@@ -93,9 +93,9 @@ export class FencedWriter<Item, Answer extends string> {
   }
 
   /** The database refuses one item of the batch; the others must not fail with it. */
-  async #oneByOne(items: readonly Item[]): Promise<(Answer | Error)[]> {
-    const answers: (Answer | Error)[] = [];
-    for (const item of items) answers.push(...(await this.#send([item])));
-    return answers;
+  async #oneByOne(items: readonly Item[]): Promise<(Result | Error)[]> {
+    const results: (Result | Error)[] = [];
+    for (const item of items) results.push(...(await this.#send([item])));
+    return results;
   }
 }

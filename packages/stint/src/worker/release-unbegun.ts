@@ -16,11 +16,11 @@ export async function releaseUnbegun<Item extends Fence>(
   fences: readonly Item[],
   options?: RunOptions,
 ): Promise<Released<Item>> {
-  const answers = new Map(
-    (await release(db, fences, options)).map((answer) => [keyOfFence(answer.fence), answer]),
+  const results = new Map(
+    (await release(db, fences, options)).map((result) => [keyOfFence(result.fence), result]),
   );
   const went = (how: string): Item[] =>
-    fences.filter((fence) => answers.get(keyOfFence(fence))?.went === how);
+    fences.filter((fence) => results.get(keyOfFence(fence))?.went === how);
   const cancelled = went("cancelled");
   if (cancelled.length > 0) {
     await finish(
@@ -34,6 +34,6 @@ export async function releaseUnbegun<Item extends Fence>(
       })),
     );
   }
-  const queues = [...answers.values()].flatMap(({ queue }) => queue ?? []);
+  const queues = [...results.values()].flatMap(({ queue }) => queue ?? []);
   return { queues: [...new Set(queues)], left: went("locked") };
 }
