@@ -7,8 +7,11 @@ import { wake, type EncodedRow, type EnqueuedRow } from "../sql/enqueue.ts";
  * would cost a transaction here, and a claim of one or two jobs in every listening worker.
  */
 const leastMs = 2;
-/** After this time without wakes, the next enqueue includes its own wake. At 200 enqueues a second each does, which spares a round trip. */
-const quietMs = 4;
+/**
+ * After this time without wakes, the next enqueue includes its own wake. At 200 enqueues a second each does, which spares a round trip: also
+ * the one after a wake of its own transaction, which is sent once the enqueue has committed.
+ */
+const quietMs = 2.5;
 
 /**
  * Sends wakes. The first wake after a quiet time is part of the enqueue, which saves a round trip. In a stream, wakes are sent

@@ -48,10 +48,7 @@ export type LeaseThreadData = {
   readonly prefetchMs: number;
   /** Written by the main thread: [0] the time of its last heartbeat in ms, [1] the serial number of the attempt whose handler is on its stack. */
   readonly heartbeat: SharedArrayBuffer;
-  /**
-   * The port of a `ClaimChannel`. The thread reads it whenever its loop turns. A message that wakes the thread for each claim
-   * would cost more than the rest of a short job.
-   */
+  /** The port of a `ClaimChannel`. The thread reads it whenever its loop turns. */
   readonly claims: MessagePort;
   /** Written by the thread: [0] is 1 while its loop does not turn, so that a new claim must wake it. */
   readonly asleep: SharedArrayBuffer;
