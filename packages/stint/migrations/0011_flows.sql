@@ -36,12 +36,14 @@ create table stint.flow_job (
   state      stint.job_state,                      -- how it ended; null: it is live
   ended_at   timestamptz,
   result     jsonb,                                -- only where a compensation needs it
-  refused    text                                  -- why its continuation could not be enqueued
+  refused    text,                                 -- why its continuation could not be enqueued
+  unchecked  boolean                               -- it waits for others, and its transaction has not committed; see check_waiting
 ) with (fillfactor = 80);
 create index flow_job_flow on stint.flow_job (flow_id, job_id);
 create index flow_job_live on stint.flow_job (flow_id) where state is null;
 create index flow_job_parent on stint.flow_job (parent_id) where parent_id is not null;
 create index flow_job_refused on stint.flow_job (job_id) where refused is not null;
+create index flow_job_unchecked on stint.flow_job (job_id) where unchecked;
 
 -- What a job waits for, and what came of it. Results are copied here when the job that is waited for ends: the history is dropped by day.
 create table stint.flow_edge (
@@ -58,11 +60,12 @@ create index flow_edge_on on stint.flow_edge (on_id);
 
 -- ---- Joining a flow --------------------------------------------------------------------------------
 
--- The chain that a job belongs to, locked as a foreign key locks the row it refers to: the newest job of the chain cannot end before this
--- transaction does. Without that lock, a job could end in the moment in which another one begins to wait for it, and neither would notice.
--- `state` is how the chain ended; null: it has not ended. `head` is null if there is no such job.
-create function stint.lock_chain(
-  p_id uuid,
+-- The chain that a job belongs to. `state` is how the chain ended; null: it has not ended. `head` is null if there is no such job.
+--
+-- With `p_lock`, the newest job of the chain is locked as a foreign key locks the row it refers to: it cannot end or be replayed before this
+-- transaction does. The chain becomes a flow, if it is none.
+create function stint.find_chain(
+  p_id uuid, p_lock boolean,
   out head uuid, out flow_id uuid, out kind text, out state stint.job_state, out result jsonb, out reason text
 )
 language plpgsql volatile security definer
@@ -75,21 +78,30 @@ declare
   v_flag  boolean;
 begin
   for try in 1 .. 20 loop
+    -- Not the first time: it was continued, settled or replayed between two of these statements, or it does not exist.
+    kind := null;
+    state := null;
     select coalesce(m.chain_id, m.job_id) into head from stint.flow_job m where m.job_id = p_id;
     head := coalesce(head, p_id);
     select m.* into v_first from stint.flow_job m where m.job_id = head;
     v_last := coalesce(v_first.last_id, head);
 
-    select j.kind, j.has_follow_ups into kind, v_flag from stint.job j where j.id = v_last for key share;
-    if found then
-      if v_flag is null then
+    if p_lock then
+      select j.kind, j.has_follow_ups into kind, v_flag from stint.job j where j.id = v_last for key share;
+      if found and v_flag is null then
         update stint.job j set has_follow_ups = true where j.id = v_last;
       end if;
-      exit;
+    else
+      select j.kind into kind from stint.job j where j.id = v_last;
     end if;
+    exit when kind is not null;
 
     select h.kind, h.state, h.result, h.reason into kind, state, result, reason from stint.history h where h.id = v_last limit 1;
-    if found and v_last is not distinct from coalesce((select m.last_id from stint.flow_job m where m.job_id = head), head) then
+    if p_lock and state <> 'succeeded' then
+      perform from stint.history h where h.id = v_last for key share;
+      continue when not found;
+    end if;
+    if kind is not null and v_last is not distinct from coalesce((select m.last_id from stint.flow_job m where m.job_id = head), head) then
       if v_first.refused is not null then
         state := 'dead';
         result := null;
@@ -97,24 +109,24 @@ begin
       end if;
       exit;
     end if;
-    -- It was continued or moved between two of these statements, or it does not exist.
     kind := null;
-    state := null;
   end loop;
 
   if kind is null then
     head := null;
     return;
   end if;
-  if v_first.job_id is null then
+  if v_first.job_id is not null then
+    flow_id := v_first.flow_id;
+    kind := v_first.kind;
+    return;
+  end if;
+  flow_id := head;
+  if p_lock then
     insert into stint.flow (id) values (head) on conflict do nothing;
     insert into stint.flow_job (job_id, flow_id, kind, state, ended_at)
     values (head, head, kind, state, case when state is not null then clock_timestamp() end)
     on conflict do nothing;
-    flow_id := head;
-  else
-    flow_id := v_first.flow_id;
-    kind := v_first.kind;
   end if;
 end
 $$;
@@ -133,17 +145,18 @@ declare
   v_on      uuid;
   v_ordinal integer;
   v_chain   record;
+  v_waits   boolean := coalesce(jsonb_array_length(p_member -> 'after') > 0, false);
 begin
-  -- In one order for all callers: two that lock the same chains in opposite order would deadlock.
+  -- Nothing is locked here: this transaction may stay open, and a worker that settles one of these jobs must not wait for it. check_waiting looks
+  -- again at its commit.
   for v_on, v_ordinal in
     select a.value::uuid, a.ordinality
     from jsonb_array_elements_text(coalesce(p_member -> 'after', '[]')) with ordinality a
-    order by a.value::uuid
+    order by a.ordinality
   loop
-    select c.* into v_chain from stint.lock_chain(v_on) c;
+    select c.* into v_chain from stint.find_chain(v_on, p_lock => false) c;
     if v_chain.head is null then
-      raise exception 'stint: no job % exists, so no job can wait for it', v_on
-        using errcode = 'ST003', detail = v_on::text, hint = 'It was never committed, or it was pruned. Nothing was enqueued.';
+      perform stint.refuse_waiting(v_on);
     elsif v_chain.head = p_id or v_chain.head = (p_member ->> 'chain')::uuid or v_chain.head = (p_member ->> 'parent')::uuid then
       raise exception 'stint: job % cannot wait for itself', p_id
         using errcode = '22023', detail = v_on::text, hint = 'The jobs it waits for must be able to end before it starts. Nothing was enqueued.';
@@ -161,19 +174,22 @@ begin
   v_flow := coalesce(v_flow, p_id);
   v_pending := v_pending + case when p_member ? 'open' then 1 else 0 end;
 
-  insert into stint.flow (id, name, compensates)
-  values (v_flow, p_member #>> '{flow,name}', coalesce((p_member #>> '{flow,compensates}')::boolean, false))
-  on conflict do nothing;
+  if v_flow = p_id or p_member ? 'flow' then
+    insert into stint.flow (id, name, compensates)
+    values (v_flow, p_member #>> '{flow,name}', coalesce((p_member #>> '{flow,compensates}')::boolean, false))
+    on conflict do nothing;
+  end if;
   insert into stint.flow_job (
-    job_id, flow_id, kind, name, chain_id, position, parent_id, undoes, pending, on_failure, is_open, delay_ms, compensate)
+    job_id, flow_id, kind, name, chain_id, position, parent_id, undoes, pending, on_failure, is_open, delay_ms, compensate, unchecked)
   values (
     p_id, v_flow, p_kind, p_member ->> 'name', (p_member ->> 'chain')::uuid, coalesce((p_member ->> 'position')::integer, 0),
-    (p_member ->> 'parent')::uuid, (p_member ->> 'undoes')::uuid, v_pending, v_policy, p_member ? 'open', p_delay_ms, p_member -> 'compensate')
+    (p_member ->> 'parent')::uuid, (p_member ->> 'undoes')::uuid, v_pending, v_policy, p_member ? 'open', p_delay_ms, p_member -> 'compensate',
+    nullif(v_waits, false))
   -- Another job of the same enqueue may have begun to wait for this one before it joined.
   on conflict (job_id) do update
   set flow_id = excluded.flow_id, name = excluded.name, pending = excluded.pending, on_failure = excluded.on_failure, is_open = excluded.is_open,
-      delay_ms = excluded.delay_ms, compensate = excluded.compensate;
-  if p_member ? 'compensate' then
+      delay_ms = excluded.delay_ms, compensate = excluded.compensate, unchecked = excluded.unchecked;
+  if p_member ? 'compensate' and not v_waits then
     update stint.flow f set compensates = true where f.id = v_flow and not f.compensates;
   end if;
 
@@ -188,6 +204,76 @@ begin
   end if;
 end
 $$;
+
+create function stint.refuse_waiting(p_on uuid) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'stint: no job % exists, so no job can wait for it', p_on
+    using errcode = 'ST003', detail = p_on::text, hint = 'It was never committed, or it was pruned. Nothing was enqueued.';
+end
+$$;
+
+-- At the commit of a transaction that enqueued jobs that wait for others: what they wait for may have ended since then, and from here on it cannot end
+-- unnoticed. The chains are locked for the length of the commit, in the order of their ids: two transactions that lock the same chains in opposite
+-- order would deadlock. So the first call checks all new jobs of the transaction. No other session sees them yet, and this one sees no others.
+create function stint.check_waiting() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_new     uuid[];
+  v_on      uuid;
+  v_chain   record;
+  v_heads   uuid[];
+  v_states  stint.job_state[];
+  v_results jsonb[];
+  v_reasons text[];
+begin
+  if not exists (select from stint.flow_job m where m.job_id = new.job_id and m.unchecked) then
+    return null;
+  end if;
+  select array_agg(m.job_id) into v_new from stint.flow_job m where m.unchecked;
+
+  for v_on in select distinct e.on_id from stint.flow_edge e where e.job_id = any (v_new) order by e.on_id loop
+    select c.* into v_chain from stint.find_chain(v_on, p_lock => true) c;
+    if v_chain.head is null then
+      perform stint.refuse_waiting(v_on);
+    end if;
+    -- A dead job was replayed since then.
+    with reopened as (
+      update stint.flow_edge e
+      set state = null, result = null, reason = null
+      from stint.flow_job m
+      where e.job_id = any (v_new) and e.on_id = v_on and e.state in ('dead', 'cancelled') and e.state is distinct from v_chain.state
+        and m.job_id = e.job_id and m.on_failure = 'park'
+      returning e.job_id
+    )
+    update stint.job j set reason = null from reopened r where j.id = r.job_id and j.park_reason = 'blocked';
+    if v_chain.state is not null then
+      v_heads := array_append(v_heads, v_chain.head);
+      v_states := array_append(v_states, v_chain.state);
+      v_results := array_append(v_results, v_chain.result);
+      v_reasons := array_append(v_reasons, v_chain.reason);
+    end if;
+  end loop;
+
+  update stint.flow f set compensates = true
+  where not f.compensates and f.id in (
+    select m.flow_id from stint.flow_job m where m.job_id = any (v_new) and m.compensate is not null);
+  update stint.flow_job m set unchecked = null where m.job_id = any (v_new);
+  if v_heads is not null then
+    perform stint.wake(stint.resolve_edges(v_heads, v_states, v_results, v_reasons));
+  end if;
+  return null;
+end
+$$;
+
+create constraint trigger check_waiting after insert or update on stint.flow_job
+deferrable initially deferred
+for each row when (new.unchecked)
+execute function stint.check_waiting();
 
 create function stint.failed_dependency(p_kind text, p_id uuid, p_state stint.job_state) returns text
 language sql immutable
@@ -258,6 +344,50 @@ as $$
   select array(select id from gone)
 $$;
 
+-- Cancel the children that cancelled jobs waited for, with all that waits for them in turn. Returns the hints for workers.
+--
+-- A child that another session has locked is skipped, because the settle of a child takes the child first and the parent next: to wait for it could
+-- deadlock. A claim or a renewal ends soon, so it is tried again for a moment. A settle ends the child by itself, or sees at its own end that the
+-- parent was cancelled.
+create function stint.cancel_children(p_parents uuid[], p_reason text) returns text[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_hints    text[] := '{}';
+  v_children uuid[];
+  v_free     uuid[];
+  v_ended    uuid[];
+begin
+  for try in 1 .. 20 loop
+    select array_agg(c.job_id) into v_children
+    from stint.flow_job c
+    join stint.flow_job p on p.job_id = c.parent_id and p.state = 'cancelled'
+    join stint.flow_edge e on e.job_id = c.parent_id and e.on_id = coalesce(c.chain_id, c.job_id) and e.state is null
+    join stint.job j on j.id = c.job_id and not j.cancel_requested
+    where c.parent_id = any (p_parents) and c.state is null;
+    exit when v_children is null;
+    select array_agg(l.id) into v_free
+    from (select j.id from stint.job j where j.id = any (v_children) order by j.id for update skip locked) l;
+    if v_free is not null then
+      v_ended := stint.cancel_waiting(v_free, p_reason);
+      perform stint.lift_latest(v_ended);
+      v_hints := v_hints || case when cardinality(v_ended) < cardinality(v_free) then array['cancel'] else '{}' end
+        || stint.cancel_children(v_ended, p_reason);
+      v_hints := v_hints || coalesce((
+        select stint.resolve_edges(
+          array_agg(coalesce(m.chain_id, m.job_id)), array_agg('cancelled'::stint.job_state), array_agg(null::jsonb), array_agg(p_reason))
+        from stint.flow_job m
+        where m.job_id = any (v_ended)
+        having count(*) > 0), '{}');
+    end if;
+    exit when cardinality(v_free) = cardinality(v_children);
+    perform pg_sleep(0.01);
+  end loop;
+  return v_hints;
+end
+$$;
+
 -- Chains have ended: pass their results to the jobs that wait for them, make those ready that wait for nothing more, and cancel those whose
 -- policy says so, with all that waits for them in turn. Waiting jobs are locked in the order of their ids, first their rows of `job`, then those
 -- of `flow_job`: two batches that end jobs with the same dependents cannot deadlock, and none misses the other's count.
@@ -326,6 +456,7 @@ begin
     exit when v_doomed is null;
     v_doomed := stint.cancel_waiting(v_doomed, v_reasons[1]);
     perform stint.lift_latest(v_doomed);
+    v_hints := v_hints || stint.cancel_children(v_doomed, 'the job that waits for it was cancelled');
     select array_agg(coalesce(m.chain_id, m.job_id)), array_agg('cancelled'::stint.job_state), array_agg(null::jsonb), array_agg(v_reasons[1])
     into p_heads, p_states, p_results, p_reasons
     from stint.flow_job m
@@ -422,6 +553,7 @@ declare
   v_results jsonb[];
   v_reasons text[];
   v_parts   uuid[];
+  v_parents uuid[];
   v_failed  text;
   v_stop    text[];
 begin
@@ -514,6 +646,18 @@ begin
   perform stint.lift_latest(array(
     select e.id from unnest(p_ids, p_states) as e (id, state) where e.state in ('succeeded', 'dead', 'cancelled')));
 
+  -- Of a cancelled parent, and of a child whose parent was cancelled while this statement ran.
+  select array_agg(distinct m.job_id) into v_parents
+  from stint.flow_job m
+  where m.job_id in (
+      select e.id from unnest(p_ids, p_states) as e (id, state) where e.state = 'cancelled'
+      union all
+      select c.parent_id from stint.flow_job c where c.job_id = any (p_ids) and c.parent_id is not null)
+    and m.state = 'cancelled';
+  if v_parents is not null then
+    v_hints := v_hints || stint.cancel_children(v_parents, 'the job that waits for it was cancelled');
+  end if;
+
   -- The first failure of a part stops a flow that can be undone. Its parts are undone when the last of them has ended.
   for v_id in
     select f.id from stint.flow f
@@ -576,7 +720,10 @@ begin
   )
   insert into stint.tally_delta (queue, kind, priority, parked)
   select queue, kind, priority, count(*) from blocked group by queue, kind, priority;
-  update stint.job j set reason = null where j.id = any (v_waiting) and j.park_reason = 'blocked';
+  update stint.job j
+  set reason = (
+    select min(stint.failed_dependency(e.kind, e.on_id, e.state)) from stint.flow_edge e where e.job_id = j.id and e.state in ('dead', 'cancelled'))
+  where j.id = any (v_waiting || p_ids) and j.park_reason = 'blocked';
   return 0;
 end
 $$;

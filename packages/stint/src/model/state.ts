@@ -152,7 +152,7 @@ export const transitions: readonly Transition[] = [
     from: ["scheduled", "ready", "retrying"],
     to: "cancelled",
     move: "follow-ups",
-    when: "another part of its flow failed, and the flow has compensations; or the flow was cancelled",
+    when: "another part of its flow failed, and the flow has compensations; or the flow, or the parent that waits for it, was cancelled",
     by: "the statement that ends that part",
   },
   {
