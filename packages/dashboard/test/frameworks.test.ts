@@ -1,4 +1,4 @@
-/** The same dashboard in every framework: page, files, data, actions and live updates, below whatever path it is put. */
+/** The same dashboard in every framework: page, files, data, actions and live updates, below any path. */
 import { createServer } from "node:http";
 import express from "express";
 import fastify from "fastify";
@@ -23,7 +23,7 @@ function make(basePath?: string): Mounted {
   };
 }
 
-/** A server that speaks Request and Response, as Hono's, Next's and Nitro's do. */
+/** A server with Request and Response, as in Hono, Next and Nitro. */
 async function listenFetch(handler: (request: Request) => Response | Promise<Response>): Promise<number> {
   const { answerNode, toRequest } = await import("#dashboard/node.js");
   return await listen((req, res) => void answerNode(res, async () => await handler(toRequest(req))));
@@ -171,7 +171,7 @@ describe.each(mounts)("$name", ({ base, mount }) => {
     const { port } = await mount();
     const path = base === "" ? "/" : base;
     const page = await raw(port, `${path}?x=1`);
-    // Not sent on to the slash: Next sends back from there, and the browser would go round in circles.
+    // Not redirected to the slash: Next redirects back from it, and the browser would loop.
     expect([page.status, resolved(page.text, path)]).toEqual([200, `${base}/`]);
   });
 
@@ -238,7 +238,7 @@ test.each(["node:http below a path", "express"])(
   },
 );
 
-/** Where the page's own links lead, as a browser works it out. */
+/** The base of the page's links, as a browser resolves it. */
 function resolved(html: string, path: string): string {
   const href = /<base href="([^"]*)"/.exec(html)?.[1];
   if (href === undefined) throw new Error(`There is no <base href> in ${html}`);

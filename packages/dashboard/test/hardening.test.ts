@@ -1,4 +1,4 @@
-/** Attacks that once worked: through an unannounced proxy, by leaving early, and by rights that are no booleans. */
+/** Attacks that once worked: through a proxy without forwarding headers, by an early disconnect, and by rights that are not booleans. */
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLogger } from "stint";
@@ -10,7 +10,7 @@ import { ask, open } from "./support/ask.ts";
 import { emptyHealth, fakeStint, jobId } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 
-/** Bytes as they are, and all that comes back until the other side ends it. */
+/** Sends raw bytes, and returns everything received until the server closes the connection. */
 async function send(port: number, text: string): Promise<string> {
   return await new Promise((resolve, reject) => {
     let got = "";
@@ -64,7 +64,7 @@ test("a listener that leaves before it is accepted takes no place", async () => 
   const dashboard = open(null, {
     limits: { streams: 1 },
     stint: fakeStint({
-      // The query for listeners runs: the first one has its stream by now.
+      // The query for listeners runs, so the first listener has its stream.
       health: () => {
         letIn.open();
         return emptyHealth;

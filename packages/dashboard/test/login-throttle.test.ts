@@ -10,7 +10,7 @@ const password = "a-password-of-some-length";
 const secret = (guess: string): string => `Basic ${Buffer.from(`ada:${guess}`).toString("base64")}`;
 const options: Partial<DashboardOptions> = {
   authorize: basic({ password }),
-  // As a trusted proxy sends it.
+  // The header of a trusted proxy.
   addressOf: (request) => request.headers.get("x-real-ip"),
 };
 
@@ -22,7 +22,7 @@ function door() {
     });
 }
 
-/** All at the same moment: one after the other, a slow machine would let the first ones be forgotten before the last. */
+/** All at once: on a slow machine, sequential guesses would be forgiven before the last one. */
 async function flood<T>(count: number, send: (n: number) => Promise<T>): Promise<T[]> {
   return await Promise.all(Array.from({ length: count }, async (_, n) => await send(n)));
 }
@@ -35,7 +35,7 @@ test("after too many wrong secrets an address waits, even with the right one", a
   const refused = await knock("guess 11", "1.1.1.1");
   expect([refused.status, refused.body]).toMatchObject([429, { error: { code: "TOO_MANY_GUESSES" } }]);
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-  // If it were checked now, the throttle would have no effect.
+  // If the secret were checked now, the throttle would have no effect.
   expect((await knock(password, "1.1.1.1")).status).toBe(429);
   expect((await knock(password, "2.2.2.2")).status).toBe(200);
 });
@@ -43,7 +43,7 @@ test("after too many wrong secrets an address waits, even with the right one", a
 test("many addresses together are throttled; a client that logged in before is not", async () => {
   const knock = door();
   const cookie = (await knock(password, "9.9.9.9")).headers.get("set-cookie")?.split(";")[0] ?? "";
-  // One less than is borne, so that the last hundred are let try, too, however slow this machine is.
+  // One less than the limit, so that the last hundred are checked, too, on a machine of any speed.
   for (const [turn, count] of [99, 100, 100].entries())
     await flood(count, async (n) => await knock(`guess ${n}`, `10.0.${turn}.${n}`));
 
@@ -85,7 +85,7 @@ test("a viewer gets no extra guesses at the password of a higher role", async ()
     const [cookie] = (await send("/", `Bearer ${token}`)).headers.get("set-cookie")?.split(";") ?? [];
     guessed.push((await send("/", secret(`guess ${n}`), cookie)).status);
   }
-  // Ten are borne; one in five seconds more, should this machine be slow.
+  // Ten are allowed, and one more every five seconds on a slow machine.
   expect(guessed.filter((status) => status === 401).length).toBeLessThan(20);
   expect(guessed.at(-1)).toBe(429);
 });
@@ -116,9 +116,9 @@ test("of 1,000 concurrent guesses 100 are checked, and later logins work", async
   ]);
   expect(statuses.filter((status) => status === 401)).toHaveLength(100);
   expect(statuses.filter((status) => status === 429)).toHaveLength(900);
-  // Whoever was let in before does not stand in that line.
+  // A client that signed in before does not wait with them.
   expect(right.status).toBe(200);
-  // None of them is still held to be undecided.
+  // No guess still counts as undecided.
   expect((await knock(password, "2.2.2.2")).status).toBe(200);
 });
 
@@ -167,7 +167,7 @@ test("concurrent guesses are all counted", async () => {
   for (const tried of tries) loginThrottle.end(tried, false);
 
   expect(() => loginThrottle.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
-  // Ten beyond what is borne at once: one in five seconds is worked off.
+  // Ten beyond the burst: one is forgiven every five seconds.
   now = 50_000;
   expect(() => loginThrottle.begin(request, "1.1.1.1")).toThrow("Too many wrong secrets");
   now = 55_001;

@@ -1,4 +1,4 @@
-/** 500 queues: what is sent stays small, and the database is asked little. */
+/** 500 queues: responses stay small, and the database gets few queries. */
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import type { Health } from "stint/inspect";
@@ -10,7 +10,7 @@ import { browserHeaders, open, origin } from "./support/ask.ts";
 import { emptyHealth, fakeStint } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 
-/** Busy for half an hour, and of the time of the last minute that is over. */
+/** Busy for half an hour, up to the last complete minute. */
 function healthOf(queues: number): Health {
   const recent = Array.from({ length: 30 }, (_, n) => ({
     at: new Date(Date.parse("2026-01-01T00:00:00Z") - (29 - n) * 60_000),
@@ -42,7 +42,7 @@ function healthOf(queues: number): Health {
   };
 }
 
-/** Each event as it comes, until there are so many. */
+/** Collects events until there are `count` of them. */
 async function eventsOf(stream: ReadableStream<Uint8Array>, count: number): Promise<string[]> {
   const reader = stream.getReader();
   let text = "";
@@ -143,7 +143,7 @@ test("JSON, metrics and events are compressed exactly for clients that accept it
   expect((await ask("/metrics", "gzip")).headers.get("content-encoding")).toBe("gzip");
   expect((await ask("/api/me", "gzip")).headers.get("content-encoding")).toBeNull();
 
-  // Over a real connection, each event comes when it is sent and not with the next one.
+  // Over a real connection, each event arrives when it is sent, not with the next one.
   const port = await listen((req, res) => dashboard.node(req, res));
   const stop = new AbortController();
   const stream = await fetch(`http://127.0.0.1:${port}/api/events`, {
@@ -170,7 +170,7 @@ test("a reader of a compressed stream may leave at any moment", async () => {
     await first.catch(() => undefined);
   }
   expect((await raw(port, "/api/me")).status).toBe(200);
-  // A closing dashboard ends the stream, and what was compressed can be read to its end.
+  // A closing dashboard ends the stream, and the compressed data can be read to its end.
   const last = await fetch(`http://127.0.0.1:${port}/api/events`);
   await dashboard.close();
   expect(await last.text()).toContain("retry: 3000");

@@ -130,7 +130,7 @@ test("every response of a real installation matches the document", async () => {
     })
   ).body;
   const operationId = (begun as { id: string }).id;
-  // In the order of the table: what acts on a job comes after what looks at it.
+  // In the order of the table: actions on a job come after reads of it.
   const wanted: Record<string, string[]> = {
     "GET /jobs": ["/api/jobs", "/api/jobs?limit=2", "/api/jobs?state=dead,running&tenant=acme"],
     "GET /series": ["/api/series", "/api/series?queue=default&range=24h", "/api/series?kind=work&range=30d"],

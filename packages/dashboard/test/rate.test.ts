@@ -1,4 +1,4 @@
-/** How often each visitor may do something. */
+/** Rate limits per visitor. */
 import { expect, test } from "vitest";
 import { Rate } from "#dashboard/rate.js";
 

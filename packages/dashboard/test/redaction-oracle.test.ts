@@ -22,7 +22,7 @@ const samples: Record<(typeof jobFilterKeys)[number], string> = {
   since: "2026-01-01T00:00:00Z",
   until: "2026-01-02T00:00:00Z",
 };
-/** Kinds, queues, states and times are shown to every role as they are. */
+/** Kinds, queues, states and times are shown to every role. */
 const shownToAll = ["state", "kind", "queue", "since", "until"];
 
 /** Every route that takes a filter, and how to send one to it. */

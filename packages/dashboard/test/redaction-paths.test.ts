@@ -1,4 +1,4 @@
-/** What the paths of `redact` name never leaves the server. */
+/** Values at the paths of `redact` never leave the server. */
 import { describe, expect, test } from "vitest";
 import { makeRedactor } from "#dashboard/redact.js";
 import { ask, open, post } from "./support/ask.ts";
@@ -156,7 +156,7 @@ describe("redaction", () => {
     expect(response.body).toEqual({ ...payload, password: "[redacted]" });
     expect(response.headers.get("content-disposition")).toBe(`attachment; filename="${jobId}-payload.json"`);
     expect(seen).toEqual([jobId]);
-    // What is hidden in one is hidden in the other.
+    // A value redacted in the payload is redacted in the result, too.
     expect((await ask(admin, `/api/jobs/${jobId}?download=result`)).body).toEqual({ ok: "[redacted]" });
     const gone = open({ role: "admin" }, { stint: fakeStint({ job: undefined }) });
     expect((await ask(gone, path)).status).toBe(404);

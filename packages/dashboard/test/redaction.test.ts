@@ -1,4 +1,4 @@
-/** What is hidden in one place must not be read, guessed or found in another. */
+/** A value that is redacted in one place must not be read, guessed or found in another. */
 import { describe, expect, test } from "vitest";
 import { defineJob, handle, typed, type Job } from "stint";
 import type { JobDetail, JobPage } from "stint/inspect";
@@ -106,7 +106,7 @@ describe("on a real installation", () => {
         expect((await ask(viewer, path)).text).not.toMatch(/patient|998877|word\d/);
       }
       const { job, why } = (await ask(dashboard, `/api/jobs/${id}`)).body as JobDetail;
-      // The stack, too, begins with the class and the message. Whichever of the two texts is longer is hidden first.
+      // The stack also starts with the class and the message. The longer of the two texts is redacted first.
       expect(job.reason).toMatch(/^failed 1 of 1 attempts: (Error: )?\[redacted\]$/);
       expect(why.summary).toContain("failed 1 of 1 attempts");
     } finally {

@@ -1,4 +1,4 @@
-/** Who gets in, from where, and how far: a matrix over the table of routes. */
+/** Access by role and origin: a matrix over all routes. */
 import { describe, expect, test } from "vitest";
 import { anyOf, basic, bearer, createDashboard, type Access } from "#dashboard/index.js";
 import { roles, type Right } from "#dashboard/access.js";
@@ -39,7 +39,7 @@ describe("roles", () => {
 
     expect(response.status).toBe(may ? (route.status ?? 200) : 403);
     expect(codeOf(response)).toBe(may ? undefined : "NOT_ALLOWED");
-    // Refused means: nothing was asked of the database.
+    // A refused request runs no query.
     expect(stint.calls.length > 0).toBe(may && route.path !== "me");
   });
 
@@ -216,7 +216,7 @@ describe("requests from other sites", () => {
     for (const method of ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
       if (routes.some((other) => other.method === method && other.path === route.path)) continue;
       const response = await ask(dashboard, pathOf(route), { method });
-      // GET operations/preview is read as the operation of that name.
+      // GET operations/preview is parsed as the operation with the id "preview".
       expect([400, 405]).toContain(response.status);
     }
     expect(stint.calls).toEqual([]);

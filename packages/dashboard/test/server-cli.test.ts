@@ -148,7 +148,7 @@ test("without the package, dashboard prints what to install, and dev continues",
   const env = { DATABASE_URL: fresh.url, NODE_OPTIONS: `--import=${join(folder, "without.mjs")}` };
   const words = "npm install --save-dev @stint/dashboard";
 
-  // A process of its own: only that reads NODE_OPTIONS.
+  // A new process, because only a new process reads NODE_OPTIONS.
   expect(await start(["dashboard"], { cwd: folder, env }).ended).toMatchObject({
     code: 2,
     stderr: expect.stringContaining(words),

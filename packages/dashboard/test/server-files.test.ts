@@ -92,6 +92,6 @@ test("serves on its own port, or on another if that is taken and any is allowed"
 
   expect(served.port).not.toBe(port);
   expect((await fetch(`${served.url}api/me`)).status).toBe(200);
-  // A slash too many at the end of a page's address leads to the same files.
+  // An extra trailing slash in a page's URL leads to the same files.
   expect(await (await fetch(`${served.url}queues/`)).text()).toContain('<base href="/"');
 });

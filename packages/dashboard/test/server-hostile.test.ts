@@ -49,7 +49,7 @@ describe("hostile requests", () => {
   test("the mount path is escaped in the page, and no redirect leaves the host", async () => {
     const dashboard = open();
     const mounted = await listen((req, res) => {
-      // As a framework with a wildcard mount would leave it.
+      // The path as left by a framework with a wildcard mount.
       const originalUrl = req.url ?? "/";
       dashboard.node(Object.assign(req, { originalUrl, url: "/" }), res);
     });

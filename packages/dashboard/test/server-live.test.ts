@@ -32,7 +32,7 @@ describe("live updates", () => {
     await Promise.all(streams.map(async (stream) => await readUntil(stream, "event: health")));
     expect([asked, events.listening]).toEqual([1, 3]);
 
-    // The second look is one for all, too.
+    // The second read is also shared.
     await Promise.all(streams.map(async (stream) => await readUntil(stream, "event: health")));
     expect(asked).toBe(2);
 
@@ -40,7 +40,7 @@ describe("live updates", () => {
     expect(events.listening).toBe(0);
     const again = events.open("ada")!;
     await readUntil(again, "event: health");
-    // Had the old timer gone on, it would have looked as well.
+    // A timer that had not stopped would have caused another read.
     expect(asked).toBe(3);
     events.close();
   });

@@ -1,4 +1,4 @@
-/** What the package is made of: its own code, the library's public API, and nothing else. */
+/** The package uses only its own code and the library's public API. */
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** The server on a real installation: what is shown is what is there, and what is done is done and written down. */
+/** The server on a real installation: responses match the database, and actions are done and audited. */
 import { expect, test } from "vitest";
 import type { JobDetail, JobPage, Operation } from "stint/inspect";
 import { until } from "../../stint/test/support/until.ts";

@@ -21,7 +21,7 @@ test("the current minute is not part of a sparkline", () => {
 
 test("waits of milliseconds are not flat at zero below a target of minutes", () => {
   expect(topOf(200, 300_000)).toBe(200);
-  // The target stays in sight while the figures come near it, and where there are none.
+  // The target is on the scale while the figures are near it, and if there are none.
   expect(topOf(100_000, 300_000)).toBe(300_000);
   expect(topOf(400_000, 300_000)).toBe(400_000);
   expect(topOf(null, 300_000)).toBe(300_000);

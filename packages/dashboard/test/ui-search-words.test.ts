@@ -3,7 +3,7 @@ import { asCommand, printSearch, readSearch, suggest } from "../ui/screens/jobs/
 
 const known = { kind: ["read-map", "read-page", "send-receipt"], state: ["dead", "ready"], queue: ["mail"] };
 
-/** What was given. */
+/** The qualifiers that were given. */
 function read(text: string): Record<string, string> {
   return JSON.parse(JSON.stringify(readSearch(text, known).values)) as Record<string, string>;
 }
@@ -39,7 +39,7 @@ test("a star in a kind or queue is a pattern, and in a state completes the name"
   expect(readSearch("state:re*", { state: ["ready", "retrying"] }).problem).toBe(
     "state:re* fits ready, retrying: choose one.",
   );
-  // Keys are not known: the star is a letter.
+  // Keys have no known values, so the star is an ordinary character.
   expect(read("key:a*")).toEqual({ key: "a*" });
 });
 

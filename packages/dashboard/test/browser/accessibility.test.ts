@@ -12,7 +12,7 @@ const screens = ["", "queues", "queues/notification", "workers", "slow", "jobs",
 describe.skipIf(browserPath === undefined)("accessibility", () => {
   test.each(slice(screens, (screen) => screen === "jobs"))("the screen /%s", async (screen) => {
     const url = await serve({
-      // Twelve rows have all that a hundred have, and axe looks at each of them.
+      // Twelve rows have the same elements as a hundred, and axe checks each of them.
       stint: fakeStint({
         ...busyNight,
         jobs: () => ({ jobs: jobRows().slice(0, 12), next: null, partial: false }),

@@ -28,7 +28,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     await eventually(() => rows.count()).toBe(2);
     expect(new URL(page.url()).searchParams.get("fingerprint")).toMatch(/^[0-9a-f]{12}$/);
     await page.getByText("2 jobs that won't be retried").waitFor();
-    // The address alone shows the same; closing the group shows all.
+    // The URL alone shows the same group; closing the group shows all jobs.
     await page.reload();
     await eventually(() => rows.count()).toBe(2);
     await groups.getByRole("button", { pressed: true }).click();
@@ -44,7 +44,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
     await eventually(() => rows.count()).toBe(4);
     await eventually(() => names.count()).toBe(1);
 
-    // One alone, from its row.
+    // A single job, from its row.
     await rows.first().getByRole("button", { name: "Replay" }).click();
     await dialog.getByText("Replay this job").waitFor();
     await dialog.getByText("Replay this job").click();
@@ -67,7 +67,7 @@ describe.skipIf(browserPath === undefined)("dead", () => {
 
     await dieOf(stint, (n) => new Error(`code ${n}`), 3);
     const rows = page.locator("tbody tr[data-row]");
-    // It comes by itself.
+    // The list updates without a reload.
     await eventually(() => rows.count()).toBe(3);
     await page.getByRole("textbox", { name: "Error or reason" }).fill("code 1");
     await page.getByRole("textbox", { name: "Error or reason" }).press("Enter");

@@ -78,7 +78,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
       const box = await card.boundingBox();
       expect(box?.width).toBeLessThanOrEqual(phone.width);
       for (const title of ["Drains in", "Retries", "Dead"]) {
-        // The title of each figure, which on a desk stands in the head of the table.
+        // The title of each figure, which wide screens show in the table header.
         const shown = await card
           .locator(`[data-title="${title}"]`)
           .evaluate((cell) => getComputedStyle(cell, "::before").content);
@@ -126,7 +126,7 @@ describe.skipIf(browserPath === undefined)("health", () => {
     await page.getByText("Live", { exact: true }).waitFor();
     away = true;
     await page.getByText(/No fresh figures since[^]*The database does not respond/).waitFor();
-    // What was known before stays: at three in the morning old figures are better than none.
+    // The last figures stay: during an incident old figures are better than none.
     await row(page, "notification").waitFor();
     away = false;
     await page.getByText("Live", { exact: true }).waitFor({ timeout: 60_000 });

@@ -1,4 +1,4 @@
-/** How a job's life becomes lanes on a time axis. */
+/** A job's attempts as lanes on a time axis. */
 import { describe, expect, test } from "vitest";
 import { axisOf, lanesOf, ticksOf, type Lane } from "../../ui/screens/job/lanes.ts";
 import { fakeJob } from "../support/fake.ts";
@@ -109,7 +109,7 @@ describe("axis", () => {
     expect([shares[0], shares.at(-1)]).toEqual([0, 1]);
     const length = (from: number, to: number) => axis.share(to) - axis.share(from);
     expect(length(1_300, day)).toBeGreaterThanOrEqual(length(200, 1_200) - 1e-9);
-    // The attempts themselves can be seen.
+    // The attempts themselves are visible.
     expect(length(day, day + 200)).toBeGreaterThan(0.05);
   });
 

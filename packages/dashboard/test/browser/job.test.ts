@@ -211,7 +211,7 @@ describe.skipIf(browserPath === undefined)("job", () => {
     const { id } = await stint.enqueue(embed, { n: 1 });
     const { page, problems } = await visit(`${await serve()}jobs/${id}`);
     await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
-    // Awaited from before the click: the word is shown for a second only.
+    // Awaited before the click, because the text is shown for one second only.
     const copied = page.getByText("copied", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Copy the id" }).click();
     await copied;

@@ -1,4 +1,4 @@
-/** axe on what the lists lead to: a selection, dialogs, a job, the operations. accessibility.test.ts checks the lists. */
+/** axe on a selection, dialogs, a job and the operations. accessibility.test.ts checks the lists. */
 import { entry } from "stint";
 import { describe, expect, test } from "vitest";
 import { browserPath, visit } from "./support/browser.ts";

@@ -1,4 +1,4 @@
-/** What a real installation does too quickly to be seen: a long operation, a search that stops early, refusals. */
+/** Cases that pass too quickly on a real installation: a long operation, a search that stops early, refusals. */
 import { WrongStateError } from "stint";
 import type { Operation } from "stint/inspect";
 import { describe, expect, test } from "vitest";

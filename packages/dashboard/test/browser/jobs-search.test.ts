@@ -1,4 +1,4 @@
-/** A search that needs more than one request: it continues by itself, and is never taken for an empty list. */
+/** A search that needs several requests continues automatically, and is never shown as an empty list. */
 import { describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { fakeStint } from "../support/fake.ts";
@@ -12,7 +12,7 @@ const cursor = (n: number): string => `019a8f3e-6d1c-7000-8000-${String(n).padSt
 const progress = { searched: 200_000, of: 3_000_000 };
 const count = { count: 0, capped: true };
 
-/** Every page but those from `from` on is empty and partial. `held`: they wait for it. */
+/** Pages before `from` are empty and partial. `held`: responses wait for it. */
 function searching(from: number, held: Promise<void> = Promise.resolve()) {
   const asked: (string | undefined)[] = [];
   const jobs = async ({ after }: { after?: string }) => {

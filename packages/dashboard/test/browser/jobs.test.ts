@@ -118,7 +118,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     await page.goBack();
     await page.waitForURL((url) => url.searchParams.get("state") === "ready");
 
-    // After g, a letter is the name of a screen and not a key of the table.
+    // After g, a letter selects a screen and is not a shortcut of the table.
     await rows(page).nth(2).waitFor();
     for (const key of ["g", "d"]) await page.keyboard.press(key);
     await page.getByText("Nothing is dead").waitFor();
@@ -142,7 +142,7 @@ describe.skipIf(browserPath === undefined)("jobs", () => {
     const submit = dialog.getByRole("button", { name: "Replay 25 jobs" });
     await submit.waitFor();
 
-    // Neither without a reason nor without the environment's name.
+    // Disabled without a reason, and without the environment's name.
     await submit.click({ force: true });
     await dialog.getByLabel("Reason").fill("the provider is back");
     await submit.click({ force: true });

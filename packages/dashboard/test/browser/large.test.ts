@@ -49,9 +49,9 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
       await page.getByRole("heading", { level: 1, name: "Slow" }).waitFor();
       await hasAnswer("slow");
 
-      // Page by page, by the id at which the last one ended.
+      // Page by page, from the last id of the previous page.
       await go(page, "jobs");
-      // All of them, or as many as were counted within the limit.
+      // All jobs, or as many as were counted within the limit.
       await page.getByText(/^[\d,]+\+? jobs/).waitFor();
       await eventually(() => rowsOf(page).count()).toBe(50);
       const seen = new Set([await firstRow(page)]);
@@ -75,7 +75,7 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
       await page.getByRole("heading", { level: 1, name: "kind-5" }).waitFor();
       await page.getByRole("region", { name: /^Why/ }).waitFor();
 
-      // A bulk operation is looked at before it is begun.
+      // A bulk operation is previewed before it starts.
       await go(page, "jobs?state=ready&queue=queue-2");
       await page.getByRole("button", { name: "Cancel …" }).click();
       await page
@@ -95,7 +95,7 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
       await page.getByRole("heading", { level: 1, name: "Operations" }).waitFor();
       await hasAnswer("operations");
 
-      // Health came by the events or by its own question, whichever was faster: its rows were there at the beginning.
+      // Health arrives by events or by its own request, whichever is faster; its rows were checked at the start.
       const paths = ["kinds", "stats", "tenants", "series", "jobs", "jobs/count", "dead/groups"];
       for (const path of [...paths, "operations/preview"]) await hasAnswer(path);
       expect(failed).toEqual([]);

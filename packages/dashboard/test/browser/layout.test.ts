@@ -11,7 +11,7 @@ import { inLab, slice } from "../../../stint/test/support/lab.ts";
 
 const small = { width: 1024, height: 768 };
 
-/** Boxes whose content is wider than they are, by their class; the page itself, too. */
+/** The classes of elements whose content overflows, including the page itself. */
 async function tooWide(page: Page): Promise<string[]> {
   const boxes = await page.evaluate(() =>
     [...document.querySelectorAll(".rows, .table-frame, .card, .page-head, .top-bar, figure, dl")]
@@ -38,7 +38,7 @@ describe.skipIf(browserPath === undefined)("layout", () => {
     { name: "names of 128 characters", responses: longNames, queue: long("notification") },
   ];
 
-  // What has room for the longest names has room for others.
+  // A layout that fits the longest names fits all others.
   test.each(slice(names, ({ responses }) => responses === longNames))(
     "no screen is wider than its window: $name",
     async ({ responses, queue }) => {
@@ -76,7 +76,7 @@ describe.skipIf(browserPath === undefined)("layout", () => {
     await name.click();
     const title = page.getByRole("heading", { level: 1 });
     await expect.poll(() => title.innerText()).toBe(long("notification"));
-    // All of it can be read.
+    // The whole name is readable.
     expect(await title.evaluate((heading) => heading.scrollWidth <= heading.clientWidth)).toBe(true);
   });
 });

@@ -50,7 +50,7 @@ describe.skipIf(browserPath === undefined)("a server that stops responding", () 
     const { page } = await visit(proxy.url, { clock: true });
     await status(page, /^Live$/).waitFor();
 
-    // Open connections are held for ever, as by a proxy that lost track of them; new connections work.
+    // Open connections hang, as behind a proxy that lost its state; new connections work.
     proxy.hold(true);
     await passTimeUntil(page, /^(Not responding|Polling)/);
     await passTimeUntil(page, /^Live$/);

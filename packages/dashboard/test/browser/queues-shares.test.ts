@@ -1,4 +1,4 @@
-/** Whose jobs wait and were served, and at which priority, on the screen of queues; on the real server and real Postgres. */
+/** Waiting and busiest tenants, and priorities, on the Queues screen; on the real server and real Postgres. */
 import { entry, handle } from "stint";
 import { describe, expect, test } from "vitest";
 import { startWorker } from "../../../stint/test/support/watch.ts";

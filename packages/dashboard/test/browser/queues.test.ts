@@ -136,7 +136,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
       await go(page, screen);
       await page.waitForURL(`**/${screen}`);
       await heads.first().waitFor();
-      // A button that aborts has no order.
+      // The column with the abort button is not sortable.
       expect({ screen, unsorted: await unsorted() }).toEqual({
         screen,
         unsorted: screen === "operations" ? ["Abort"] : [],

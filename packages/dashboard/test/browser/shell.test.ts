@@ -1,4 +1,4 @@
-/** What is around every screen: navigation, palette, keys, theme, live updates, mount paths. */
+/** The layout around every screen: navigation, palette, shortcuts, theme, live updates, mount paths. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
@@ -108,7 +108,7 @@ describe.skipIf(browserPath === undefined)("the shell", () => {
     await page.getByText("Paused", { exact: true }).waitFor();
     const asked: string[] = [];
     page.on("request", (request) => asked.push(request.url()));
-    // Another window, which is not paused, shows that news came meanwhile.
+    // Another window, which is not paused, shows that an update was sent meanwhile.
     const other = await visit(url);
     for (ready of [5, 6, 7])
       await other.page

@@ -1,4 +1,4 @@
-/** Text that others wrote, in every place where it can stand: it stays text. */
+/** Untrusted text stays text in every place where it is shown. */
 import type { Page } from "playwright-core";
 import { defineJob, handle, typed } from "stint";
 import { describe, expect, test } from "vitest";
@@ -33,7 +33,7 @@ const corpus = [
 
 const hostile = defineJob("hostile", { payload: typed<object>(), attempts: 1 });
 
-/** What there is beside the page's own elements, and whether anything ran. */
+/** Injected elements, and whether any script ran. */
 async function strangers(page: Page) {
   return await page.evaluate(() => ({
     ran: "hit" in window,
@@ -46,7 +46,7 @@ async function strangers(page: Page) {
     handlers: [...document.querySelectorAll("*")].filter((element) =>
       element.getAttributeNames().some((name) => name.startsWith("on")),
     ).length,
-    // Not document.links: an <a> inside a drawing leads somewhere, too.
+    // Not document.links, which leaves out an <a> inside an SVG.
     links: [...document.querySelectorAll("a")]
       .map((link) => new URL(link.getAttribute("href") ?? "", document.baseURI))
       .filter(({ origin }) => origin !== location.origin)
@@ -113,10 +113,10 @@ describe.skipIf(browserPath === undefined)("hostile text", () => {
       .waitFor();
     await staysText();
     expect(await page.locator("tbody").innerText()).toContain(corpus[2]!);
-    // What cannot be seen is shown by its number.
+    // Invisible characters are shown as their code points.
     expect(await page.locator("tbody").innerText()).toContain("U+202E");
 
-    // The list has shown every text; in npm test a job's page shows each sort of them once.
+    // The list has shown every text; in npm test a job's page shows one text of each sort.
     const pages = slice([...ids.entries()], ([index]) => index % 4 === 2);
     for (const [index, id] of pages) {
       await go(page, `jobs/${id}`);
@@ -150,7 +150,7 @@ describe.skipIf(browserPath === undefined)("hostile text", () => {
     await staysText();
     expect(problems).toEqual([]);
 
-    // The same text as markup would have been noticed. (Those that lead elsewhere are left out.)
+    // Control: the same text as markup is detected. (Links to other sites are left out.)
     const markup = corpus.filter((text) => /^(">)?<(img|svg|style|a |script)/.test(text));
     await page.evaluate((html) => document.body.insertAdjacentHTML("beforeend", html), markup.join("\n"));
     const noticed = await strangers(page);

@@ -59,7 +59,7 @@ describe.skipIf(browserPath === undefined)("zoom", () => {
       for (const title of charts)
         expect(Math.abs((await firstMinute(page, title)) - expected)).toBeLessThanOrEqual(1);
 
-      // The address alone shows the same span.
+      // The URL alone shows the same span.
       await page.reload();
       await plot(page, "Failures").locator(".u-over").waitFor();
       expect(Math.abs((await firstMinute(page, "Failures")) - expected)).toBeLessThanOrEqual(1);

@@ -1,4 +1,4 @@
-/** Asking a dashboard through its fetch handler, as a browser on its own page or as a program. */
+/** Requests to a dashboard through its fetch handler, as from its own page or from a program. */
 import { onTestFinished } from "vitest";
 import { silentLogger } from "stint";
 import { createDashboard, type Access, type Dashboard, type DashboardOptions } from "#dashboard/index.js";
@@ -6,7 +6,7 @@ import { fakeStint } from "./fake.ts";
 
 export const origin = "https://jobs.example.com";
 
-/** As the browser sends it for our own page. */
+/** The headers of a browser for a request of the dashboard's own page. */
 export const browserHeaders = {
   "sec-fetch-site": "same-origin",
   "sec-fetch-mode": "cors",
@@ -14,7 +14,7 @@ export const browserHeaders = {
   host: "jobs.example.com",
 };
 
-/** A dashboard that lets everybody in as this. Closed when the test ends. */
+/** A dashboard that authorizes every request with this access. Closed when the test ends. */
 export function open(
   access: Access | null = { role: "admin", user: "ada" },
   options: Partial<DashboardOptions> = {},

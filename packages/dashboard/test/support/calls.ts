@@ -1,4 +1,4 @@
-/** A request that each route takes, so that what is refused is refused for the reason a test names. */
+/** A valid request for each route, so that a refusal has only the reason under test. */
 import type { Route } from "#dashboard/route.js";
 import { jobId } from "./fake.ts";
 

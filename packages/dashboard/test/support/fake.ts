@@ -1,4 +1,4 @@
-/** A fake installation, for states that a real one cannot be brought into: certain failures, slow or hostile data. */
+/** A fake installation, for states that are hard to produce in a real one: certain failures, slow or hostile data. */
 import type { Job } from "stint";
 import type { Health, Inspector, JobDetail } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
@@ -53,7 +53,7 @@ export function fakeDetail(job: Partial<Job> = {}, detail: Partial<JobDetail> = 
 }
 
 export type Fake = DashboardClient & {
-  /** What was asked of the inspector and of the client, in order. */
+  /** The calls of the inspector and of the client, in order. */
   readonly calls: { readonly name: string; readonly args: readonly unknown[] }[];
 };
 

@@ -25,7 +25,7 @@ export async function listen(listener: RequestListener | Server): Promise<number
 
 export type Got = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string };
 
-/** A request as it stands: nothing of the path is tidied up, as fetch would. */
+/** A raw request: the path is sent unchanged, while fetch would normalize it. */
 export async function raw(
   port: number,
   path: string,

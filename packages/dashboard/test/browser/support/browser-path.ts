@@ -16,5 +16,5 @@ function isThere(path: string): boolean {
   }
 }
 
-/** Undefined: there is none, and tests with one are skipped. */
+/** Undefined: no browser was found, and browser tests are skipped. */
 export const browserPath = [process.env["STINT_TEST_BROWSER"] ?? "", ...usualPaths].find(isThere);

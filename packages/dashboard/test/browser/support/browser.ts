@@ -37,7 +37,7 @@ export async function visit(url: string, options: VisitOptions = {}): Promise<Vi
   const { viewport = desktop, colorScheme = "light", clock = false } = options;
   const page = (clock ? undefined : cleanPages.pop()) ?? (await newPage());
   onTestFinished(async ({ task }) => {
-    // A clock cannot be taken off a page again.
+    // A fake clock cannot be removed from a page.
     if (clock || task.result?.state === "fail") await page.context().close();
     else await clean(page);
   });
@@ -52,7 +52,7 @@ export async function visit(url: string, options: VisitOptions = {}): Promise<Vi
 async function newPage(): Promise<Page> {
   connection ??= connect();
   const context = await (await connection).newContext({ reducedMotion: "reduce" });
-  // A busy machine may take longer than the usual 30 s.
+  // A busy machine may take longer than the default of 30 s.
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   await page.addInitScript(() => {
@@ -88,13 +88,13 @@ function collectProblems(page: Page, home: string): string[] {
   return problems;
 }
 
-/** Leave the dashboard, and undo what a test can change about a page or its profile. */
+/** Leave the dashboard, and reset everything that a test can change in a page or its profile. */
 async function clean(page: Page): Promise<void> {
   for (const event of ["console", "pageerror", "dialog", "request", "response"] as const)
     page.removeAllListeners(event);
   await page.unrouteAll({ behavior: "ignoreErrors" });
   await page.evaluate(() => localStorage.clear());
-  // Of the same site as the dashboards: for another one, Chromium starts a new process, which takes a third of the CPU of most tests.
+  // The same site as the dashboards: for another site, Chromium starts a new process, which costs a third of the CPU of most tests.
   await page.goto(new URL("blank", inject("browserUrl")).href);
   await page.context().clearCookies();
   await page.context().clearPermissions();

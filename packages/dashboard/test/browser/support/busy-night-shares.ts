@@ -1,4 +1,4 @@
-/** The same night: whose jobs wait, at which priority, and what the dead died of. */
+/** The busy night: waiting tenants, priorities, and dead jobs grouped by error. */
 import type { DeadGroups, Depth, Stats, WaitingTenants } from "stint/inspect";
 
 const minute = 60_000;

@@ -17,7 +17,7 @@ import { deadGroups, stats, waitingTenants } from "./busy-night-shares.ts";
 const minute = 60_000;
 const hour = 60 * minute;
 
-/** The same wobble for the same place, so that two pictures of one screen are alike. */
+/** Deterministic noise, so that two screenshots of one screen are identical. */
 const wobble = (seed: number) => {
   const sine = Math.sin(seed * 12.9898) * 43_758.5453;
   return sine - Math.floor(sine);

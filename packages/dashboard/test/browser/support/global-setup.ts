@@ -10,8 +10,8 @@ declare module "vitest" {
 }
 
 /**
- * One browser for the whole run, started when the first test asks here for it: each start takes seconds of a core, and most runs
- * of single files need none.
+ * One browser for the whole run, started when the first test needs it: each start takes seconds of CPU time, and most runs of
+ * single files need none.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   let browser: Promise<BrowserServer> | undefined;

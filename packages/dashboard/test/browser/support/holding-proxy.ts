@@ -3,7 +3,7 @@ import { carryAtOnce, startTcpProxy } from "../../../../stint/test/support/tcp-p
 /** A TCP proxy that can stop passing bytes on while every connection stays open: the server looks stopped, not gone. */
 export type HoldingProxy = {
   readonly url: string;
-  /** Pass on nothing more: on open connections, and unless `openOnly` is set on new ones. */
+  /** Stop passing bytes on: on open connections and, unless `openOnly` is set, on new ones. */
   hold(openOnly?: boolean): void;
   release(): void;
 };

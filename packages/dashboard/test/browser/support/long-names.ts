@@ -1,10 +1,10 @@
-/** The busy night in an installation whose names are as long as names may be: 128 characters without a space. */
+/** The busy night with names of the maximum length: 128 characters without a space. */
 import { fakeDetail } from "../../support/fake.ts";
 import { busyNight, jobRows } from "./busy-night.ts";
 
 const most = 128;
 
-/** The same name, made as long as it may be. */
+/** The name, padded to the maximum length. */
 export function long(name: string): string {
   return `${name}-${"abcdefghij".repeat(13)}`.slice(0, most);
 }
@@ -27,7 +27,7 @@ const names = new Set([
   "night",
 ]);
 
-/** Every text that is a name, wherever it stands, also as a key. */
+/** Replaces every text that is a name, also as an object key. */
 function lengthen(value: unknown): unknown {
   if (typeof value === "string") return names.has(value) ? long(value) : value;
   if (typeof value !== "object" || value === null || value instanceof Date) return value;

@@ -18,7 +18,7 @@ const rules = {
 /** The violations that axe calls serious or critical. */
 async function violations(page: Page, which: keyof typeof rules): Promise<string[]> {
   axeSource ??= await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-  // Evaluated by the debugger: the page's own policy would refuse a script element.
+  // Evaluated by the debugger: the page's content security policy would refuse a script element.
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axeSource);
   const { violations } = await page.evaluate<{ violations: Found[] }>(
     `axe.run(document, { runOnly: ${JSON.stringify(rules[which])}, resultTypes: ["violations"] })`,
@@ -46,12 +46,12 @@ export async function faults(page: Page): Promise<string[]> {
   return found;
 }
 
-/** How far the page is wider than the window. */
+/** By how much the page is wider than the window. */
 export async function overflow(page: Page): Promise<number> {
   return await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 }
 
-/** Open another screen as a link does: without loading the app again. */
+/** Open another screen as a link does, without reloading the app. */
 export async function go(page: Page, path: string): Promise<void> {
   await page.evaluate((to) => {
     history.pushState({}, "", new URL(to, document.baseURI));
