@@ -34,10 +34,10 @@ function tallies(answer: (sent: Sent) => Promise<Row[]>): {
 }
 
 test("a worker that stops during a flush does not send the same counters again", async () => {
-  const told: unknown[] = [];
+  const claims: unknown[] = [];
   let release = (): void => undefined;
   const { made, meter } = tallies(async ({ values }) => {
-    told.push(...(JSON.parse(values[2] as string) as { claimed: number }[]).map(({ claimed }) => claimed));
+    claims.push(...(JSON.parse(values[2] as string) as { claimed: number }[]).map(({ claimed }) => claimed));
     await new Promise<void>((resolve) => (release = resolve));
     return [flushed];
   });
@@ -47,7 +47,7 @@ test("a worker that stops during a flush does not send the same counters again",
   release();
   await Promise.all([slow, last]);
 
-  expect(told).toEqual([5]);
+  expect(claims).toEqual([5]);
 });
 
 test("a claim after another worker's fold is folded at the next flush, once", async () => {

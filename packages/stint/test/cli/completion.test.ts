@@ -108,15 +108,15 @@ async function offeredByZsh(lines: readonly string[], place: Place = {}): Promis
     PROMPT=
     autoload -Uz compinit && compinit -D -u
     source ./.script
-    # Instead of being put on the screen, what is offered is told.
+    # Prints the offered completions instead of showing them on the screen.
     compadd () {
       if [[ \${@[1,(i)(-|--)]} == *-(O|A|D)\\ * ]]; then builtin compadd "$@"; return $?; fi
       local -a hits
       builtin compadd -A hits "$@"
       print -rl -- "hit:"$^hits >&2
     }
-    told () { print -r -- "told:"; comppostfuncs=(told) }
-    comppostfuncs=(told)
+    offered () { print -r -- "offered:"; comppostfuncs=(offered) }
+    comppostfuncs=(offered)
     bindkey '^I' complete-word
     print "it is" "ready"`;
   const cwd = await folderWith({ ".script": await scriptFor("zsh"), ".setup": setup }, place.cwd);
@@ -130,7 +130,7 @@ async function offeredByZsh(lines: readonly string[], place: Place = {}): Promis
       zpty -w -n shell "$asked"$'\\t'
       while zpty -r shell line; do
         print -r -- "$line"
-        [[ $line == *told:* ]] && break
+        [[ $line == *offered:* ]] && break
       done
       # Away with the line.
       zpty -w -n shell $'\\x15'
@@ -153,7 +153,7 @@ function offers({ stdout, status }: { stdout: string; status: number | null }): 
       const [line = "", ...words] = part.split(/\r?\n/);
       const found = words.flatMap((word) => {
         if (word.includes("hit:")) return [/hit:(.*)$/.exec(word)?.[1] ?? ""];
-        return /^(?!told:)[\w:,=.-]+(\t|$)/.test(word) ? [word.split("\t")[0] ?? ""] : [];
+        return /^(?!offered:)[\w:,=.-]+(\t|$)/.test(word) ? [word.split("\t")[0] ?? ""] : [];
       });
       return [line, found];
     }),

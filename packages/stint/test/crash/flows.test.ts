@@ -4,7 +4,7 @@ import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, expireLeases, scripted, startWorkerProcess } from "../support/worker-process.ts";
 
-/** Leases end only when a test says so. */
+/** Leases end only when a test ends them. */
 const worker = { lease: "1h", maxCrashes: 50 } as const;
 const succeed = { do: "succeed" } as const;
 

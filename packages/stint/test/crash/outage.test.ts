@@ -47,7 +47,7 @@ function ran(worker: WorkerProcess): number {
   return worker.reports.filter(({ event }) => event === "settled").length;
 }
 
-/** Waits until all jobs have ended, well, and makes sure that the workers still serve. Answers how each process ended. */
+/** Waits until all jobs have succeeded, and checks that the workers still serve. Returns how each process exited. */
 async function untilAllSucceeded({ fresh, ids, long, workers }: Load): Promise<unknown[]> {
   await until(
     async () => {

@@ -1,12 +1,12 @@
 import { createConnection, createServer, type AddressInfo, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** A connection of the server. Whoever sends first while it is free has it until the transaction ends. */
+/** A connection to the server. The first client that sends while it is free holds it until its transaction ends. */
 type Backend = { socket: Socket; client: Socket | undefined; started: boolean };
 
 /**
  * A pooler in transaction mode between clients and the server of this URL, as PgBouncer is one: after its login each client's
- * connection goes into the pool, and each transaction gets the first that is free. Answers the URL to connect to.
+ * connection goes into the pool, and each transaction gets the first free one. Returns the URL to connect to.
  */
 export async function transactionPooler(url: string): Promise<string> {
   const { hostname, port } = new URL(url);

@@ -177,15 +177,15 @@ describe("requests that are not probes are refused", () => {
 
   test("listed names are accepted; other addresses accept every name", async () => {
     const worker = (await freshSchema()).client().worker(options);
-    const told = await serveHealth(worker, { port: 0, hosts: ["Health.example"] });
+    const named = await serveHealth(worker, { port: 0, hosts: ["Health.example"] });
     const open = await serveHealth(worker, { port: 0, host: "0.0.0.0" });
     onTestFinished(async () => {
-      await told.close();
+      await named.close();
       await open.close();
     });
 
-    expect(await statusOf(told.port, "health.example")).toBe(200);
-    expect(await statusOf(told.port, "other.example")).toBe(421);
+    expect(await statusOf(named.port, "health.example")).toBe(200);
+    expect(await statusOf(named.port, "other.example")).toBe(421);
     expect(await statusOf(open.port, "jobs.shop.svc.cluster.local:8080")).toBe(200);
     expect(await statusOf(open.port, "worker-1.example")).toBe(200);
     await expect(serveHealth(worker, { port: 0, hosts: "a" as never })).rejects.toThrow(/serveHealth\.hosts/);

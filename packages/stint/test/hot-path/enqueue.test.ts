@@ -64,7 +64,7 @@ test("ten callers share their commits, and each job is a row and two index entri
   expect(statements).toBeLessThanOrEqual(10_000 / 3);
   expect(cost.commits).toBe(statements);
   expect(Object.keys(cost.sent).sort()).toEqual(["enqueue-new", "schema-version", "settings"]);
-  // A row that is ready to meet its like is written, then confirmed.
+  // `on conflict` writes a row speculatively, then confirms it: two WAL records.
   expect(cost.written).toEqual({
     ...readyJobs(10_000),
     "job HEAP_CONFIRM": 10_000,

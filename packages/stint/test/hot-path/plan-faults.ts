@@ -2,7 +2,7 @@ import { sortsTable } from "../sql/explain.ts";
 import type { SeenPlan } from "./counted-server.ts";
 
 /**
- * Who may sort, or read a whole table of jobs: nobody who does it for each job. Each of these runs once for a worker's
+ * Statements that may sort, or read a whole table of jobs: none that runs for each job. Each of these runs once for a worker's
  * start, or once in minutes, or sorts nothing but what it was given.
  */
 const allowed = new Set([

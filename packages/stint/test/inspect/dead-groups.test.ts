@@ -36,7 +36,7 @@ test("dead jobs of one kind and error are one group, whatever numbers the error 
     ["ocr", "Error: torn page", 1],
   ]);
   expect(groups[0]).toMatchObject({ example: newest });
-  // Whoever replays the one must not get the other with it.
+  // A replay of one group must not include the other.
   const { jobs: found } = await jobs.jobs({ fingerprint: groups[0]!.fingerprint });
   expect(found.map(({ kind }) => kind)).toEqual(["mail", "mail", "mail"]);
   expect(groups[0]!.newest.getTime() - groups[0]!.oldest.getTime()).toBeCloseTo(7 * 60_000, -4);

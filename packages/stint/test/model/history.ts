@@ -52,7 +52,7 @@ type Seen = {
   lease: string | null;
 };
 
-/** Check what every history must keep to, whatever was done. Answers the breaches, best none. */
+/** Check the invariants of every history. Returns the violations. */
 export function breachesOf(changes: readonly Change[]): string[] {
   const breaches: string[] = [];
   const jobs = new Map<string, Seen>();

@@ -261,7 +261,7 @@ test.skipIf(!hasPgBouncer)(
       poll: "1h",
       handlers: [handle(work, ({ payload }) => payload.n * 2)],
     });
-    // Another client: what it enqueues is heard by NOTIFY only.
+    // Another client: only NOTIFY announces its enqueues.
     await until(async () => (await fresh.sql("select from stint.worker where listening")).length === 1);
     const other = client(fresh, url);
     const jobs = await Promise.all([1, 2, 3].map(async (n) => await other.enqueue(work, { n })));

@@ -16,7 +16,7 @@ export type PlanNode = {
   Plans?: PlanNode[];
 };
 
-/** Prepare the very statement a call sends, under the name `plan`. Answers the arguments to execute it with. */
+/** Prepare the statement that a call sends, under the name `plan`. Returns the arguments to execute it with. */
 export async function prepare(
   client: Client,
   schema: string,

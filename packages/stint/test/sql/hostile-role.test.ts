@@ -79,7 +79,7 @@ const later = defineJob("later", { queue: "later", payload: typed<object>() });
 
 const isRecent = (at: Date | null): boolean => at !== null && Math.abs(at.getTime() - Date.now()) < 300_000;
 
-/** Jobs that end in every way, by two workers, and are looked at in every way. Answers how many tallies are wrong after that. */
+/** Runs jobs to every outcome on two workers, and reads them in every way. Returns how many tallies are wrong. */
 async function life(place: Place, options: object): Promise<unknown> {
   const stint = client(place, options);
   let failures = 0;

@@ -19,7 +19,7 @@ test("a full notification queue cannot fail the commit of a transaction that enq
   await registerWorker(fresh.db, { id: "w", host: "h", pid: 1, version: "0", pools: {}, kinds: [] });
   await beat(fresh.db, "w", { listening: true });
   const [sleeper, user] = [await adminClient(server.url), await adminClient(server.url)];
-  // Somebody listens and never reads on: what is sent from now on stays in the queue.
+  // A session listens and never reads: notifications stay in the queue from now on.
   await sleeper.query("listen anything");
   await sleeper.query("begin");
   await sleeper.query("select 1");

@@ -58,7 +58,7 @@ test.each<[string, (fresh: Fresh, job: { fence: Fence; id: string }) => Promise<
   expect(await add(fresh.db, [keyed])).toMatchObject([{ id: next, status: "existing" }]);
 });
 
-test("the job behind one that goes round again keeps waiting", async () => {
+test("the job behind one that is requeued keeps waiting", async () => {
   const fresh = await freshSchema();
   const { fence, next } = await pair(fresh);
   const ending = { outcome: "failed" } as const;

@@ -115,7 +115,7 @@ test("a signal of another name leaves a waiting job parked and is received later
     outcome: "received",
     payload: "now",
   });
-  // A repeat after a lost answer is the same signal.
+  // A repeat after a lost response is the same signal.
   await send(fresh, fence.job, "go", "another");
   expect(await receiveSignal(fresh.db, job!.fence, wait(1, "go"))).toEqual({
     outcome: "received",
@@ -153,7 +153,7 @@ test("a step whose job is locked waits, and a rescue cannot pass it unseen", asy
     "written",
     "written",
   ]);
-  // A repeat after a lost answer finds its own row.
+  // A repeat after a lost response finds its own row.
   expect(await writeStepResults(fresh.db, [step])).toEqual(["written"]);
   expect(await writeStepResults(fresh.db, [{ ...step, seq: 3 }])).toEqual(["clash"]);
 

@@ -145,7 +145,7 @@ test("a rolled-up step holds its last sample, also of a queue that became empty"
 
 test("a wait that ended between two samples still shows in the oldest age", async () => {
   const fresh = await freshSchema();
-  const told = async (longestWaitMs: number): Promise<void> => {
+  const reportWait = async (longestWaitMs: number): Promise<void> => {
     await flush(fresh.db, {
       worker: "w",
       vitals: { busy: 0, slots: 1, waiting: 0, lagMs: 0, rssBytes: 0 },
@@ -154,8 +154,8 @@ test("a wait that ended between two samples still shows in the oldest age", asyn
       kinds: [],
     });
   };
-  await told(250);
-  await told(40);
+  await reportWait(250);
+  await reportWait(40);
   // Nothing was ready whenever it was sampled.
   await fold(fresh.db, 0);
 

@@ -23,7 +23,7 @@ async function pages(fresh: Fresh, text: string): Promise<number> {
 
 const median = (all: readonly number[]): number => all.toSorted((a, b) => a - b)[all.length >> 1] ?? 0;
 
-/** Somebody's transaction that sees all that was there, for as long as the test lasts. */
+/** A transaction of another session that keeps its snapshot until the test ends. */
 async function pin(fresh: Fresh): Promise<void> {
   const client = await adminClient(fresh.url);
   onTestFinished(async () => await client.end());

@@ -247,9 +247,9 @@ async function compare(fresh: Fresh): Promise<{ wrong: string[]; never: string[]
   const seed = Number(process.env["STINT_TEST_SEED"] ?? 7);
   const wrong: string[] = [];
   const check = async (when: string): Promise<void> => {
-    const [told, truth] = [await tallied(fresh), await counted(fresh)];
-    if (!isDeepStrictEqual(told, truth))
-      wrong.push(`${when}, seed ${seed}: ${JSON.stringify(told)} instead of ${JSON.stringify(truth)}`);
+    const [fromTallies, truth] = [await tallied(fresh), await counted(fresh)];
+    if (!isDeepStrictEqual(fromTallies, truth))
+      wrong.push(`${when}, seed ${seed}: ${JSON.stringify(fromTallies)} instead of ${JSON.stringify(truth)}`);
   };
   const actors = [1, 2, 3].map((n) => new Actor(fresh, seed * 31 + n));
   for (let round = 1; round <= (inLab ? 8 : 5); round++) {

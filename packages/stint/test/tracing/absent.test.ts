@@ -6,7 +6,7 @@ import { freshSchema } from "../support/fresh.ts";
 
 const folder = fileURLToPath(new URL("../../", import.meta.url));
 
-/** Run a script in a process of its own, with "stint" to import. Answers what it wrote. */
+/** Run a script that imports "stint" in a separate process. Returns its output. */
 async function run(script: string, env: Record<string, string> = {}): Promise<string> {
   const options = { cwd: folder, env: { PATH: process.env["PATH"], ...env } };
   const { stdout } = await promisify(execFile)(

@@ -29,23 +29,23 @@ test("a warning names waiting jobs that no worker serves", async () => {
   await stint.enqueue(foreign, { name: "forgotten" });
   await stint.enqueue(served, { name: "served" }, { delay: "1h" });
   await fresh.sql("update stint.job set run_at = now() - interval '1 minute' where kind = 'foreign'");
-  const told: (readonly Unserved[])[] = [];
+  const warnings: (readonly Unserved[])[] = [];
   const [live] = await stint.workers();
   const { service } = presence.create({
     db: fresh.db,
     logger: silentLogger,
     worker: live!,
     saveState: async () => await Promise.resolve(true),
-    onUnserved: (kinds) => void told.push(kinds),
+    onUnserved: (kinds) => void warnings.push(kinds),
   });
   service.start();
   // At its second tick, so that workers that start together have registered.
   service.wakeIn(0);
-  await until(() => told.length > 0, { message: "the warning comes" });
+  await until(() => warnings.length > 0, { message: "the warning comes" });
   await service.stop();
 
   expect(worker.id).toBe(live!.id);
-  expect(told[0]).toEqual([{ kind: "foreign", queue: "default", oldest: expect.any(Date) }]);
+  expect(warnings[0]).toEqual([{ kind: "foreign", queue: "default", oldest: expect.any(Date) }]);
 });
 
 test("jobs run by priority, then by run time, then by id", async () => {

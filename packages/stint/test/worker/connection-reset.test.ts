@@ -59,7 +59,7 @@ const reset = { reset: true };
 
 const settle = "/* stint:finish-lent */";
 
-/** The next message with the marker meets this. */
+/** What happens to the next message with the marker. */
 const cutAt =
   (marker: string, cut: "unsent" | "unanswered"): Fault =>
   async (_, proxy) =>

@@ -49,7 +49,7 @@ const readOnly: Trouble = async (tx, fresh) => {
 
 type Met = (tx: Tx, fresh: Fresh, context: HandlerContext) => Promise<unknown>;
 
-/** What the first attempt of a job with each number meets. */
+/** The fault in the first attempt of each job, by its number. */
 const troubles: Met[] = [];
 const numbered = { ...options, payload: typed<{ n: number }>() };
 const plainMeets = defineJob("plain-meets", numbered);
@@ -70,7 +70,7 @@ beforeAll(async () => {
   await shared().fresh.sql("create table stint.note (n integer check (n < 5))");
 });
 
-/** Run a job whose first attempt meets this, as `complete` and as an atomic kind; returns what became of each. */
+/** Run a job with this fault in its first attempt, as `complete` and as an atomic kind; returns both outcomes. */
 async function meet(trouble: Met): Promise<Job[]> {
   const { stint, seen } = shared();
   const payload = { n: troubles.push(trouble) - 1 };

@@ -42,7 +42,7 @@ async function startBusy(fresh: Fresh): Promise<Busy> {
   let room = gate();
   const { worker } = await startWorker(fresh.client({ database: proxy.url }), {
     pools: { default: 2 },
-    // Nobody looks around for it: what it finds it finds by its own claims.
+    // Without polls: the worker finds jobs only by its own claims.
     poll: "1h",
     rescueEvery: "1h",
     handlers: [

@@ -123,7 +123,7 @@ test("a handler that uses all of its abort time keeps its job until then", async
   const fresh = await freshSchema();
   const stint = fresh.client();
   const running = gate();
-  const told = gate();
+  const reported = gate();
   const end = gate();
   const { worker } = await startWorker(stint, {
     // The worker's own times are shorter than those given to stop.
@@ -132,7 +132,7 @@ test("a handler that uses all of its abort time keeps its job until then", async
       handle(hang, async ({ signal }) => {
         running.open();
         await abortOf(signal);
-        told.open();
+        reported.open();
         await end.opened;
       }),
     ],
@@ -140,7 +140,7 @@ test("a handler that uses all of its abort time keeps its job until then", async
   const { id } = await stint.enqueue(hang, {});
   await running.opened;
   const stopped = worker.stop({ drain: 0, abort: "20s" });
-  await told.opened;
+  await reported.opened;
   expect(await stint.get(id)).toMatchObject({ state: "running" });
   await passTime(fresh, 100);
   expect(await stint.get(id)).toMatchObject({ state: "running" });

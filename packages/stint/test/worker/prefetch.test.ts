@@ -113,12 +113,12 @@ test("waiting jobs begin in claim order, and a higher priority before them", asy
   await until(() => order.length === 6_000, { message: "all have run" });
 
   expect(order).toEqual(order.toSorted((a, b) => a - b));
-  const told = story.findIndex(({ urgent }) => urgent !== undefined);
-  const { urgent } = story[told]!;
+  const urgentAt = story.findIndex(({ urgent }) => urgent !== undefined);
+  const { urgent } = story[urgentAt]!;
   const claims = story.flatMap(({ claimed }, at) => (claimed === undefined ? [] : [{ claimed, at }]));
   const taken = claims.findIndex(({ claimed }) => claimed.includes(urgent!));
   // One claim may have been under way when it was committed; the next one takes it.
-  const earlier = claims.filter(({ at }) => at < told).length;
+  const earlier = claims.filter(({ at }) => at < urgentAt).length;
   expect(taken - earlier).toBeLessThanOrEqual(1);
   expect(story.slice(claims[taken]!.at).find(({ entered }) => entered !== undefined)).toEqual({
     entered: urgent,

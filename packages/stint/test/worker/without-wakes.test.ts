@@ -33,7 +33,7 @@ test.each([{ wake: "none" }, { prepare: false }, { wake: "none", prepare: false 
         }),
       ],
     });
-    // Another client, so that no hint is heard within the process.
+    // Another client, so that no wake is passed on within the process.
     const other = fresh.client(options);
     const jobs = await other.enqueueMany(
       [1, 2, 3, 4].map((n) => entry(work, { n }, n > 2 ? { delay: 50 } : {})),
