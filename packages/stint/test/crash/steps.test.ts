@@ -3,17 +3,25 @@ import { expect, test } from "vitest";
 import { defineJob, typed } from "#stint/index.js";
 import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { expireLeases, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
+import {
+  builtProgram,
+  expireLeases,
+  startWorkerProcess,
+  type WorkerProcess,
+} from "../support/worker-process.ts";
 
 type Script = { script: readonly string[]; at?: string; with?: NodeJS.Signals; epoch?: number };
 const scriptedIn = (queue: string) =>
   defineJob("scripted-steps", { queue, payload: typed<Script>(), result: typed<unknown[]>() });
 const scripted = scriptedIn("default");
 
-const program = fileURLToPath(new URL("../fixtures/steps-process.mjs", import.meta.url));
+const stepsProgram = fileURLToPath(new URL("../fixtures/steps-process.mjs", import.meta.url));
 /** Leases are long: only a test ends them. */
 const start = async (fresh: Fresh, pools: Record<string, number> = { default: 4 }): Promise<WorkerProcess> =>
-  await startWorkerProcess(fresh, { program, worker: { lease: "1h", maxCrashes: 20, pools } });
+  await startWorkerProcess(fresh, {
+    program: builtProgram(stepsProgram),
+    worker: { lease: "1h", maxCrashes: 20, pools },
+  });
 
 const script = ["step a", "sleep 5", "signal go", "step b"];
 const boundaries = [

@@ -32,15 +32,23 @@ export async function adminClient(url = testDatabaseUrl()): Promise<Client> {
 /** Idle connections of `query`, by URL. */
 const kept = new Map<string, Client[]>();
 
-/** Runs one statement on a connection of its own. The connection is kept for the next one: opening it costs more than most statements. */
+/**
+ * Runs one statement on a connection of its own. The connection is kept for the next one: opening it costs more than most statements.
+ * A statement with a name is prepared under that name.
+ */
 export async function query<Row extends QueryResultRow = QueryResultRow>(
   text: string,
   values: readonly unknown[] = [],
   url = testDatabaseUrl(),
+  name?: string,
 ): Promise<Row[]> {
   const client = kept.get(url)?.pop() ?? (await openKept(url));
   try {
-    const { rows } = await client.query<Row>(text, [...values]);
+    const { rows } = await client.query<Row>({
+      text,
+      values: [...values],
+      ...(name === undefined ? {} : { name }),
+    });
     kept.set(url, [...(kept.get(url) ?? []), client]);
     return rows;
   } catch (error) {

@@ -6,7 +6,7 @@ import { PgDb } from "#stint/db/pg.js";
 import type { ServerClock } from "#stint/db/server-clock.js";
 import { forSchema } from "#stint/db/statement.js";
 import { freshSchemaName, query, testDatabaseUrl } from "./database.ts";
-import { fingerprint, hasShelf, putOnShelf, takeFromShelf } from "./shelf.ts";
+import { fingerprint, hasShelf, putOnShelf, takeFromShelf, type Shelved } from "./shelf.ts";
 
 /** An installation for one test. It is reused or removed when the test passed, and kept and named when it failed. */
 export type Fresh = {
@@ -23,22 +23,23 @@ export type Fresh = {
 /** An empty schema that is indistinguishable from a new one; see shelf.ts. */
 export async function freshSchema(url = testDatabaseUrl()): Promise<Fresh> {
   return hasShelf(url)
-    ? open(url, (await takeFromShelf()) ?? (await make(url)), true)
+    ? await open(url, (await takeFromShelf()) ?? (await makeForShelf(url)))
     : await unusedSchema(url);
 }
 
 /** A new schema, for tests that count pages, or whose killed processes may still use it after the test. */
 export async function unusedSchema(url = testDatabaseUrl()): Promise<Fresh> {
-  return open(url, await make(url), false);
+  return await open(url, await make(url));
 }
 
 /** One installation for all tests of a file, each of which reads only what it added itself. */
 export function sharedSchema(url: () => string = testDatabaseUrl): () => Fresh {
   let opened: Opened | undefined;
   beforeAll(async () => {
-    const again = hasShelf(url());
-    const taken = again ? await takeFromShelf() : undefined;
-    opened = await openSchema(url(), taken ?? (await make(url())), again);
+    const made = hasShelf(url())
+      ? ((await takeFromShelf()) ?? (await makeForShelf(url())))
+      : await make(url());
+    opened = openSchema(url(), made);
     return opened.end;
   });
   return () => {
@@ -47,14 +48,20 @@ export function sharedSchema(url: () => string = testDatabaseUrl): () => Fresh {
   };
 }
 
-async function make(url: string): Promise<string> {
+async function make(url: string): Promise<Shelved> {
   const schema = freshSchemaName();
   await migrate({ connection: url, schema });
-  return schema;
+  return { schema, fingerprint: null };
 }
 
-async function open(url: string, schema: string, again: boolean): Promise<Fresh> {
-  const { fresh, close, end } = await openSchema(url, schema, again);
+async function makeForShelf(url: string): Promise<Shelved> {
+  const { schema } = await make(url);
+  return { schema, fingerprint: await fingerprint(schema) };
+}
+
+async function open(url: string, shelved: Shelved): Promise<Fresh> {
+  const { schema } = shelved;
+  const { fresh, close, end } = openSchema(url, shelved);
   onTestFinished(async ({ task }) => {
     if (task.result?.state !== "fail") return await end();
     await close();
@@ -71,8 +78,8 @@ type Opened = {
   end: () => Promise<void>;
 };
 
-async function openSchema(url: string, schema: string, again: boolean): Promise<Opened> {
-  const made = again ? await fingerprint(schema) : null;
+function openSchema(url: string, shelved: Shelved): Opened {
+  const { schema } = shelved;
   const db = openDb(url, schema);
   const closers: (() => Promise<void>)[] = [() => db.close()];
   const close = async (): Promise<void> => {
@@ -80,7 +87,7 @@ async function openSchema(url: string, schema: string, again: boolean): Promise<
   };
   const end = async (): Promise<void> => {
     await close();
-    if (made === null || !(await putOnShelf(schema, made)))
+    if (!(await putOnShelf(shelved)))
       await query(`drop schema "${schema}" cascade`, [], url).catch(() => undefined);
   };
   const fresh: Fresh = {

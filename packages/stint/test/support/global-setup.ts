@@ -12,7 +12,7 @@ declare module "vitest" {
     databaseUrl: string;
     /** The table of reusable installations, see shelf.ts. */
     shelf: string;
-    /** The folder of the first test cluster, which later ones copy (own-server.ts). worker-process.ts builds its program beside it. */
+    /** The folder of the first test cluster, which later ones copy (own-server.ts). worker-process.ts builds its programs beside it. */
     cluster: string;
   }
 }
@@ -30,7 +30,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const end = await startOrUse(project, shelf);
   return async () => {
     await end();
-    for (const path of [cluster, `${cluster}-worker.mjs`]) await rm(path, { recursive: true, force: true });
+    for (const path of [cluster, `${cluster}-programs`]) await rm(path, { recursive: true, force: true });
   };
 }
 
@@ -38,7 +38,10 @@ async function startOrUse(project: TestProject, shelf: string): Promise<() => Pr
   const given = process.env["STINT_TEST_DATABASE_URL"];
   if (given !== undefined && given !== "") {
     project.provide("databaseUrl", given);
-    await withClient(given, async (client) => await client.query(`create table ${shelf} (schema text)`));
+    await withClient(
+      given,
+      async (client) => await client.query(`create table ${shelf} (schema text, fingerprint text)`),
+    );
     return async () => await withClient(given, async (client) => await clear(client, shelf));
   }
 
@@ -49,7 +52,7 @@ async function startOrUse(project: TestProject, shelf: string): Promise<() => Pr
   });
   project.provide("databaseUrl", server.url);
   await withClient(server.url, async (client) => {
-    await client.query(`create table ${shelf} (schema text)`);
+    await client.query(`create table ${shelf} (schema text, fingerprint text)`);
     await hashQuickly(client, server.url);
   });
   return async () => server.stop("immediate");

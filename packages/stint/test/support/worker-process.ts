@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, renameSync } from "node:fs";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import esbuild from "esbuild";
 import { inject, onTestFinished } from "vitest";
@@ -57,15 +58,15 @@ export type WorkerProcess = {
 export const workerProgram = fileURLToPath(new URL("../fixtures/worker-process.mjs", import.meta.url));
 
 /**
- * The fixture and the library in one file, built once for a run: a process that loads them file by file takes twice the CPU to start.
+ * A fixture and the library in one file, built once for a run: a process that loads them file by file takes twice the CPU to start.
  * The tests of `stint worker` run the library as it is installed.
  */
-function builtProgram(): string {
-  const file = `${inject("cluster")}-worker.mjs`;
+export function builtProgram(program: string): string {
+  const file = join(`${inject("cluster")}-programs`, basename(program));
   if (existsSync(file)) return file;
   const building = `${file}.${process.pid}`;
   esbuild.buildSync({
-    entryPoints: [workerProgram],
+    entryPoints: [program],
     outfile: building,
     bundle: true,
     platform: "node",
@@ -130,7 +131,7 @@ export function spawnWorkerProcess(
   settings: WorkerProcessSettings = {},
 ): WorkerProcess {
   const { kinds = ["scripted", "bystander"], dieAt, batch, client = {}, worker = {} } = settings;
-  const { program = builtProgram(), execArgv = [], env = {} } = settings;
+  const { program = builtProgram(workerProgram), execArgv = [], env = {} } = settings;
   const input = {
     url: fresh.url,
     schema: fresh.schema,
