@@ -18,7 +18,7 @@ export function createAppRouter(): AnyRouter {
     parseSearch,
     stringifySearch: printSearch,
     defaultErrorComponent: ({ error, reset }) => (
-      <Page title="This screen broke">
+      <Page title="This screen failed">
         <Failed error={error} again={reset} />
       </Page>
     ),

@@ -60,7 +60,7 @@ export function FilterBar({
         {children}
       </div>
       {set.length > 0 ? (
-        <ul className="filter-chips" aria-label="Filters that are set">
+        <ul className="filter-chips" aria-label="Active filters">
           {set.map(({ name, label }) => (
             <li key={name}>
               <button

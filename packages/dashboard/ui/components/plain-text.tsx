@@ -48,7 +48,7 @@ export function PlainText({
       {pieces(children).map((piece, index) =>
         piece.unseen ? (
           // The order of pieces in a text never changes
-          <span key={index} className="plain-text-unseen" title="A character that is not seen">
+          <span key={index} className="plain-text-unseen" title="Invisible character">
             {piece.text}
           </span>
         ) : (

@@ -11,7 +11,7 @@ export function Help({ close }: { readonly close: () => void }) {
       title: "Everywhere",
       keys: [
         [[modKey, "K"], "Go to a queue, kind, job"],
-        [["g", "p"], "Pause or go on updating"],
+        [["g", "p"], "Pause or resume updates"],
         [["?"], "This list"],
         [["Esc"], "Close what is open"],
       ] as const,

@@ -108,7 +108,7 @@ function useEntries(wanted: string): readonly Entry[] {
       text: kind,
       run: go({ path: "/jobs", search: { kind } }),
     })),
-    { sort: "Do", text: "Pause or go on updating", hint: "g p", run: togglePaused },
+    { sort: "Do", text: "Pause or resume updates", hint: "g p", run: togglePaused },
     ...themes.map((theme) => ({ sort: "Do", text: `Theme: ${theme}`, run: () => setTheme(theme) })),
   ];
   const words = wanted.toLowerCase().split(/\s+/);

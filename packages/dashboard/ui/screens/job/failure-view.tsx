@@ -35,7 +35,9 @@ export function FailureView({ failure }: { failure: Wire<Failure> }) {
           </pre>
         </details>
       )}
-      {failure.truncated === true ? <p className="muted">Something here was too long and was cut.</p> : null}
+      {failure.truncated === true ? (
+        <p className="muted">Part of this error was too long and was cut.</p>
+      ) : null}
     </div>
   );
 }
