@@ -17,12 +17,12 @@ export function addFilter(command: Command, among: readonly JobState[] = states)
     .addOption(
       new ListOption("--state <states>", `only these, separated by commas: ${among.join(", ")}`, among),
     )
-    .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
-    .option("--queue <queue>", "only this queue; * stands for any characters, as in 'tenant-*'")
+    .option("--kind <kind>", "only this kind; * matches any characters, as in 'read-*'")
+    .option("--queue <queue>", "only this queue; * matches any characters, as in 'tenant-*'")
     .option("--key <key>", "only this business key")
     .option("--tenant <tenant>", "only this tenant")
     .option("--tag <tag>", "only jobs with this tag")
-    .option("--error <text>", "only with this in their reason or last error, in small letters or capitals")
+    .option("--error <text>", "only with this text in the reason or last error; case-insensitive")
     .option("--fingerprint <fingerprint>", "only dead jobs of this group, as `stint dead list` names it")
     .option("--since <when>", 'only enqueued since: "2h" ago, or a date as 2027-01-31T09:00:00Z')
     .option("--until <when>", "only enqueued before, written the same way");

@@ -21,7 +21,7 @@ export function addCompletion(program: Command): void {
     .summary("print a script that completes commands, options and values");
   command.description(
     "Print a script with which your shell completes the commands, options and values of stint.\n" +
-      "It says in its first line how to install it.",
+      "Its first line shows how to install it.",
   );
   command.addArgument(new Argument("<shell>", "which shell").choices(Object.keys(scripts)));
   examples(

@@ -26,9 +26,9 @@ export function addDashboard(program: Command): void {
   command
     .description(
       "Serve the dashboard until SIGTERM or SIGINT. Without a token it serves this machine only. With one, browsers\n" +
-        "ask for a password: it is the token, under any name, which stands in the audit. Programs send it as a bearer token.",
+        "ask for a password: enter the token, with any user name, which is recorded in the audit. Programs send it as a bearer token.",
     )
-    .option("--port <number>", "the port to listen on; 0 takes any that is free", integer, dashboardPort)
+    .option("--port <number>", "the port to listen on; 0: any free port", integer, dashboardPort)
     .option("--host <address>", "the address to listen on", "127.0.0.1")
     .option("--token-file <path>", `read the token from this file (else ${tokenVariable}, if it is set)`)
     .option("--environment <name>", "shown as a badge, so that environments are not confused")

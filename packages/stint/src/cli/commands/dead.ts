@@ -31,7 +31,7 @@ function addList(dead: Command): void {
     .command("list")
     .description("Errors of the newest dead jobs, then the jobs themselves, newest first.");
   command
-    .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
+    .option("--kind <kind>", "only this kind; * matches any characters, as in 'read-*'")
     .option("--queue <queue>", "only this queue")
     .option("--fingerprint <fingerprint>", "only dead jobs of this group")
     .option("--limit <n>", "jobs per page, at most 1000 (default 50)", integer)
@@ -93,13 +93,13 @@ function addReplay(dead: Command): void {
   command
     .option("--reason <text>", "why, for the audit (needed)")
     .option("--all", "every dead job that is dead now, instead of named ones")
-    .option("--kind <kind>", "with --all: only this kind; * stands for any characters")
+    .option("--kind <kind>", "with --all: only this kind; * matches any characters")
     .option("--queue <queue>", "with --all: only this queue")
     .option(
       "--fingerprint <fingerprint>",
       "with --all: only dead jobs of this group, as `stint dead list` names it",
     )
-    .option("--dry-run", "only say how many it would be")
+    .option("--dry-run", "only print how many jobs match")
     .option("--yes", "do not ask (needed for --all without a terminal)");
   examples(
     command,

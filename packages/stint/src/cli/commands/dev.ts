@@ -12,8 +12,8 @@ import { onStopSignals } from "../stop-signals.ts";
 export function addDev(program: Command): void {
   const command = program.command("dev").summary("a database, the schema and the worker, for development");
   command.description(
-    "Start a Postgres of its own in .stint/ (or use DATABASE_URL), migrate, and run the worker of the config;\n" +
-      "at every change of code beside the config, run it anew at once. Ctrl-C drains, a second one hurries.",
+    "Start a Postgres in .stint/ (or use DATABASE_URL), migrate, and run the worker of the config;\n" +
+      "restart it when code in the config's folder changes. Ctrl-C drains, a second Ctrl-C stops at once.",
   );
   command
     .option(

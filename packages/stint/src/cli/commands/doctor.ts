@@ -15,7 +15,7 @@ export function addDoctor(program: Command): void {
     .command("doctor")
     .summary("what is wrong with the installation, and what to do about it");
   command.description(
-    "Check the server, the schema, its tables, the sessions that block them, and the workers. Each finding comes with its fix.\n" +
+    "Check the server, the schema, its tables, the sessions that block them, and the workers. Each finding has a fix.\n" +
       "It changes nothing. The exit code is 1 if there is an error, with --strict also if there is a warning.",
   );
   command

@@ -31,11 +31,11 @@ export function addEnqueue(program: Command): void {
       "Add a job. The kind must be in the config, among `jobs` or the worker's handlers; its payload is checked.",
     )
     .option("--delay <duration>", 'run this much later, as "30s" or "1h30m"')
-    .option("--at <date>", "run at this moment, as 2027-01-31T09:00:00Z")
+    .option("--at <date>", "run at this time, as 2027-01-31T09:00:00Z")
     .option("--key <key>", "the business key of the logical work")
     .option("--priority <n>", "smaller runs first", integer)
     .option("--tag <tag>", "a tag; may be repeated", repeated)
-    .option("--tenant <tenant>", "whose job it is")
+    .option("--tenant <tenant>", "the tenant of the job")
     .option("--dedupe-key <key>", "at most one job of this kind with this key …")
     .option(
       "--dedupe-until <until>",

@@ -33,15 +33,15 @@ export function addExport(program: Command): void {
         "Kubernetes Deployment for the worker (YAML). They are made from the same list as the metrics themselves.",
     )
     .addArgument(new Argument("<what>", "what to print").choices(things))
-    .option("--name <name>", "k8s: what the Deployment and its secret are called", "stint-worker")
-    .option("--image <image>", "k8s: the image that holds your project", "your-registry/your-app:latest")
+    .option("--name <name>", "k8s: the name of the Deployment and its secret", "stint-worker")
+    .option("--image <image>", "k8s: the image of your project", "your-registry/your-app:latest")
     .option("--health-port <port>", "k8s: the port for probes and metrics", integer, 8080)
-    .option("--keda", "k8s: let KEDA run as many workers as there is work, by the pools of the config")
+    .option("--keda", "k8s: let KEDA scale the workers to the load, by the pools of the config")
     .option(
       "--target <duration>",
       "k8s --keda: finish ready jobs within this time (default: the target age of each queue)",
     )
-    .option("--most <workers>", "k8s --keda: run so many at most", integer, 10);
+    .option("--most <workers>", "k8s --keda: the maximum number of workers", integer, 10);
   examples(
     command,
     "stint export grafana > grafana.json",

@@ -10,9 +10,7 @@ import { table, type Column } from "../table.ts";
 
 export function addFlows(program: Command): void {
   const flows = program.command("flows").summary("chains, flows and batches");
-  flows.description(
-    "Chains, flows and batches: which are under way, which are stuck, and what they wait for.",
-  );
+  flows.description("Chains, flows and batches: running and stuck ones, and what they wait for.");
   addList(flows);
   addShow(flows);
   addCancel(flows);

@@ -9,7 +9,7 @@ export function addGrants(program: Command): void {
   const command = program.command("grants").summary("print the rights that a database role needs");
   command
     .description(
-      "Print the script that gives a database role what it needs and no more. The schema's owner runs it.",
+      "Print a script with the minimal grants of a database role. The owner of the schema runs it.",
     )
     .addArgument(new Argument("<rights>", "what the role is for").choices(grantRoles))
     .requiredOption("--role <name>", "the role that gets them; it must exist")
@@ -36,7 +36,7 @@ async function databaseName(given: string | undefined, context: Context): Promis
   if (name !== "") return name;
   throw new InvalidOptionError(
     "--database",
-    "is needed for owner: which database may it make its schema in?",
+    "is needed for owner: name the database in which it creates the schema",
   );
 }
 

@@ -16,7 +16,7 @@ type Flags = { state?: JobState[]; kind?: string; queue?: string; every?: string
 export function addTail(jobs: Command): void {
   const command = jobs
     .command("tail")
-    .description("Follow jobs as they come, run and end, a line each, until Ctrl-C.");
+    .description("Follow jobs as they are enqueued, run and end, one line each, until Ctrl-C.");
   command
     .addOption(
       new ListOption(
@@ -25,9 +25,9 @@ export function addTail(jobs: Command): void {
         states,
       ),
     )
-    .option("--kind <kind>", "only this kind; * stands for any characters, as in 'read-*'")
+    .option("--kind <kind>", "only this kind; * matches any characters, as in 'read-*'")
     .option("--queue <queue>", "only this queue")
-    .option("--every <duration>", "how often to look (default 1s)");
+    .option("--every <duration>", "refresh interval (default 1s)");
   examples(command, "stint jobs tail --queue mail", "stint jobs tail --state dead --json");
   runs<Flags>(command, async (context, { options: { state, kind, queue, every } }) => {
     const everyMs = toMs(every ?? "1s", "--every", { min: 100 });

@@ -22,7 +22,7 @@ export function addJobs(program: Command): void {
   const jobs = program
     .command("jobs")
     .summary("look at jobs, and act on one or on many")
-    .description("Look at jobs, and act on one or on many.");
+    .description("Show jobs, and act on one or on many.");
   addList(jobs);
   addShow(jobs);
   addWhy(jobs);

@@ -16,7 +16,7 @@ export function addMigrate(program: Command): void {
   command
     .description("Bring the schema to this release. Safe to run twice, and from several places at once.")
     .addOption(
-      new Option("--status", "only say which steps are applied; ends with 1 if some are not").conflicts([
+      new Option("--status", "only print which steps are applied; exits with 1 if some are not").conflicts([
         "sql",
         "dryRun",
       ]),
@@ -25,7 +25,7 @@ export function addMigrate(program: Command): void {
       new Option("--sql", "print the SQL, for your own tool; no database is needed").conflicts("dryRun"),
     )
     .option("--since <n>", "with --sql: only steps after this version", integer)
-    .option("--dry-run", "only say which steps would be applied");
+    .option("--dry-run", "only print which steps would be applied");
   examples(command, "stint migrate", "stint migrate --status", "stint migrate --sql --since 1 > stint.sql");
   runs<Flags>(command, async (context, { options }) => {
     if (options.since !== undefined && options.sql !== true) throw new UsageError("--since goes with --sql.");

@@ -12,7 +12,7 @@ export function addSignal(program: Command): void {
     .argument("<name>", "the name of the signal")
     .argument("[json]", "its payload, or - to read it from standard input (default null)")
     .description(
-      "Send a signal to one live job. Its handler receives it in waitForSignal, also if it comes to wait only later.",
+      "Send a signal to one live job. Its handler receives it in waitForSignal, also if it starts to wait later.",
     )
     .option("--kind <kind>", "the kind of the job, where jobs of several kinds have the key")
     .option("--id <uuid>", "the signal's id: repeat a signal whose outcome is unknown");

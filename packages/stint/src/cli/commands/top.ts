@@ -11,12 +11,12 @@ type TopFlags = { once?: boolean; every?: string };
 export function addTop(program: Command): void {
   const command = program.command("top").summary("watch the queues, live");
   command.description(
-    "Watch the queues, the one that will breach its target first on top. Keys open a queue, the dead, the workers and what is slow.\n" +
+    "Watch the queues; the one that will miss its target first is on top. Keys open a queue, dead jobs, workers and slow jobs.\n" +
       "Without a terminal, or with --once, it prints the queues once.",
   );
   command
-    .option("--once", "print the queues once and end")
-    .option("--every <duration>", "how often to ask (default 2s)");
+    .option("--once", "print the queues once and exit")
+    .option("--every <duration>", "refresh interval (default 2s)");
   examples(command, "stint top", "stint top --once", "stint top --json | jq '.queues[0]'");
   runs<TopFlags>(command, async (context, { options }) => {
     const everyMs = toMs(options.every ?? "2s", "--every", { min: 200, max: 3_600_000 });

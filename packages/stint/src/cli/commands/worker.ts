@@ -27,24 +27,24 @@ export function addWorker(program: Command): void {
   const command = program.command("worker").summary("run the worker of the config");
   command
     .description(
-      "Run the worker of the config until SIGTERM or SIGINT; then take nothing new, drain, and end with 0.\n" +
-        "A second signal cuts the draining short. The schema must have been migrated.",
+      "Run the worker of the config until SIGTERM or SIGINT; then claim nothing new, drain, and exit with 0.\n" +
+        "A second signal ends the drain at once. The schema must have been migrated.",
     )
     .addOption(new ListOption("--pool <pools>", "serve only these pools of the config, separated by commas"))
     .option("--drain <duration>", 'how long running attempts may finish after a signal, as "20s"')
     .addOption(
-      new Option("--health-port <port>", "answer /livez, /readyz, /startupz and /metrics on this port")
+      new Option("--health-port <port>", "serve /livez, /readyz, /startupz and /metrics on this port")
         .env("STINT_HEALTH_PORT")
         .argParser(integer),
     )
     .addOption(
-      new Option("--health-host <host>", "the address for it; 0.0.0.0 where probes come from outside")
+      new Option("--health-host <host>", "the address of that server; 0.0.0.0 for probes from outside")
         .env("STINT_HEALTH_HOST")
         .default("127.0.0.1"),
     )
     .option(
       "--healthcheck [what]",
-      "run no worker: ask the one that runs here whether it is live, or ready; exit 0 or 1",
+      "run no worker: check whether the one that runs here is live, or ready; exit 0 or 1",
     );
   examples(
     command,
