@@ -18,7 +18,7 @@ type Waiter = {
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
   /** Ends the wait before the job has ended. */
-  giveUp: () => void;
+  timeOut: () => void;
 };
 
 /**
@@ -64,12 +64,12 @@ export class Waiting {
       const waiter: Waiter = {
         resolve: (result) => (settle(), resolve(result)),
         reject: (error) => (settle(), reject(error)),
-        giveUp: () => waiter.reject(new WaitTimeoutError(job, Date.now() - since)),
+        timeOut: () => waiter.reject(new WaitTimeoutError(job, Date.now() - since)),
       };
       const abort = (): void => waiter.reject(signal?.reason);
       signal?.addEventListener("abort", abort, { once: true });
       if (timeoutMs !== undefined)
-        void sleep(timeoutMs, over.signal).then(() => over.signal.aborted || waiter.giveUp());
+        void sleep(timeoutMs, over.signal).then(() => over.signal.aborted || waiter.timeOut());
 
       const waiters = this.#waiters.get(job) ?? new Set();
       this.#waiters.set(job, waiters.add(waiter));
@@ -81,11 +81,11 @@ export class Waiting {
   /** End all waits. */
   async close(): Promise<void> {
     this.#closed.abort();
-    for (const waiter of this.#everybody()) waiter.giveUp();
+    for (const waiter of this.#allWaiters()) waiter.timeOut();
     await this.#listener.stop();
   }
 
-  #everybody(): Waiter[] {
+  #allWaiters(): Waiter[] {
     return [...this.#waiters.values()].flatMap((waiters) => Array.from(waiters));
   }
 
@@ -137,7 +137,7 @@ export class Waiting {
       } catch (error) {
         // While the database is unavailable, the waiters' own timeouts apply. A permanent error rejects all waits.
         if (!isLasting(error)) return;
-        for (const waiter of this.#everybody()) waiter.reject(explainError(error, this.#db.schema));
+        for (const waiter of this.#allWaiters()) waiter.reject(explainError(error, this.#db.schema));
       }
     }
   }

@@ -366,10 +366,10 @@ async function answered<T>(
   let timer: NodeJS.Timeout | undefined;
   try {
     const deadline = new Promise<never>((_, reject) => {
-      const giveUp = (): void => reject(new ConnectionLost(`${name}: no answer within ${deadlineMs} ms`));
+      const timeOut = (): void => reject(new ConnectionLost(`${name}: no answer within ${deadlineMs} ms`));
       // After a blocked event loop, overdue timers fire before sockets are read. One more turn reads a result that has already
       // arrived. Dropping the result of a claim would leave its jobs without an owner until their leases run out.
-      timer = setTimeout(() => setImmediate(giveUp), deadlineMs);
+      timer = setTimeout(() => setImmediate(timeOut), deadlineMs);
     });
     const result = await Promise.race([answer, deadline]);
     if (unreplicated.delete(client))

@@ -115,11 +115,11 @@ export class BatchCollector {
     }
     // A job that is cancelled, or whose worker stops, must not begin.
     const { signal } = entry.item;
-    signal.addEventListener("abort", () => this.#withdraw(entry, signal.reason), { once: true });
+    signal.addEventListener("abort", () => this.#abort(entry, signal.reason), { once: true });
     if (this.#waiting.length >= this.#batch.size) this.#flush();
   }
 
-  #withdraw(entry: Entry, reason: unknown): void {
+  #abort(entry: Entry, reason: unknown): void {
     const index = this.#waiting.indexOf(entry);
     if (index === -1) return;
     this.#waiting.splice(index, 1);

@@ -1,6 +1,6 @@
 import { Option, type Command } from "commander";
 import { InvalidOptionError } from "../../errors.ts";
-import { askHealth } from "../../health/ask.ts";
+import { checkHealth } from "../../health/healthcheck.ts";
 import { serveHealth, type HealthServer } from "../../health/server.ts";
 import { toMs } from "../../model/duration.ts";
 import { formatMs } from "../../model/figures.ts";
@@ -110,7 +110,7 @@ async function check(
     );
   // What listens on every address of this machine is asked on its own.
   const host = ["0.0.0.0", "::"].includes(healthHost) ? "127.0.0.1" : healthHost;
-  const { ok, text } = await askHealth(what === "live" ? "/livez" : "/readyz", host, healthPort);
+  const { ok, text } = await checkHealth(what === "live" ? "/livez" : "/readyz", host, healthPort);
   if (out.json) out.document({ check: what, ok, answer: text });
   else out.line(say`${what}: ${ok ? "ok" : `no (${text})`}`);
   return ok ? 0 : 1;
