@@ -28,7 +28,7 @@ export function addDashboard(program: Command): void {
       "Serve the dashboard until SIGTERM or SIGINT. Without a token it serves this machine only. With one, browsers\n" +
         "ask for a password: enter the token, with any user name, which is recorded in the audit. Programs send it as a bearer token.",
     )
-    .option("--port <number>", "the port to listen on; 0: any free port", integer, dashboardPort)
+    .option("--port <number>", "the port to listen on; 0 chooses a free one", integer, dashboardPort)
     .option("--host <address>", "the address to listen on", "127.0.0.1")
     .option("--token-file <path>", `read the token from this file (else ${tokenVariable}, if it is set)`)
     .option("--environment <name>", "shown as a badge, so that environments are not confused")
