@@ -16,26 +16,27 @@ export type ExamineOptions = Pick<Subject, "schema" | "kinds" | "patienceMs" | "
 };
 
 /**
- * Run every check, one after the other, and change nothing. A check that fails is reported and does not stop the others.
+ * Run every check, or those of `which`, one after the other, and change nothing. A check that fails is reported and does not stop the
+ * others.
  *
  * @throws {DatabaseUnavailableError} There is no connection at all.
  */
-export async function examine(options: ExamineOptions): Promise<Report> {
+export async function examine(options: ExamineOptions, which: readonly Check[] = checks): Promise<Report> {
   const { connection, schema, ...rest } = options;
   const open = async (): Promise<Session> =>
     await Session.open({ connection, schema, applicationName: "stint doctor" });
   const session = await open();
   try {
-    return await examineOn({ ...rest, schema, session, open });
+    return await examineOn({ ...rest, schema, session, open }, which);
   } finally {
     await session.end();
   }
 }
 
-async function examineOn(subject: Subject): Promise<Report> {
+async function examineOn(subject: Subject, which: readonly Check[]): Promise<Report> {
   const done: Checked[] = [];
   let installed = true;
-  for (const check of checks) {
+  for (const check of which) {
     if (check.needsSchema && !installed) continue;
     const seen = await checked(check, subject);
     done.push(seen);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { adminClient, freshSchemaName, query } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
-import { all, healthyServer, lookAt, of } from "./support.ts";
+import { all, findingsOf, healthyServer, lookAt, of } from "./support.ts";
 
 const server = healthyServer();
 
@@ -35,7 +35,7 @@ test("a schema of an older release is an error with the command to migrate", asy
   const fresh = await freshSchema(server.url());
   await fresh.sql("delete from stint.migration where version = (select max(version) from stint.migration)");
 
-  expect(of(await lookAt(fresh), "schema")).toMatchObject([
+  expect(await findingsOf(fresh, "schema")).toMatchObject([
     { level: "error", title: "The schema is older than this release" },
   ]);
 });
@@ -47,14 +47,14 @@ test.each([
   const fresh = await freshSchema(server.url());
   await fresh.sql("insert into stint.migration values (999, 'future', $1, '')", [oldest]);
 
-  expect(of(await lookAt(fresh), "schema")).toMatchObject([{ level, title }]);
+  expect(await findingsOf(fresh, "schema")).toMatchObject([{ level, title }]);
 });
 
 test("an applied migration with a different text is reported", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("update stint.migration set checksum = 'other' where version = 2");
 
-  expect(of(await lookAt(fresh), "schema")).toMatchObject([{ level: "warning", what: "2 enqueue" }]);
+  expect(await findingsOf(fresh, "schema")).toMatchObject([{ level: "warning", what: "2 enqueue" }]);
 });
 
 const drifts = [
@@ -121,7 +121,7 @@ test("every change of the schema is drift, with its level and its fix", async ()
   const fresh = await freshSchema(server.url());
   for (const [change] of drifts) await fresh.sql(change);
 
-  const findings = of(await lookAt(fresh), "drift");
+  const findings = await findingsOf(fresh, "drift");
 
   for (const [, level, title, what, fix] of drifts)
     expect(findings).toContainEqual({
@@ -142,7 +142,7 @@ test("the fixes of drift repair it", async () => {
   ])
     await fresh.sql(change);
 
-  const findings = of(await lookAt(fresh), "drift");
+  const findings = await findingsOf(fresh, "drift");
   const wholes = ["index job_due", "index job_dedupe", "index history_key"];
   for (const { what, fix } of findings) {
     // The indexes of partitions come back with that of the whole table.
@@ -151,7 +151,7 @@ test("the fixes of drift repair it", async () => {
   }
 
   expect(findings.map(({ what }) => what)).toEqual(expect.arrayContaining(wholes));
-  expect(of(await lookAt(fresh), "drift")).toEqual([]);
+  expect(await findingsOf(fresh, "drift")).toEqual([]);
 });
 
 test("an invalid index is found, and its fix repairs it", async () => {
@@ -161,12 +161,12 @@ test("an invalid index is found, and its fix repairs it", async () => {
   );
   await fresh.sql("create unique index concurrently twice on stint.audit (actor)").catch(() => undefined);
 
-  const [finding] = of(await lookAt(fresh), "indexes");
+  const [finding] = await findingsOf(fresh, "indexes");
 
   expect(finding).toMatchObject({ level: "error", what: "index twice of table audit" });
   await fresh.sql("delete from stint.audit");
   await query(finding!.fix.replace(/^[^:]+: /, ""), [], fresh.url);
-  expect(of(await lookAt(fresh), "indexes")).toEqual([]);
+  expect(await findingsOf(fresh, "indexes")).toEqual([]);
 });
 
 test("a role that may not create schemas gets a note, and all other checks", async () => {

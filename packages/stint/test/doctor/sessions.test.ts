@@ -3,7 +3,7 @@ import type { Client } from "pg";
 import { adminClient, query } from "../support/database.ts";
 import { sharedSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { healthyServer, lookAt, of } from "./support.ts";
+import { findingsOf, healthyServer, lookAt, of } from "./support.ts";
 
 const server = healthyServer();
 const shared = sharedSchema(server.url);
@@ -25,7 +25,7 @@ test("a forgotten transaction that pins the horizon is reported, and its fix end
   await client.query("begin isolation level repeatable read");
   await client.query("select 1");
 
-  const [finding, ...others] = of(await lookAt(fresh, { patienceMs: 0 }), "horizon");
+  const [finding, ...others] = await findingsOf(fresh, "horizon", { patienceMs: 0 });
 
   expect(others).toEqual([]);
   expect(finding).toMatchObject({
@@ -36,7 +36,7 @@ test("a forgotten transaction that pins the horizon is reported, and its fix end
   });
   const [statement] = /select pg_terminate_backend\(\d+\);/.exec(finding!.fix) ?? [];
   await query(statement ?? "", [], fresh.url);
-  await until(async () => of(await lookAt(fresh, { patienceMs: 0 }), "horizon").length === 0);
+  await until(async () => (await findingsOf(fresh, "horizon", { patienceMs: 0 })).length === 0);
 });
 
 test("a transaction younger than the patience is not reported", async () => {
@@ -45,7 +45,7 @@ test("a transaction younger than the patience is not reported", async () => {
   await client.query("begin isolation level repeatable read");
   await client.query("select 1");
 
-  expect(of(await lookAt(fresh, { patienceMs: 600_000 }), "horizon")).toEqual([]);
+  expect(await findingsOf(fresh, "horizon", { patienceMs: 600_000 })).toEqual([]);
 });
 
 test("a prepared transaction that pins the horizon is reported, and its fix ends it", async () => {
@@ -55,19 +55,19 @@ test("a prepared transaction that pins the horizon is reported, and its fix ends
   await client.query(`insert into "${fresh.schema}".kind (name, queue) values ('k', 'q')`);
   await client.query("prepare transaction 'it''s mine'");
 
-  const [finding] = of(await lookAt(fresh, { patienceMs: 0 }), "horizon");
+  const [finding] = await findingsOf(fresh, "horizon", { patienceMs: 0 });
 
   expect(finding).toMatchObject({ level: "warning", what: expect.stringContaining(`"it's mine" of user`) });
   const [statement] = /rollback prepared '(?:[^']|'')+';/.exec(finding!.fix) ?? [];
   await query(statement ?? "", [], fresh.url);
-  expect(of(await lookAt(fresh, { patienceMs: 0 }), "horizon")).toEqual([]);
+  expect(await findingsOf(fresh, "horizon", { patienceMs: 0 })).toEqual([]);
 });
 
 test("a replication slot that pins nothing is not reported", async () => {
   const fresh = shared();
   await fresh.sql("select pg_create_physical_replication_slot('spare', true)");
 
-  expect(of(await lookAt(fresh), "horizon")).toEqual([]);
+  expect(await findingsOf(fresh, "horizon")).toEqual([]);
 
   await fresh.sql("select pg_drop_replication_slot('spare')");
 });
@@ -78,7 +78,7 @@ test("a blocking lock is reported, with the sessions that wait", async () => {
   await holder.client.query("begin");
   await holder.client.query(`lock table "${fresh.schema}".worker in access exclusive mode`);
 
-  expect(of(await lookAt(fresh, { patienceMs: 0 }), "locks")).toMatchObject([
+  expect(await findingsOf(fresh, "locks", { patienceMs: 0 })).toMatchObject([
     {
       level: "warning",
       what: expect.stringContaining(`AccessExclusiveLock on table worker: pid ${holder.pid}`),
@@ -91,7 +91,7 @@ test("a blocking lock is reported, with the sessions that wait", async () => {
       (await query("select from pg_locks where pid = $1 and not granted", [waiter.pid], fresh.url)).length >
       0,
   );
-  expect(of(await lookAt(fresh, { patienceMs: 0 }), "locks")).toMatchObject([
+  expect(await findingsOf(fresh, "locks", { patienceMs: 0 })).toMatchObject([
     {
       level: "error",
       what: expect.stringMatching(new RegExp(`"holder".*1 session waits for it: pid ${waiter.pid}$`)),
@@ -115,7 +115,7 @@ test("a blocking row lock is reported", async () => {
       0,
   );
 
-  const findings = of(await lookAt(fresh, { patienceMs: 0 }), "locks");
+  const findings = await findingsOf(fresh, "locks", { patienceMs: 0 });
   await holder.client.query("rollback");
   await waiting;
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { freshSchema } from "../support/fresh.ts";
-import { healthyServer, lookAt, of } from "./support.ts";
+import { findingsOf, healthyServer } from "./support.ts";
 
 const server = healthyServer({
   fsync: "off",
@@ -15,7 +15,7 @@ const server = healthyServer({
 test("unsafe settings are reported with the statement that corrects them", async () => {
   const fresh = await freshSchema(server.url());
 
-  const findings = of(await lookAt(fresh), "settings");
+  const findings = await findingsOf(fresh, "settings");
 
   expect(findings.map(({ level, what }) => `${level}: ${what}`)).toEqual([
     "error: fsync is off",

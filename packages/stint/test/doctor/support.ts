@@ -1,5 +1,6 @@
 import { afterAll, beforeAll } from "vitest";
 import type { Uses } from "#stint/doctor/check.js";
+import { checks } from "#stint/doctor/checks.js";
 import { examine, type Report } from "#stint/doctor/doctor.js";
 import type { Finding } from "#stint/doctor/finding.js";
 import type { KindView } from "#stint/inspect/types.js";
@@ -37,17 +38,32 @@ export type Look = {
   uses?: Uses;
 };
 
+/** The report of every check. */
 export async function lookAt(fresh: Pick<Fresh, "url" | "schema">, look: Look = {}): Promise<Report> {
-  return await examine({
+  return await examine(optionsOf(fresh, look));
+}
+
+/** The findings of one check alone: the whole report installs Stint once more, to compare. */
+export async function findingsOf(
+  fresh: Pick<Fresh, "url" | "schema">,
+  name: string,
+  look: Look = {},
+): Promise<readonly Finding[]> {
+  const which = checks.filter((check) => check.name === name);
+  return of(await examine(optionsOf(fresh, look), which), name);
+}
+
+function optionsOf(fresh: Pick<Fresh, "url" | "schema">, look: Look): Parameters<typeof examine>[0] {
+  return {
     connection: look.url ?? fresh.url,
     schema: fresh.schema,
     kinds: async () => await Promise.resolve(look.kinds ?? []),
     patienceMs: look.patienceMs ?? 60_000,
     uses: look.uses ?? { prepare: true, notify: true },
-  });
+  };
 }
 
-/** The findings of one check. */
+/** The findings of one check of a report. */
 export function of(report: Report, check: string): readonly Finding[] {
   const found = report.checks.find((one) => one.check === check);
   if (found === undefined) throw new Error(`there was no check ${check}`);

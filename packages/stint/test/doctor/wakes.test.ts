@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { adminClient } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
-import { healthyServer, lookAt, of } from "./support.ts";
+import { findingsOf, healthyServer } from "./support.ts";
 
 // As small as it may be, so that it can be filled.
 const server = healthyServer({ max_notify_queue_pages: "64" });
@@ -17,7 +17,7 @@ test("a notification queue that fills up is reported before it is full", async (
   while ((await used()) < 0.3)
     await sender.query("select pg_notify('anything', repeat(gen_random_uuid()::text, 200))");
 
-  expect(of(await lookAt(fresh), "wakes")).toMatchObject([
+  expect(await findingsOf(fresh, "wakes")).toMatchObject([
     {
       level: "warning",
       what: expect.stringMatching(/^3\d % of the notification queue/),

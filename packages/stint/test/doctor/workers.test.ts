@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { registerWorker } from "#stint/sql/workers.js";
 import type { KindView } from "#stint/inspect/types.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { healthyServer, lookAt, of } from "./support.ts";
+import { findingsOf, healthyServer } from "./support.ts";
 
 const server = healthyServer();
 
@@ -22,7 +22,7 @@ test("a worker that stopped responding is reported; a sleeping one is not", asyn
     "update stint.worker set seen_at = now() - interval '5 minutes', asleep = id = 'asleep' where id <> 'lives'",
   );
 
-  expect(of(await lookAt(fresh), "workers")).toMatchObject([
+  expect(await findingsOf(fresh, "workers")).toMatchObject([
     {
       level: "warning",
       title: "A worker stopped responding",
@@ -36,7 +36,7 @@ test("workers of two versions are reported", async () => {
   await worker(fresh, "old", "1.0.0");
   await worker(fresh, "new", "1.1.0");
 
-  expect(of(await lookAt(fresh), "workers")).toMatchObject([
+  expect(await findingsOf(fresh, "workers")).toMatchObject([
     { level: "warning", what: "1.0.0: old; 1.1.0: new" },
   ]);
 });
@@ -48,7 +48,7 @@ test("waiting jobs of an unserved kind are an error until a worker serves it", a
   await fresh.sql("update stint.job set run_at = now() - interval '3 minutes'");
   await stint.close();
 
-  expect(of(await lookAt(fresh), "kinds")).toMatchObject([
+  expect(await findingsOf(fresh, "kinds")).toMatchObject([
     {
       level: "error",
       what: expect.stringContaining("kind send-receipt in queue mail, the oldest for 3 min"),
@@ -56,7 +56,7 @@ test("waiting jobs of an unserved kind are an error until a worker serves it", a
   ]);
 
   await worker(fresh, "helps", "1.0.0", ["send-receipt"]);
-  expect(of(await lookAt(fresh), "kinds")).toEqual([]);
+  expect(await findingsOf(fresh, "kinds")).toEqual([]);
 });
 
 test("expired leases that were not rescued are an error", async () => {
@@ -66,7 +66,7 @@ test("expired leases that were not rescued are an error", async () => {
     "update stint.job set state = 'running', lease_id = gen_random_uuid(), lease_until = now() - interval '10 minutes', worker = 'gone'",
   );
 
-  expect(of(await lookAt(fresh), "workers")).toMatchObject([
+  expect(await findingsOf(fresh, "workers")).toMatchObject([
     { level: "error", what: expect.stringContaining("1 job of worker gone, overdue for 10 min") },
   ]);
 });
@@ -78,14 +78,14 @@ test("settings that match no queue are reported, with the queue that is meant", 
       await fresh.sql("select stint.set_queue($1, '{\"targetAge\": 1000}', 'promised', 'ann')", [name]);
   };
   await set("paymnts", "tenant-*", "*");
-  expect(of(await lookAt(fresh), "queues")).toEqual([]);
+  expect(await findingsOf(fresh, "queues")).toEqual([]);
 
   await fresh.sql("select stint.enqueue('pay', '{}', '{\"queue\": \"payments\"}')");
   await worker(fresh, "serves");
   await set("import-7", "mail");
   await fresh.sql(`update stint.worker set pools = '{"import-*": 2, "mail": 1}'`);
 
-  expect(of(await lookAt(fresh), "queues").map(({ level, what }) => `${level}: ${what}`)).toEqual([
+  expect((await findingsOf(fresh, "queues")).map(({ level, what }) => `${level}: ${what}`)).toEqual([
     "warning: paymnts; did you mean payments?",
     "warning: tenant-*",
   ]);
@@ -98,7 +98,7 @@ test("advice about a lease is included", async () => {
     leaseAdvice: "Give it a lease of 2 min: 1 % of its attempts last longer than 40 s.",
   } as KindView;
 
-  expect(of(await lookAt(fresh, { kinds: [kind] }), "lease")).toMatchObject([
+  expect(await findingsOf(fresh, "lease", { kinds: [kind] })).toMatchObject([
     { level: "warning", what: "kind ocr", fix: kind.leaseAdvice },
   ]);
 });
