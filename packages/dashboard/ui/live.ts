@@ -108,7 +108,7 @@ export function startLive(client: QueryClient): void {
   };
 
   /** An event of any sort arrived. */
-  const heard = () => {
+  const onEvent = () => {
     heardAt = Date.now();
     watch();
   };
@@ -126,7 +126,7 @@ export function startLive(client: QueryClient): void {
     events = source;
     const stream = new HealthStream();
     const news = (health: unknown) => {
-      heard();
+      onEvent();
       if (health === undefined) return;
       stopPoll();
       fresh(health);
@@ -137,14 +137,14 @@ export function startLive(client: QueryClient): void {
       news(stream.change(event.data)),
     );
     source.addEventListener("ping", () => {
-      heard();
+      onEvent();
       if (Date.now() - freshAt > staleMs)
         show("away", "The server responds, but without fresh figures.", freshAt);
       else if (connection === "silent") show("live");
     });
     // The server cannot read the figures: the database does not respond, or its schema is of another version.
     source.addEventListener("problem", (event: MessageEvent<string>) => {
-      heard();
+      onEvent();
       stopPoll();
       show("away", (JSON.parse(event.data) as { message: string }).message, freshAt);
     });

@@ -36,7 +36,7 @@ export class EndedListener {
   start(): void {
     const { remind } = this.#options;
     clearTimeout(this.#linger);
-    // A worker of this process hears it without a connection.
+    // A worker of this process is notified without a connection.
     remind();
     this.#reminder ??= setInterval(remind, remindEveryMs).unref();
     this.#listener ??= this.#open();
@@ -70,7 +70,7 @@ export class EndedListener {
       throughPooler: wake === "notify",
       onHint: (hint) => onEnded(hint.split(",")),
       onListening: () => {
-        // Jobs may have ended before, and workers may not have heard an earlier reminder.
+        // Jobs may have ended before, and workers may have missed an earlier reminder.
         remind();
         onEnded("any");
       },

@@ -62,7 +62,7 @@ export function shownConnection(text: string): string {
   const host = authority.slice(authority.lastIndexOf("@") + 1);
   const isPlain = /^(?:\[[\da-f:.]+\]|[\w.%,-]*)(?::\d*)?(?:,[\w.%:,-]*)?$/i.test(host);
   if (!isPlain || rest.includes("@") || /\s/.test(text)) return hidden;
-  // Without a scheme the parts cannot be told apart.
+  // Without a scheme the parts cannot be distinguished.
   if (!/^[a-z]+:\/\//i.test(text) && !/^[\w./-]*$/.test(text)) return hidden;
   return maskUrl(text);
 }

@@ -25,7 +25,7 @@ export type JobsInspector = Pick<Inspector, "jobs" | "count" | "deadGroups" | "j
 const mostDead = 10_000;
 const mostGroups = 100;
 
-const nobody: Surroundings = { workers: [], ahead: 0, suspects: 0 };
+const noSurroundings: Surroundings = { workers: [], ahead: 0, suspects: 0 };
 const unknown: Percentiles = { p50: null, p95: null, p99: null };
 
 /** Searches jobs and shows one in detail. */
@@ -43,7 +43,7 @@ export function inspectJobs(
     normal: Percentiles,
   ): Promise<Explanation> => {
     const around = isTerminal(seen.job.state)
-      ? nobody
+      ? noSurroundings
       : await withRetry(db, (run) => surroundings(run, seen.job));
     return explain({ ...seen, schema: db.schema, around, audit, p95Ms: normal.p95 });
   };

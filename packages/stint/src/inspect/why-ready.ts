@@ -17,7 +17,7 @@ export function whyReady(facts: Facts): Explanation {
   const able = serving.filter((worker) => !worker.draining && !isUnresponsive(worker));
   const findings =
     able.length === 0
-      ? [nobody(facts, serving)]
+      ? [unserved(facts, serving)]
       : [...busyFindings(facts, able), ...asleepFindings(able, waitedMs)];
   if (!findings.some((finding) => finding.blocks)) findings.push(freeFinding(able, waitedMs));
 
@@ -29,7 +29,7 @@ export function whyReady(facts: Facts): Explanation {
 }
 
 /** No worker can take the job. Names the missing part: the queue or the handler. */
-function nobody(
+function unserved(
   { schema, job: { queue, kind }, around: { workers } }: Facts,
   serving: readonly NearWorker[],
 ): Finding {

@@ -113,7 +113,7 @@ test("a retrying job shows the failed attempt, its error and the next one", () =
 });
 
 const unserved: [string, NearWorker[], string, string][] = [
-  ["nobody", [], "! No worker serves queue mail.", "npx stint worker"],
+  ["no worker", [], "! No worker serves queue mail.", "npx stint worker"],
   [
     "the queue without the kind",
     [worker({ servesKind: false }), worker({ servesKind: false })],

@@ -15,7 +15,7 @@ test.each<[string, Partial<Parameters<typeof slowness>[0]>, ReturnType<typeof sl
   ["no timeout is known", { runningMs: 6_999, timeoutMs: null }, null],
   ["its lease is renewed", { runningMs: 500, leaseMs: 30_000, leaseLeftMs: 15_000 }, null],
   ["its lease is not renewed", { runningMs: 500, leaseMs: 30_000, leaseLeftMs: 8_999 }, "near-lease"],
-  ["its lease ran out, and how long it was nobody said", { leaseMs: null, leaseLeftMs: -1 }, "near-lease"],
+  ["its lease ran out, and its length is unknown", { leaseMs: null, leaseLeftMs: -1 }, "near-lease"],
 ])("%s", (_, more, expected) => {
   expect(slowness({ ...job, ...more })).toBe(expected);
 });

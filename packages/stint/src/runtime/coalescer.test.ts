@@ -184,7 +184,7 @@ test("items share a send up to a total weight, and a heavier one goes alone", as
 });
 
 test("a callback that throws does not affect the results of other items", async () => {
-  const told: string[] = [];
+  const received: string[] = [];
   const errors: unknown[] = [];
   const coalescer = new Coalescer<number, string>({
     send: async (items) => await Promise.resolve(items.map((item) => `answer ${item}`)),
@@ -196,13 +196,13 @@ test("a callback that throws does not affect the results of other items", async 
       item,
       (answer) => {
         if (item === 2) throw new Error("a listener's");
-        told.push(answer);
+        received.push(answer);
       },
-      (_, failed) => told.push(`failed ${failed}`),
+      (_, failed) => received.push(`failed ${failed}`),
     );
   }
   await coalescer.idle();
 
-  expect(told).toEqual(["answer 1", "answer 3"]);
+  expect(received).toEqual(["answer 1", "answer 3"]);
   expect(errors).toEqual([new Error("a listener's")]);
 });

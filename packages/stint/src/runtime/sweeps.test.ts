@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Sweeps } from "./sweeps.ts";
 
-/** Sweeps as often as may be, each of its length. Answers how much of the time went into it. */
+/** Sweeps as often as allowed, each of its length. Returns the share of time spent sweeping. */
 function sweepOn(lengths: readonly number[]): { spentMs: number; allMs: number } {
   const sweeps = new Sweeps();
   let at = 0;

@@ -6,7 +6,7 @@ export const grantRoles = ["owner", "worker", "enqueue", "read"] as const;
 export type GrantRole = (typeof grantRoles)[number];
 
 const what: Record<GrantRole, string> = {
-  owner: `-- Owns the schema and migrates it. Nobody else needs to create anything.
+  owner: `-- Owns the schema and migrates it. No other role needs to create anything.
 grant create on database :database to :role;
 `,
   worker: `-- Claims, runs and settles jobs, and operates on them.

@@ -406,7 +406,7 @@ export function jobRows(): JobRow[] {
   });
 }
 
-/** Answers for `fakeStint`. */
+/** Results of the methods of `fakeStint`. */
 export const busyNight: Partial<Record<keyof Inspector, unknown>> = {
   health,
   series,

@@ -35,7 +35,7 @@ export async function watchCode(root: string, onChange: (file: string) => void):
     }, quietMs);
   }
 
-  async function heard(folder: string, name: string): Promise<void> {
+  async function onFileEvent(folder: string, name: string): Promise<void> {
     if (isIgnored(name)) return;
     const path = join(folder, name);
     if (code.test(name)) changed(path);
@@ -46,7 +46,7 @@ export async function watchCode(root: string, onChange: (file: string) => void):
     if (watchers.has(folder) || closed) return;
     const watcher = watch(folder);
     watchers.set(folder, watcher);
-    watcher.on("change", (_type, name) => void heard(folder, String(name)));
+    watcher.on("change", (_type, name) => void onFileEvent(folder, String(name)));
     // The folder was removed. The watcher of its parent reports if it returns.
     watcher.on("error", () => drop(folder));
     const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
