@@ -549,6 +549,18 @@ begin
 end
 $$;
 
+-- What earlier attempts of a job remembered belongs to the payload they had: its steps, its checkpoint, and the payload of the run it planned next.
+create function stint.forget_attempts(p_id uuid, p_payload jsonb) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from stint.step s where s.job_id = p_id;
+  update stint.progress p set checkpoint = null, checkpoint_at = null where p.job_id = p_id and p.checkpoint is not null;
+  update stint.next_run n set row = jsonb_set(n.row, '{payload}', p_payload) where n.job_id = p_id and n.made_at is null;
+end
+$$;
+
 -- Gives a waiting, locked job the payload or the run time of `p_row`, or both. A new payload gets all attempts. A failed job never runs before
 -- its backoff is over. `max_wait_ms` limits how far the run time moves from the first enqueue.
 create function stint.replace_job(p_job stint.job, p_row jsonb, p_now timestamptz) returns text
@@ -577,10 +589,8 @@ begin
     state = v_state,
     run_at = v_run_at
   where j.id = p_job.id;
-  -- Steps and checkpoints of earlier attempts belong to the old payload.
   if v_payload and p_job.epoch > 0 then
-    delete from stint.step s where s.job_id = p_job.id;
-    update stint.progress p set checkpoint = null, checkpoint_at = null where p.job_id = p_job.id and p.checkpoint is not null;
+    perform stint.forget_attempts(p_job.id, p_row -> 'payload');
   end if;
   if v_state <> p_job.state then
     insert into stint.tally_delta (queue, kind, priority, scheduled)
@@ -606,9 +616,13 @@ begin
     select l.* from stint.latest l where l.behind = any (p_ended) for update skip locked
   loop
     for try in 1 .. 100 loop
-      -- Another job took the key between the end of the holder and this statement.
-      select j.* into v_holder from stint.job j where j.kind = v_next.kind and j.dedupe_key = v_next.key and j.id <> v_next.job_id for no key update;
-      if found then
+      -- Another job took the key between the end of the holder and this statement. If that job is locked, upkeep returns to it: its session may wait
+      -- for this one.
+      select j.* into v_holder from stint.job j where j.kind = v_next.kind and j.dedupe_key = v_next.key and j.id <> v_next.job_id
+      for no key update skip locked;
+      if not found and exists (select from stint.job j where j.kind = v_next.kind and j.dedupe_key = v_next.key and j.id <> v_next.job_id) then
+        exit;
+      elsif v_holder.id is not null then
         update stint.job j set has_follow_ups = true where j.id = v_holder.id and j.has_follow_ups is null;
         update stint.latest l set behind = v_holder.id, checked = true where l.kind = v_next.kind and l.key = v_next.key;
         exit;
@@ -634,7 +648,7 @@ begin
   end loop;
 
   insert into stint.latest_missed (behind)
-  select distinct l.behind from stint.latest l where l.behind = any (p_ended)
+  select distinct l.behind from stint.latest l where l.behind = any (p_ended) order by 1
   on conflict do nothing;
 
   perform stint.wake(v_hints, null);
@@ -657,24 +671,35 @@ $$;
 
 -- Runs at the commit of a transaction that wrote to `latest`, and only then locks the holder. Either the holder is live and gets
 -- `has_follow_ups`, so that its end lifts the waiting job; or it ended while this transaction was open, and the waiting job is lifted here.
--- Holders are locked in the order of ids, as settling locks them.
+-- The commit never waits for a lock: its session may wait for a job that this transaction holds, as a settle of several jobs does. After 20 ms
+-- upkeep does the rest (lift_missed).
 create function stint.check_latest() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_next stint.latest;
+  v_next   stint.latest;
+  v_pauses integer := 0;
 begin
   for v_next in
     select l.* from stint.latest l where l.xid = pg_current_xact_id() and not l.checked order by l.behind
   loop
     update stint.latest l set checked = true where l.kind = v_next.kind and l.key = v_next.key;
-    perform from stint.job j where j.id = v_next.behind for no key update;
-    if found then
-      update stint.job j set has_follow_ups = true where j.id = v_next.behind and j.has_follow_ups is null;
-    else
-      perform stint.lift_latest(array[v_next.behind]);
-    end if;
+    loop
+      perform from stint.job j where j.id = v_next.behind for no key update skip locked;
+      if found then
+        update stint.job j set has_follow_ups = true where j.id = v_next.behind and j.has_follow_ups is null;
+        exit;
+      elsif not exists (select from stint.job j where j.id = v_next.behind) then
+        perform stint.lift_latest(array[v_next.behind]);
+        exit;
+      elsif v_pauses >= 10 then
+        insert into stint.latest_missed (behind) values (v_next.behind) on conflict do nothing;
+        exit;
+      end if;
+      v_pauses := v_pauses + 1;
+      perform pg_sleep(0.002);
+    end loop;
   end loop;
   return null;
 end

@@ -10,6 +10,7 @@ export type Command =
         queue: number;
         priority: number;
         maxCrashes: number | null;
+        payload: number;
         delayMs: number | null;
         dedupe: Dedupe;
       }[];
@@ -23,11 +24,21 @@ export type Command =
       fence: Pick;
       how: "retry" | "retry at once" | "snooze" | "release" | "park" | "park for a time";
     }
-  | { do: "cancel" | "replay" | "runNow"; job: number }
-  | { do: "rescue" | "promote" }
+  | { do: "suspend"; fence: Pick; awaits: string | null; untilMs: number | null }
+  | { do: "receive"; fence: Pick; awaits: string }
+  | { do: "signal"; job: number; name: string }
+  | { do: "again"; fence: Pick; delayMs: number }
+  | { do: "cancel" | "replay" | "runNow" | "complete"; job: number }
+  | { do: "rescue" | "promote" | "deliver" }
   | { do: "tick"; ms: number };
 
-type Dedupe = { key: number; until: "started" | "finished" | number } | null;
+type Dedupe = {
+  key: number;
+  until: "started" | "finished" | number;
+  /** Not with a key that is held for a time. */
+  replace: "payload" | "run_at" | "both" | null;
+  maxWaitMs: number | null;
+} | null;
 /** A fence: one of those that hold (`stale: false`), or any that was ever given out. */
 export type Pick = { stale: boolean; index: number };
 
@@ -39,19 +50,40 @@ const waits = fc.constantFrom(50_000, 250_000, 650_000);
 const ticks = fc.constantFrom(60_000, 300_000, 900_000);
 
 const index = fc.nat({ max: 1_000 });
-const fence = fc.record({ stale: fc.constantFrom(true, false, false), index });
-const dedupe = fc.option(
-  fc.record({
-    key: fc.nat({ max: 2 }),
-    until: fc.oneof(fc.constantFrom("started" as const, "finished" as const), waits),
-  }),
-  { freq: 2 },
+const fence = fc.record({ stale: fc.constantFrom(true, false, false, false, false), index });
+const signalName = fc.constantFrom("approved", "approved", "approved", "refused");
+const none = fc.constant(null);
+const key = fc.nat({ max: 2 });
+const untilEvent = fc.constantFrom("started" as const, "finished" as const, "finished" as const);
+const dedupe = fc.oneof(
+  { weight: 2, arbitrary: none },
+  // Plain, and a throttle.
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      key,
+      until: fc.oneof(untilEvent, waits),
+      replace: none,
+      maxWaitMs: none,
+    }),
+  },
+  // Replace, latest and debounce.
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      key,
+      until: untilEvent,
+      replace: fc.constantFrom("payload" as const, "run_at" as const, "both" as const),
+      maxWaitMs: fc.option(waits, { freq: 1 }),
+    }),
+  },
 );
 const job = fc.record({
   kind: fc.nat({ max: 1 }),
-  queue: fc.constantFrom(0, 0, 1),
+  queue: fc.constantFrom(0, 0, 0, 1),
   priority: fc.nat({ max: 1 }),
   maxCrashes: fc.constantFrom(null, 1, 2),
+  payload: index,
   delayMs: fc.option(waits, { freq: 1 }),
   dedupe,
 });
@@ -65,11 +97,11 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     }),
   },
   {
-    weight: 7,
+    weight: 16,
     arbitrary: fc.record({
       do: fc.constant("claim" as const),
       queue: fc.constantFrom(0, 0, 1),
-      kinds: fc.nat({ max: 2 }),
+      kinds: fc.constantFrom(0, 1, 2, 2, 2),
       limit: fc.integer({ min: 1, max: 3 }),
       leaseMs: waits,
     }),
@@ -100,14 +132,41 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     }),
   },
   {
-    weight: 4,
+    weight: 3,
     arbitrary: fc.record({
-      do: fc.constantFrom("cancel" as const, "replay" as const, "runNow" as const),
+      do: fc.constant("suspend" as const),
+      fence,
+      awaits: fc.option(signalName, { freq: 2 }),
+      untilMs: fc.constantFrom(50_000, 50_000, 650_000),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant("suspend" as const), fence, awaits: signalName, untilMs: none }),
+  },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("receive" as const), fence, awaits: signalName }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("signal" as const), job: index, name: signalName }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("again" as const), fence, delayMs: waits }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constantFrom(
+        "cancel" as const,
+        "replay" as const,
+        "replay" as const,
+        "runNow" as const,
+        "complete" as const,
+      ),
       job: index,
     }),
   },
-  { weight: 5, arbitrary: fc.record({ do: fc.constantFrom("rescue" as const, "promote" as const) }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constantFrom("rescue" as const, "promote" as const, "promote" as const, "deliver" as const),
+    }),
+  },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("tick" as const), ms: ticks }) },
 );
 
-export const commandLists = fc.array(command, { minLength: 55, maxLength: 65, size: "max" });
+export const commandLists = fc.array(command, { minLength: 65, maxLength: 75, size: "max" });

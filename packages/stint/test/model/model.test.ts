@@ -3,13 +3,16 @@ import { expect, onTestFinished, test } from "vitest";
 import { forSchema } from "#stint/db/statement.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { wrongTallies } from "../support/tallies.ts";
 import { commandLists, type Command } from "./commands.ts";
 import { breachesOf, readHistory, recordHistory, type Change } from "./history.ts";
-import type { ModelJob } from "./reference.ts";
+import type { ModelJob } from "./job.ts";
 import { World } from "./world.ts";
 
 // Replay a failure with STINT_TEST_SEED=<the seed it printed>.
+// STINT_TEST_RUNS=<number> tries more sequences than a run of all tests has time for.
 const seed = Number(process.env["STINT_TEST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+const numRuns = Number(process.env["STINT_TEST_RUNS"] ?? 40);
 
 test("for any sequence of commands, the SQL returns and stores what the model does", async () => {
   const fresh = await freshOnOneConnection();
@@ -25,9 +28,11 @@ test("for any sequence of commands, the SQL returns and stores what the model do
       expect({ command, jobs: await table(fresh) }).toEqual({ command, jobs: expected(world) });
       count(seen, command, real);
     }
+    expect(await duplicates(fresh)).toEqual(world.model.duplicates);
+    expect(await wrongTallies(fresh)).toEqual([]);
     expect(breachesOf(await readHistory(fresh))).toEqual([]);
   });
-  await fc.assert(property, { numRuns: 40, seed, endOnFailure: true });
+  await fc.assert(property, { numRuns, seed, endOnFailure: true });
 
   // Not one of these may be missing, or the property was true for want of trying.
   for (const what of mustHappen) expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true]);
@@ -53,7 +58,20 @@ const mustHappen = [
   "finish refused",
   "requeue accepted",
   "requeue refused",
-  "enqueue met a key",
+  "enqueue existing",
+  "enqueue replaced",
+  "enqueue deferred",
+  "suspend accepted",
+  "suspend refused",
+  "receive received",
+  "receive timed-out",
+  "receive none",
+  "receive lost",
+  "signal sent",
+  "signal ended",
+  "deliver some",
+  "again accepted",
+  "complete some",
   "cancel running",
   "cancel waiting",
   "replay main",
@@ -68,19 +86,35 @@ function count(seen: Map<string, number>, command: Command, answer: unknown): vo
     seen.set(what, (seen.get(what) ?? 0) + 1);
   };
   if (command.do === "renew") note((answer as { held: boolean }).held ? "renew held" : "renew refused");
-  if (command.do === "finish" || command.do === "requeue")
+  if (["finish", "requeue", "suspend", "again"].includes(command.do))
     note(`${command.do} ${answer === true ? "accepted" : "refused"}`);
-  if (command.do === "enqueue" && (answer as { created: boolean }[]).some((row) => !row.created))
-    note("enqueue met a key");
+  if (command.do === "enqueue")
+    for (const { status } of answer as { status: string }[]) note(`enqueue ${status}`);
+  if (command.do === "receive" || command.do === "signal") note(`${command.do} ${String(answer)}`);
+  if (command.do === "deliver" && (answer as { delivered: number }).delivered > 0) note("deliver some");
+  if (command.do === "complete" && answer !== undefined) note("complete some");
   if (command.do === "cancel" || command.do === "replay") note(`${command.do} ${String(answer)}`);
   if (command.do === "rescue") for (const one of answer as { state: string }[]) note(`rescue ${one.state}`);
   if (command.do === "promote" && (answer as { promoted: number }).promoted > 0) note("promote some");
 }
 
 async function clear(fresh: Fresh): Promise<void> {
-  for (const name of ["job", "history", "dedupe_window", "audit", "change"]) {
-    await fresh.sql(`delete from stint.${name}`);
-  }
+  await fresh.sql(
+    `with ${[...emptied].map((name) => `${name}_gone as (delete from stint.${name})`).join(", ")} select 1`,
+  );
+}
+
+const emptied = [
+  ...["job", "history", "dedupe_window", "audit", "change", "latest", "latest_missed"],
+  ...["step", "signal", "next_run", "enqueue_count", "tally_delta"],
+];
+
+async function duplicates(fresh: Fresh): Promise<Record<string, number>> {
+  const rows = await fresh.sql<{ status: string; count: number }>(
+    `select status, sum(count)::integer as count from stint.enqueue_count group by status`,
+  );
+  const counts = Object.fromEntries(rows.map(({ status, count }) => [status, count]));
+  return { existing: 0, replaced: 0, deferred: 0, ...counts };
 }
 
 type Projection = Record<string, unknown>;
@@ -89,36 +123,48 @@ async function table(fresh: Fresh): Promise<Projection[]> {
   return await fresh.sql(
     `select j.id, j.state, j.priority, j.attempts, j.crashes, j.interruptions, j.epoch::integer, j.run, j.lease_id as "leaseId",
        j.worker, j.cancel_requested as "cancelRequested", l.dedupe_key as "dedupeKey", j.park_reason as "parkReason", j.reason,
+       j.payload, l.park_until is not null as "parkTimed",
+       (select n.behind from stint.latest n where n.job_id = j.id) as behind,
+       array(select w.name || ' ' || case when w.is_pending then 'pending' when w.signal_id is null then 'timed-out' else 'received' end
+         from stint.step w where w.job_id = j.id order by w.seq) as waits,
+       array(select s.name || case when s.delivered then '' else ' (new)' end
+         from stint.signal s where s.job_id = j.id order by s.sent_at, s.id) as signals,
        array(select e ->> 'outcome' from jsonb_array_elements(j.log) e) as outcomes
      from stint.jobs j left join stint.job l on l.id = j.id
      order by j.id`,
   );
 }
 
-function expected(world: World): Projection[] {
-  return [...world.model.jobs.values()]
-    .map(project)
-    .sort((a, b) => (String(a["id"]) < String(b["id"]) ? -1 : 1));
+function expected({ model }: World): Projection[] {
+  const behind = new Map([...model.latest.values()].map((one) => [one.job, one.behind]));
+  return [...model.jobs.values()]
+    .map((job) => ({
+      ...project(job),
+      behind: behind.get(job.id) ?? null,
+      waits: model.waits.waitsOf(job.id),
+      signals: model.waits.signalsOf(job.id),
+    }))
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-function project(job: ModelJob): Projection {
-  const { id, state, priority, attempts, crashes, interruptions, epoch, run, leaseId, worker } = job;
-  const { cancelRequested, dedupeKey, parkReason, reason } = job;
-  const counters = { attempts, crashes, interruptions, epoch, run };
-  const outcomes = [...job.outcomes];
-  return {
-    ...counters,
-    id,
-    state,
-    priority,
-    leaseId,
-    worker,
-    cancelRequested,
-    dedupeKey,
-    parkReason,
-    reason,
-    outcomes,
-  };
+const shown = [
+  ...([
+    "id",
+    "state",
+    "priority",
+    "attempts",
+    "crashes",
+    "interruptions",
+    "epoch",
+    "run",
+    "leaseId",
+  ] as const),
+  ...(["worker", "cancelRequested", "dedupeKey", "parkReason", "parkTimed", "reason", "payload"] as const),
+];
+
+function project(job: ModelJob): Projection & { id: string } {
+  const fields = Object.fromEntries(shown.map((name) => [name, job[name]]));
+  return { ...fields, id: job.id, outcomes: [...job.outcomes] };
 }
 
 test("the history checker finds the fault in a faulty history", () => {

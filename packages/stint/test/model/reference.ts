@@ -1,52 +1,39 @@
 import type { AttemptOutcome, Fence } from "#stint/model/job.js";
+import type { EnqueueStatus } from "#stint/model/enqueue-status.js";
 import type { JobState, LiveState, TerminalState } from "#stint/model/state.js";
+import {
+  before,
+  byKey,
+  compare,
+  earlier,
+  isEnded,
+  later,
+  log,
+  unparked,
+  untouched,
+  type ModelJob,
+  type Moment,
+  type NewJob,
+} from "./job.ts";
+import { Waits, type NextWait } from "./waits.ts";
 
 // What the SQL is meant to do, in plain TypeScript and without any idea of SQL. One call is one statement.
 
-/** A moment: virtual milliseconds, then the order of the commands that set it, since real time passes between them. */
-export type Moment = readonly [ms: number, order: number];
+type Answer = { id: string; status: EnqueueStatus };
 
-export type ModelJob = {
-  readonly id: string;
-  readonly kind: string;
-  readonly queue: string;
-  readonly priority: number;
-  readonly maxCrashes: number | null;
-  state: JobState;
-  runAt: Moment;
-  attempts: number;
-  crashes: number;
-  interruptions: number;
-  epoch: number;
-  run: number;
-  leaseId: string | null;
-  leaseUntil: Moment | null;
-  worker: string | null;
-  cancelRequested: boolean;
-  /** Given with the newest request to cancel it. */
-  cancelReason: string | null;
-  dedupeKey: string | null;
-  dedupeUntil: "started" | "finished" | null;
-  parkReason: string | null;
-  /** A worker lifts it at its `runAt`. */
-  parkTimed: boolean;
-  reason: string | null;
-  outcomes: AttemptOutcome[];
-};
+/** The job that waits behind the holder of a dedupe key. */
+type Latest = { job: string; behind: string; until: "started" | "finished" };
 
-export type NewJob = {
-  id: string;
-  kind: string;
-  queue: string;
-  priority: number;
-  maxCrashes: number | null;
-  delayMs: number | null;
-  dedupe: { key: string; until: "started" | "finished" | number } | null;
-};
+/** The reasons that `runNow` lifts. */
+const liftable: (string | null)[] = ["quarantine", "review", "sleep"];
 
 export class Reference {
   readonly jobs = new Map<string, ModelJob>();
   readonly windows = new Map<string, { job: string; until: number }>();
+  readonly latest = new Map<string, Latest>();
+  readonly waits = new Waits();
+  /** How many enqueues created nothing. */
+  readonly duplicates = { existing: 0, replaced: 0, deferred: 0 };
   #now = 0;
   #order = 0;
 
@@ -54,19 +41,16 @@ export class Reference {
     this.#now += ms;
   }
 
-  enqueue(batch: readonly NewJob[]): { id: string; created: boolean }[] {
+  enqueue(batch: readonly NewJob[]): Answer[] {
     const order = ++this.#order;
-    const answers = new Map<string, { id: string; created: boolean }>();
+    const answers = new Map<string, Answer>();
     // Everybody writes in the same order, so of two rows with one key the first in that order is the one.
-    for (const job of [...batch].sort((a, b) => compare(sortKey(a), sortKey(b)))) {
-      const holder = this.#holderOf(job);
-      answers.set(
-        job.id,
-        holder === undefined ? { id: job.id, created: true } : { id: holder, created: false },
-      );
-      if (holder === undefined) this.#create(job, order);
+    for (const job of [...batch].sort(byKey)) {
+      const answer = this.#enqueueOne(job, order);
+      answers.set(job.id, answer);
+      if (answer.status !== "created") this.duplicates[answer.status] += 1;
     }
-    return batch.map((job) => answers.get(job.id) ?? { id: "", created: false });
+    return batch.map((job) => answers.get(job.id) as Answer);
   }
 
   claim(
@@ -136,6 +120,80 @@ export class Reference {
     return true;
   }
 
+  /** The handler sleeps, or waits for a signal. Nothing is logged. */
+  suspend(fence: Fence, wait: NextWait, delayMs: number | null): boolean {
+    const job = this.#held(fence);
+    if (job === undefined || job.cancelRequested) return false;
+    const now = this.#moment();
+    const { until, signalled } = this.waits.begin(job.id, wait, delayMs === null ? null : plus(now, delayMs));
+    if (signalled) {
+      Object.assign(job, { state: "ready", ...unparked, runAt: now });
+    } else {
+      const reason = wait.awaits === null ? null : `waits for signal ${wait.awaits}`;
+      const parkReason = wait.awaits === null ? "sleep" : "signal";
+      Object.assign(job, {
+        state: "parked",
+        parkReason,
+        parkTimed: until !== null,
+        reason,
+        runAt: until ?? now,
+      });
+    }
+    job.attempts--;
+    job.interruptions++;
+    this.#unlease(job);
+    return true;
+  }
+
+  nextWait(job: string, awaits: string | null): NextWait {
+    return this.waits.next(job, awaits, this.#now);
+  }
+
+  receive(fence: Fence, wait: NextWait): "received" | "timed-out" | "none" | "lost" {
+    return this.#held(fence) === undefined ? "lost" : this.waits.receive(fence.job, wait, this.#now);
+  }
+
+  signal(id: string, target: string, name: string): "sent" | "ended" | "absent" {
+    const job = this.jobs.get(target);
+    if (job === undefined) return "absent";
+    if (isEnded(job)) return "ended";
+    this.waits.send(id, target, name);
+    return "sent";
+  }
+
+  /** `readyInOrder`: the ready jobs in the order of their run times, which the model cannot know for jobs of one statement. */
+  deliver(readyInOrder: readonly string[]): { found: number; delivered: number } {
+    const { found, awaited } = this.waits.deliver();
+    for (const id of readyInOrder) {
+      const job = this.#get(id);
+      if (!awaited.has(id) || job.parkReason !== "signal") continue;
+      Object.assign(job, { state: "ready", ...unparked, runAt: this.#moment() });
+    }
+    return { found, delivered: found };
+  }
+
+  planNextRun(fence: Fence, id: string, delayMs: number): boolean {
+    const job = this.#held(fence);
+    if (job === undefined) return false;
+    if (job.plan?.made === true) return true;
+    const { kind, queue, priority, maxCrashes, payload, dedupeKey, dedupeUntil } = job;
+    const dedupe =
+      dedupeKey === null || dedupeUntil === null
+        ? null
+        : { key: dedupeKey, until: dedupeUntil, replace: null, maxWaitMs: null };
+    const next: NewJob = { id, kind, queue, priority, maxCrashes, payload, delayMs, dedupe };
+    job.plan = { next, runAt: plus(this.#moment(), delayMs), stale: false, made: false };
+    return true;
+  }
+
+  complete(id: string): string | undefined {
+    const job = this.jobs.get(id);
+    if (job === undefined || isEnded(job) || job.state === "running") return undefined;
+    Object.assign(job, { state: "succeeded", reason: null });
+    this.#end(job);
+    return job.kind;
+  }
+
   park(fence: Fence, parkReason: string, reason: string | null, delayMs: number | null): boolean {
     const job = this.#held(fence);
     if (job === undefined || job.cancelRequested) return false;
@@ -165,8 +223,10 @@ export class Reference {
   runNow(id: string): string | undefined {
     const job = this.jobs.get(id);
     if (job === undefined || !["scheduled", "retrying", "parked"].includes(job.state)) return undefined;
+    if (job.state === "parked" && !liftable.includes(job.parkReason)) return undefined;
     Object.assign(job, { state: "ready", ...unparked });
-    job.runAt = [this.#now, ++this.#order];
+    job.runAt = this.#moment();
+    this.waits.awake(id, job.runAt);
     return job.queue;
   }
 
@@ -215,9 +275,47 @@ export class Reference {
     return { promoted: due.length, someWait: waiting.length > due.length };
   }
 
-  #create(job: NewJob, order: number): void {
-    const { id, kind, queue, priority, maxCrashes, delayMs, dedupe } = job;
-    const forTime = typeof dedupe?.until === "number";
+  #enqueueOne(row: NewJob, order: number): Answer {
+    const existing = this.#holderOf(row);
+    if (existing === undefined) {
+      this.#create(row, order);
+      return { id: row.id, status: "created" };
+    }
+    const { dedupe } = row;
+    if (dedupe === null || dedupe.replace === null) return { id: existing, status: "existing" };
+    const key = `${row.kind} ${dedupe.key}`;
+    const behind = this.jobs.get(this.latest.get(key)?.job ?? "");
+    if (behind?.parkReason === "latest") return this.#replace(behind, row, order);
+    this.latest.delete(key);
+    const holder = this.#get(existing);
+    if (["scheduled", "ready", "retrying"].includes(holder.state)) return this.#replace(holder, row, order);
+    this.#create({ ...row, dedupe: null }, order);
+    Object.assign(this.#get(row.id), { state: "parked", parkReason: "latest" });
+    this.latest.set(key, { job: row.id, behind: existing, until: dedupe.until as Latest["until"] });
+    return { id: row.id, status: "deferred" };
+  }
+
+  #replace(job: ModelJob, row: NewJob, order: number): Answer {
+    const { replace, maxWaitMs } = row.dedupe as NonNullable<NewJob["dedupe"]>;
+    const was = job.runAt;
+    if (replace !== "payload") {
+      const wanted: Moment = row.delayMs === null ? was : [this.#now + row.delayMs, order];
+      const bounded = maxWaitMs === null ? wanted : earlier(wanted, plus(job.createdAt, maxWaitMs));
+      job.runAt = job.state === "retrying" ? later(bounded, was) : bounded;
+      if (job.state === "scheduled" || job.state === "ready") job.state = this.#due(job.runAt);
+    }
+    if (replace !== "run_at") {
+      job.payload = row.payload;
+      job.attempts = 0;
+      this.waits.forget(job.id);
+      if (job.plan?.made === false) job.plan.next.payload = row.payload;
+    }
+    return { id: job.id, status: before(job.runAt, was) > 0 ? "deferred" : "replaced" };
+  }
+
+  #create(job: NewJob, order: number, runAt: Moment = [this.#now + (job.delayMs ?? 0), order]): void {
+    const { id, kind, queue, priority, maxCrashes, payload, dedupe } = job;
+    const until = dedupe?.until ?? null;
     this.jobs.set(id, {
       ...untouched,
       id,
@@ -225,15 +323,21 @@ export class Reference {
       queue,
       priority,
       maxCrashes,
-      state: delayMs === null || delayMs <= 0 ? "ready" : "scheduled",
-      runAt: [this.#now + (delayMs ?? 0), order],
+      payload,
+      state: this.#due(runAt),
+      createdAt: [this.#now, order],
+      runAt,
       outcomes: [],
-      dedupeKey: dedupe === null || forTime ? null : dedupe.key,
-      dedupeUntil: dedupe === null || typeof dedupe.until === "number" ? null : dedupe.until,
+      dedupeKey: typeof until === "string" && dedupe !== null ? dedupe.key : null,
+      dedupeUntil: typeof until === "string" ? until : null,
     });
-    if (dedupe !== null && typeof dedupe.until === "number") {
-      this.windows.set(`${kind} ${dedupe.key}`, { job: id, until: this.#now + dedupe.until });
+    if (dedupe !== null && typeof until === "number") {
+      this.windows.set(`${kind} ${dedupe.key}`, { job: id, until: this.#now + until });
     }
+  }
+
+  #due(runAt: Moment): "scheduled" | "ready" {
+    return runAt[0] > this.#now ? "scheduled" : "ready";
   }
 
   #holderOf({ kind, dedupe }: NewJob): string | undefined {
@@ -255,17 +359,52 @@ export class Reference {
 
   #unlease(job: ModelJob): void {
     Object.assign(job, { leaseId: null, leaseUntil: null, worker: null });
+    if (job.plan !== null) job.plan.stale = true;
   }
 
   /** The finished row keeps the worker and the lease. Its keys are free again. */
   #end(job: ModelJob): void {
     Object.assign(job, { leaseUntil: null, cancelRequested: false, dedupeKey: null, dedupeUntil: null });
     Object.assign(job, { parkReason: null, parkTimed: false });
+    this.#makeNextRun(job);
+    for (const [key, { job: next, behind, until }] of this.latest)
+      if (behind === job.id) this.#lift(key, this.#get(next), until);
+  }
+
+  /** Cancelling ends a series. A success counts only if its own attempt planned the next run. */
+  #makeNextRun(job: ModelJob): void {
+    const { plan } = job;
+    if (plan === null || plan.made) return;
+    if (job.state === "cancelled" || (job.state === "succeeded" && plan.stale)) {
+      job.plan = null;
+      return;
+    }
+    plan.made = true;
+    this.#create(plan.next, ++this.#order, plan.runAt);
+  }
+
+  /** What waits behind a job that ended takes its key, unless another job has it already. */
+  #lift(key: string, job: ModelJob, until: Latest["until"]): void {
+    const dedupeKey = key.slice(job.kind.length + 1);
+    const holder = [...this.jobs.values()].find(
+      (one) => one.kind === job.kind && one.dedupeKey === dedupeKey,
+    );
+    if (holder !== undefined) {
+      this.latest.set(key, { job: job.id, behind: holder.id, until });
+      return;
+    }
+    this.latest.delete(key);
+    if (job.parkReason !== "latest") return;
+    Object.assign(job, { state: this.#due(job.runAt), ...unparked, dedupeKey, dedupeUntil: until });
   }
 
   #held({ job: id, epoch, leaseId }: Fence): ModelJob | undefined {
     const job = this.jobs.get(id);
     return job?.state === "running" && job.epoch === epoch && job.leaseId === leaseId ? job : undefined;
+  }
+
+  #moment(): Moment {
+    return [this.#now, ++this.#order];
   }
 
   #in(state: JobState): ModelJob[] {
@@ -279,39 +418,6 @@ export class Reference {
   }
 }
 
-const unparked = { parkReason: null, parkTimed: false, reason: null };
-
-const untouched = {
-  attempts: 0,
-  crashes: 0,
-  interruptions: 0,
-  epoch: 0,
-  run: 1,
-  leaseId: null,
-  leaseUntil: null,
-  worker: null,
-  cancelRequested: false,
-  cancelReason: null,
-  ...unparked,
-};
-
-function isEnded(job: ModelJob): boolean {
-  return job.state === "succeeded" || job.state === "dead" || job.state === "cancelled";
-}
-
-function log(job: ModelJob, outcome: AttemptOutcome): void {
-  if (job.outcomes.length >= 20) job.outcomes.splice(1, 1);
-  job.outcomes.push(outcome);
-}
-
-function sortKey({ kind, dedupe, id }: NewJob): string {
-  return `${kind} ${dedupe?.key ?? "~"} ${id}`;
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
-
-function before(a: Moment, b: Moment): number {
-  return a[0] - b[0] || a[1] - b[1];
+function plus([ms, order]: Moment, delayMs: number): Moment {
+  return [ms + delayMs, order];
 }

@@ -1,16 +1,21 @@
 import type { Fence } from "#stint/model/job.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { claim, claimQuarantined } from "#stint/sql/claim.js";
+import { completeWaiting } from "#stint/sql/complete.js";
 import { enqueue } from "#stint/sql/enqueue.js";
+import { planNextRun } from "#stint/sql/next-run.js";
 import { cancel, replay, runNow } from "#stint/sql/operate.js";
 import { promote } from "#stint/sql/promote.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { finish } from "#stint/sql/finish.js";
 import { requeue, type Requeue } from "#stint/sql/requeue.js";
+import { deliver, receiveSignal, sendSignalOnce } from "#stint/sql/signals.js";
+import { suspend } from "#stint/sql/suspend.js";
 import type { Fresh } from "../support/fresh.ts";
 import { kinds, queues, type Command, type Pick } from "./commands.ts";
-import { Reference, type NewJob } from "./reference.ts";
+import type { NewJob } from "./job.ts";
+import { Reference } from "./reference.ts";
 
 const failed = { outcome: "failed" as const };
 const requeues: Record<Extract<Command, { do: "requeue" }>["how"], Omit<Requeue, "fence">> = {
@@ -82,10 +87,60 @@ export class World {
               : model.park(fence, how.park.reason, how.park.note, how.delayMs),
         };
       }
+      case "suspend": {
+        const fence = this.#pick(command.fence);
+        const wait = model.nextWait(fence.job, command.awaits);
+        const parked = await suspend(db, [{ ...wait, fence, until: command.untilMs }]);
+        return { real: parked.has(fence), model: model.suspend(fence, wait, command.untilMs) };
+      }
+      case "receive": {
+        const fence = this.#pick(command.fence, ({ job }) => model.waits.awaitedBy(job) !== undefined);
+        const awaits = model.waits.awaitedBy(fence.job) ?? command.awaits;
+        const wait = model.nextWait(fence.job, awaits);
+        const sent = { seq: wait.seq, step: wait.name, signal: awaits };
+        const { outcome } = await receiveSignal(db, fence, sent);
+        return { real: outcome, model: model.receive(fence, wait) };
+      }
+      case "signal": {
+        const { name } = command;
+        const row = {
+          id: newId(),
+          target: this.#job(command.job),
+          kind: null,
+          name,
+          payload: "{}",
+          sender: "model",
+        };
+        const { status } = await sendSignalOnce(db, row, false, Date.now() + 3_600_000);
+        return { real: status, model: model.signal(row.id, row.target, name) };
+      }
+      case "deliver": {
+        const { found, delivered } = await deliver(db, 500);
+        const ready = await this.#fresh.sql<{ id: string }>(
+          `select id from stint.job where state = 'ready' order by run_at`,
+        );
+        return { real: { found, delivered }, model: model.deliver(ready.map(({ id }) => id)) };
+      }
+      case "again": {
+        const fence = this.#pick(command.fence);
+        const planned = await planNextRun(db, fence, { delayMs: command.delayMs, at: null, payload: null });
+        // The database makes the id of the next run.
+        const [next] = await this.#fresh.sql<{ id: string }>(
+          `select row ->> 'id' as id from stint.next_run where job_id = $1`,
+          [fence.job],
+        );
+        if (planned && next !== undefined && !this.ids.includes(next.id)) this.ids.push(next.id);
+        return { real: planned, model: model.planNextRun(fence, next?.id ?? "", command.delayMs) };
+      }
+      case "complete": {
+        const id = this.#job(command.job);
+        const audit = { auditId: newId(), actor: "model", reason: null };
+        return { real: await completeWaiting(db, id, null, audit), model: model.complete(id) };
+      }
       case "cancel":
       case "replay":
       case "runNow": {
-        const id = this.ids[command.job % Math.max(1, this.ids.length)] ?? newId();
+        const id = this.#job(command.job);
         const audit = { auditId: newId(), actor: "model", reason: "asked for" };
         const operations = { cancel, replay, runNow };
         return {
@@ -116,10 +171,12 @@ export class World {
       queue: queues[job.queue] ?? "",
       priority: job.priority,
       maxCrashes: job.maxCrashes,
-      delayMs: job.delayMs,
-      dedupe: job.dedupe === null ? null : { key: `key ${job.dedupe.key}`, until: job.dedupe.until },
+      payload: job.payload,
+      // A replaced run time needs one.
+      delayMs: job.dedupe?.replace === "run_at" ? (job.delayMs ?? 50_000) : job.delayMs,
+      dedupe: job.dedupe === null ? null : { ...job.dedupe, key: `key ${job.dedupe.key}` },
     }));
-    const rows = batch.map(({ id, kind, queue, priority, maxCrashes, delayMs, dedupe }) => ({
+    const rows = batch.map(({ id, kind, queue, priority, maxCrashes, payload, delayMs, dedupe }) => ({
       row: {
         id,
         kind,
@@ -130,13 +187,15 @@ export class World {
         ...(dedupe === null ? {} : { dedupe_key: dedupe.key }),
         ...(typeof dedupe?.until === "string" ? { dedupe_until: dedupe.until } : {}),
         ...(typeof dedupe?.until === "number" ? { dedupe_ms: dedupe.until } : {}),
+        ...(dedupe?.replace == null ? {} : { replace: dedupe.replace }),
+        ...(dedupe?.maxWaitMs == null ? {} : { max_wait_ms: dedupe.maxWaitMs }),
       },
-      payload: "{}",
+      payload: String(payload),
       meta: undefined,
     }));
     const answer = await enqueue(this.#fresh.db, rows, false);
-    this.ids.push(...answer.filter((row) => row.created).map((row) => row.id));
-    return { real: answer.map(({ id, created }) => ({ id, created })), model: this.model.enqueue(batch) };
+    this.ids.push(...answer.map((row) => row.id).filter((id) => batch.some((job) => job.id === id)));
+    return { real: answer.map(({ id, status }) => ({ id, status })), model: this.model.enqueue(batch) };
   }
 
   async #claim(command: Extract<Command, { do: "claim" }>): Promise<Answers> {
@@ -179,19 +238,34 @@ export class World {
   async #tick(ms: number): Promise<void> {
     const delta = `${ms} * interval '1 ms'`;
     await this.#fresh.sql(
-      `with jobs as (update stint.job set run_at = run_at - ${delta}, lease_until = lease_until - ${delta})
+      `with jobs as (
+         update stint.job set run_at = run_at - ${delta}, created_at = created_at - ${delta},
+           lease_until = lease_until - ${delta}, park_until = park_until - ${delta}
+       ), waits as (
+         update stint.step set until = until - ${delta}
+       ), plans as (
+         update stint.next_run
+         set row = jsonb_set(row, '{run_at}', to_jsonb((row ->> 'run_at')::timestamptz - ${delta}))
+       )
        update stint.dedupe_window set expires_at = expires_at - ${delta}`,
     );
     this.model.tick(ms);
   }
 
-  #pick({ stale, index }: Pick): Fence {
+  #job(index: number): string {
+    return this.ids[index % Math.max(1, this.ids.length)] ?? newId();
+  }
+
+  /** `first`: those of the fences that hold that are taken first. */
+  #pick({ stale, index }: Pick, first: (fence: Fence) => boolean = () => false): Fence {
     const missing = { job: newId(), epoch: 1, leaseId: newId() };
     const holding = this.fences.filter(({ job, epoch }) => {
       const known = this.model.jobs.get(job);
       return known?.state === "running" && known.epoch === epoch;
     });
-    const from = stale || holding.length === 0 ? this.fences : holding;
+    const wanted = holding.filter(first);
+    const held = wanted.length === 0 ? holding : wanted;
+    const from = stale || held.length === 0 ? this.fences : held;
     return from[index % Math.max(1, from.length)] ?? missing;
   }
 }

@@ -1,11 +1,15 @@
 import { expect, test } from "vitest";
+import { forSchema } from "#stint/db/statement.js";
 import { finish } from "#stint/sql/finish.js";
+import { liftMissedLatest } from "#stint/sql/latest.js";
+import { planNextRun } from "#stint/sql/next-run.js";
 import { succeed } from "#stint/sql/succeed.js";
 import { cancel } from "#stint/sql/operate.js";
 import { requeue } from "#stint/sql/requeue.js";
 import { rescue } from "#stint/sql/rescue.js";
 import type { Fence } from "#stint/model/job.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
 import { add, addOne, auditInfo, expire, take } from "./jobs.ts";
 import { session, sessions } from "./sessions.ts";
 
@@ -212,3 +216,78 @@ test.each([
   await expect(sent).rejects.toMatchObject({ code: "22023" });
   expect(await fresh.sql(`select id from stint.job`)).toEqual([]);
 });
+
+test("a commit with several deferred keys and a settle of their holders cannot deadlock", async () => {
+  const fresh = await freshSchema();
+  const keys = ["a", "b", "c"];
+  await add(
+    fresh.db,
+    keys.map((key) => ({ ...keyed, dedupe_key: key })),
+  );
+  const holders = (await take(fresh.db)).toSorted((a, b) => (a.fence.job < b.fence.job ? -1 : 1));
+  const [caller, settle] = await sessions(fresh, 2);
+  await caller!.begin();
+  const behind = await add(
+    caller!,
+    keys.map((key) => ({ ...latest, dedupe_key: key })),
+  );
+  // The settle has locked the last holder, and takes the others next.
+  await settle!.begin();
+  await settle!.client.query(forSchema(`select from stint.job where id = $1 for update`, fresh.schema), [
+    holders.at(-1)!.fence.job,
+  ]);
+  const committed = caller!.commit();
+  await Promise.race([committed, caller!.blocked()]);
+  await succeed(
+    settle!,
+    holders.map(({ fence }) => fence),
+  );
+  await settle!.commit();
+  await committed;
+
+  await until(async () => (await liftMissedLatest(fresh.db)) === 0);
+  const states = await Promise.all(behind.map(({ id }) => stateOf(fresh, id)));
+  expect(states).toEqual(["ready", "ready", "ready"]);
+  expect(await fresh.sql(`select key from stint.latest`)).toEqual([]);
+});
+
+test("a commit does not wait for a holder that stays locked, and its job is not stranded", async () => {
+  const fresh = await freshSchema();
+  await addOne(fresh.db, keyed);
+  const [holder] = await take(fresh.db);
+  const [caller, other] = await sessions(fresh, 2);
+  await other!.begin();
+  await other!.client.query(forSchema(`select from stint.job for update`, fresh.schema));
+  const [next] = await add(caller!, [latest]);
+  expect(next!.status).toBe("deferred");
+  expect(await liftMissedLatest(fresh.db)).toBe(1);
+  await other!.commit();
+
+  // Upkeep finds the holder alive and leaves the job behind it.
+  expect(await liftMissedLatest(fresh.db)).toBe(0);
+  expect(await stateOf(fresh, next!.id)).toBe("parked");
+  await succeed(fresh.db, [holder!.fence]);
+  expect(await stateOf(fresh, next!.id)).toBe("ready");
+});
+
+test("a run that was planned with an older payload takes the newer one", async () => {
+  const fresh = await freshSchema();
+  await addOne(fresh.db, { ...keyed, payload: 1 });
+  const [first] = await take(fresh.db);
+  await planNextRun(fresh.db, first!.fence, { delayMs: 1, at: null, payload: null });
+  const ending = { outcome: "failed" } as const;
+  const { fence } = first!;
+  await requeue(fresh.db, [{ fence, state: "retrying", delayMs: 3_600_000, countsAs: "attempt", ending }]);
+  await add(fresh.db, [{ ...latest, payload: 2 }]);
+  await dieLater(fresh, fence.job);
+  const [next] = await fresh.sql<{ payload: number }>(`select payload from stint.job`);
+  expect(next).toEqual({ payload: 2 });
+});
+
+/** The job dies without planning another run: the one that was planned before is made. */
+async function dieLater(fresh: Fresh, id: string): Promise<void> {
+  await fresh.sql(`update stint.job set state = 'ready', run_at = now() where id = $1`, [id]);
+  const [job] = await take(fresh.db);
+  const ending = { outcome: "failed" } as const;
+  await finish(fresh.db, [{ fence: job!.fence, state: "dead", result: null, reason: null, ending }]);
+}
