@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   raise exception 'stint: kind "%": % (got %)', p_kind, p_rule, left(p_value::text, 200)
-    using errcode = '22023', hint = 'Nothing was enqueued.';
+    using errcode = '22023', hint = 'Nothing was written.';
 end
 $$;
 
@@ -262,11 +262,12 @@ declare
   v_name    constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
   v_allowed constant text[] := array[
     'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'debounce', 'throttle', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes',
-    'after', 'onFailure', 'wake'];
+    'quietHours', 'after', 'onFailure', 'wake'];
   v_options jsonb := '{}';
   v_unknown text;
   v_kind    stint.kind;
   v_key     text;
+  v_hours   jsonb;
 begin
   if p_kind is null or p_kind !~ v_name then
     raise exception 'stint: kind % is not a name', coalesce(quote_literal(left(p_kind, 200)), 'null')
@@ -342,6 +343,17 @@ begin
     perform stint.refuse(p_kind, 'onFailure must be "park", "cancel" or "run", beside after', v_options -> 'onFailure');
   end if;
 
+  if v_options ? 'quietHours' then
+    begin
+      v_hours := stint.checked_quiet_hours(p_kind, v_options -> 'quietHours');
+    exception
+      when invalid_parameter_value then
+        perform stint.refuse(p_kind,
+          'quietHours must be {"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"} with two different times and the IANA name of a zone',
+          v_options -> 'quietHours');
+    end;
+  end if;
+
   v_key := stint.checked_text(p_kind, v_options, 'key');
 
   return jsonb_strip_nulls(jsonb_build_object(
@@ -365,7 +377,9 @@ begin
   ))
   || stint.checked_shaping(p_kind, v_options)
   -- Added last: jsonb_strip_nulls would also remove nulls inside the caller's payload and meta.
-  || case when v_options ? 'meta' then jsonb_build_object('meta', v_options -> 'meta') else '{}' end
+  || case when v_options ?| array['meta', 'quietHours'] then jsonb_build_object('meta', coalesce(v_options -> 'meta', '{}')
+    || case when v_options ? 'quietHours' then jsonb_build_object('quietHours', v_hours) else '{}' end)
+    else '{}' end
   || jsonb_build_object('payload', p_payload);
 end
 $$;

@@ -72,7 +72,6 @@ export class ScheduleConflictError extends StintError {
   readonly code = "SCHEDULE_CONFLICT";
 }
 
-/** The job's state does not allow the action. */
 /** A batch takes no more jobs: it was closed, or its callback has ended. Nothing was enqueued. */
 export class BatchClosedError extends StintError {
   readonly code = "BATCH_CLOSED";
@@ -84,6 +83,7 @@ export class BatchClosedError extends StintError {
   }
 }
 
+/** The job's state does not allow the action. */
 export class WrongStateError extends StintError {
   readonly code = "WRONG_STATE";
   constructor(

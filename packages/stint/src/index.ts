@@ -10,6 +10,9 @@ export {
   type InOptions,
   type ManyEntry,
 } from "./client/entries.ts";
+export type { JobChange } from "./client/change.ts";
+export type { CommitHook } from "./client/commit-watch.ts";
+export type { InTransaction } from "./client/in-transaction.ts";
 export type { FlowsClient, ListFlowsOptions } from "./client/flows.ts";
 export {
   defineJob,
@@ -32,6 +35,7 @@ export type {
   SignalOptions,
   WaitForSignal,
 } from "./worker/handler.ts";
+export { isSuspended, type Suspended } from "./worker/suspension.ts";
 export type { Worker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/options.ts";
 export type {
@@ -95,6 +99,7 @@ export type {
   ScheduleEntry,
   SchedulePage,
   SchedulesClient,
+  SchedulesInside,
 } from "./client/schedules.ts";
 export type { CatchUp, Overlap, ScheduleTiming } from "./model/schedule.ts";
 export type { AgainOptions } from "./worker/again.ts";

@@ -1,8 +1,10 @@
 import { EnqueueClient } from "./client/enqueue-client.ts";
-import type { Enqueued, Enqueues, InOptions, ManyEntry } from "./client/entries.ts";
-import type { Batch, BatchOptions, Flow, FlowParts } from "./client/entries.ts";
+import type { JobChange } from "./client/change.ts";
+import type { Batch, BatchOptions, Enqueued, Enqueues, Flow } from "./client/entries.ts";
+import type { FlowParts, InOptions, ManyEntry } from "./client/entries.ts";
 import { FlowsClient } from "./client/flows.ts";
 import { idOf } from "./client/ids.ts";
+import type { InTransaction } from "./client/in-transaction.ts";
 import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/jobs.ts";
 import { Lifetime } from "./client/lifetime.ts";
 import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
@@ -23,7 +25,6 @@ import { makeInspector } from "./inspect/inspector.ts";
 import { resolveInspector } from "./inspect/options.ts";
 import type { Inspector, InspectorOptions } from "./inspect/types.ts";
 import type { Job } from "./model/job.ts";
-import { refuseUnknownKeys, requireOneOf } from "./model/options.ts";
 import type { AuditEntry } from "./sql/audit.ts";
 import { queues, type QueueCounts } from "./sql/queues.ts";
 import { listWorkers, type LiveWorker } from "./sql/workers.ts";
@@ -62,6 +63,7 @@ export class Stint implements Enqueues {
       actor: options.actor,
       wake: (hint) => this.#wake([hint]),
       ready: () => this.#enqueues.checkSchema(),
+      encoders: this.#enqueues,
     });
     this.#waiting = new Waiting(this.#db, { ...options, remind: () => this.#wake(["waiting"]) });
     this.queueSettings = new QueueSettingsClient(this.#db, options.actor, (call) => this.#lifetime.run(call));
@@ -76,12 +78,12 @@ export class Stint implements Enqueues {
   }
 
   /**
-   * Enqueue in your transaction: the jobs exist exactly if it commits.
+   * Work in your transaction: its jobs, signals and changes exist exactly if it commits.
    *
    * @throws {InvalidOptionError} This is not a transaction.
    */
-  in(tx: TransactionLike, options: InOptions = {}): Enqueues {
-    return this.#enqueues.in(tx, options);
+  in(tx: TransactionLike, options: InOptions = {}): InTransaction {
+    return this.#enqueues.in(tx, options, this.schedules);
   }
 
   /**
@@ -110,11 +112,7 @@ export class Stint implements Enqueues {
     entries: readonly ManyEntry[],
     options: { onError?: "throw" | "report" } = {},
   ): Promise<(Enqueued | Error)[]> {
-    refuseUnknownKeys("enqueueMany", options, ["onError"]);
-    const onError = requireOneOf("enqueueMany.onError", options.onError ?? "throw", ["throw", "report"]);
-    return await this.#lifetime.run<(Enqueued | Error)[]>(() =>
-      onError === "report" ? this.#enqueues.each(entries) : this.#enqueues.many(entries),
-    );
+    return await this.#lifetime.run(() => this.#enqueues.anyOf(entries, options));
   }
 
   async signal(
@@ -187,11 +185,21 @@ export class Stint implements Enqueues {
     result?: Types["result"],
     options: ActOptions = {},
   ): Promise<void> {
-    await this.#lifetime.run(async () => {
-      const encode = async (kind: string): Promise<string | null> =>
-        await this.#enqueues.encodeResult(kind, result);
-      await this.#jobs.complete(idOf(job, "complete(job)"), encode, options);
-    });
+    await this.#lifetime.run(() => this.#jobs.complete(idOf(job, "complete(job)"), result, options));
+  }
+
+  /**
+   * Change the payload, the run time or the priority of a waiting job. The audit records who, what and why.
+   *
+   * @throws {WrongStateError} It runs, has ended, or is parked in a way that forbids the change.
+   * @throws {InvalidPayloadError} The payload does not fit the schema of its kind, or would not survive JSON.
+   */
+  async change<Types extends JobTypes>(
+    job: Enqueued<Types> | string,
+    change: JobChange<Types>,
+    options: ActOptions = {},
+  ): Promise<void> {
+    await this.#lifetime.run(() => this.#jobs.change(idOf(job, "change(job)"), change, options));
   }
 
   /** What a job remembers and reports: its steps, progress, log lines, and signals it has not received. */
@@ -259,7 +267,13 @@ export class Stint implements Enqueues {
   async close(): Promise<void> {
     await this.#lifetime.close({
       // Handlers that drain may enqueue, and must be able to record their outcomes.
-      whileOpen: () => this.#workers.stop(),
+      whileOpen: () => {
+        const stopped = this.#workers.stop();
+        // Hooks may enqueue, too.
+        return stopped === undefined
+          ? this.#enqueues.closeHooks()
+          : stopped.then(() => this.#enqueues.closeHooks());
+      },
       onClosed: async () => {
         // With their bulk operations, which would otherwise keep the process alive.
         await Promise.allSettled([...this.#inspectors].map((inspector) => inspector.close()));

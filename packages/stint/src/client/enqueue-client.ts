@@ -2,11 +2,11 @@ import { TransactionRequiredError } from "../errors.ts";
 import type { JobDefinition } from "../define.ts";
 import type { PgDb } from "../db/pg.ts";
 import { UserTransaction, type TransactionLike } from "../db/transactions/user-transaction.ts";
-import { refuseUnknownKeys, requireBoolean } from "../model/options.ts";
+import { refuseUnknownKeys, requireBoolean, requireOneOf } from "../model/options.ts";
 import { encodeJson } from "../model/json.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
-import type { SignalRow } from "../sql/signals.ts";
+import { signalStatementInside, type SignalRow } from "../sql/signals.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
 import {
   atEntry,
@@ -16,23 +16,25 @@ import {
   type Batch,
   type BatchOptions,
   type Enqueued,
-  type Enqueues,
   type Flow,
   type FlowParts,
   type InOptions,
   type ManyEntry,
 } from "./entries.ts";
+import { CommitWatch } from "./commit-watch.ts";
 import { Enqueuer } from "./enqueue.ts";
 import { enqueueIn, refusedQuietly, type Traced } from "./enqueue-in.ts";
 import { batchRows, flowRows } from "./flow.ts";
+import { inTransaction, type InTransaction } from "./in-transaction.ts";
+import { runInside } from "./inside.ts";
 import { Kinds } from "./kinds.ts";
 import type { ResolvedStintOptions } from "./options.ts";
 import { prepareRow, type EnqueueOptions } from "./prepare.ts";
 import { withRetry } from "./retry.ts";
+import type { SchedulesClient } from "./schedules.ts";
 import {
   jobOfSignal,
   sendSignal,
-  sendSignalIn,
   toSignalRow,
   type SignalSendOptions,
   type SignalTarget,
@@ -53,6 +55,7 @@ export class EnqueueClient {
   readonly #options: ResolvedStintOptions;
   readonly #db: PgDb;
   readonly #enqueuer: Enqueuer;
+  readonly #commits: CommitWatch;
   #checked: Promise<void> | undefined;
 
   /** @param lockWaitDb Connections for enqueues that wait for another session's lock. */
@@ -61,6 +64,7 @@ export class EnqueueClient {
     this.kinds = new Kinds(options.jobs);
     this.#options = options;
     this.#db = db;
+    this.#commits = new CommitWatch(db, options.logger);
     this.#enqueuer = new Enqueuer({
       db,
       lockWaitDb,
@@ -70,10 +74,10 @@ export class EnqueueClient {
     });
   }
 
-  /** Enqueue in the caller's transaction. */
-  in(tx: TransactionLike, options: InOptions = {}): Enqueues {
+  /** Work in the caller's transaction. */
+  in(tx: TransactionLike, options: InOptions, schedules: SchedulesClient): InTransaction {
     refuseUnknownKeys("stint.in", options, ["wake"]);
-    const { schema, logger } = this.#options;
+    const { schema, logger, actor } = this.#options;
     const wake = options.wake === undefined ? undefined : requireBoolean("stint.in.wake", options.wake);
     const notify = this.#options.wake === "none" ? false : wake;
     const inside = new UserTransaction(tx, schema);
@@ -84,7 +88,9 @@ export class EnqueueClient {
     };
     const onRefused = (error: Error): void =>
       logger.error({ err: error }, "an enqueue was refused because its transaction was over");
+    const commits = this.#commits;
     return {
+      ...inTransaction(inside, { schema, actor, logger, commits, schedules, encoders: this }),
       // Nothing is awaited before the statement is sent: a ROLLBACK of a caller that does not await it must come after it.
       enqueue: (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
         const one = async (): Promise<Enqueued> => {
@@ -103,11 +109,17 @@ export class EnqueueClient {
       signal: (target, name, payload, options = {}) => {
         const one = async (): Promise<string> => {
           const row = this.#signalRow(target, name, payload, options);
-          return jobOfSignal(row, await sendSignalIn(inside, row, notify, schema));
+          const at = (xid: string | undefined) => signalStatementInside(row, notify, xid);
+          return jobOfSignal(row, await runInside(inside, schema, `signal "${row.name}"`, at));
         };
         return refusedQuietly(one(), onRefused);
       },
     };
+  }
+
+  /** Calls the hooks of transactions that have committed, and drops the others. Undefined if there are none. */
+  closeHooks(): Promise<void> | undefined {
+    return this.#commits.close();
   }
 
   /** Send a signal, committed when this resolves. */
@@ -130,6 +142,15 @@ export class EnqueueClient {
     return checked === undefined ? null : encodeJson(checked, options);
   }
 
+  /** A payload as JSON text, checked by the schema of its kind if this client has it. */
+  async encodePayload(kind: string, payload: unknown): Promise<string> {
+    const options = { kind, root: "payload", maxBytes: this.#options.maxPayloadBytes };
+    const encoded = encodeJson(payload, options);
+    const schema = this.kinds.known(kind)?.payload;
+    if (schema !== undefined) await validate(schema, payload, options);
+    return encoded;
+  }
+
   #signalRow(target: SignalTarget, name: string, payload: unknown, options: SignalSendOptions): SignalRow {
     const { actor: sender, maxPayloadBytes: maxBytes } = this.#options;
     return toSignalRow(target, name, payload, options, { sender, maxBytes });
@@ -142,6 +163,16 @@ export class EnqueueClient {
     if (telemetry === undefined) return toEnqueued(row, await this.#enqueuer.one(row));
     const send = ([one = row]: readonly EncodedRow[]): Promise<EnqueuedRow> => this.#enqueuer.one(one);
     return toEnqueued(row, await traced(telemetry, [row], send));
+  }
+
+  /** Add all of these jobs or none; or, with `onError: "report"`, each by itself. */
+  async anyOf(
+    entries: readonly ManyEntry[],
+    options: { onError?: "throw" | "report" },
+  ): Promise<(Enqueued | Error)[]> {
+    refuseUnknownKeys("enqueueMany", options, ["onError"]);
+    const onError = requireOneOf("enqueueMany.onError", options.onError ?? "throw", ["throw", "report"]);
+    return onError === "report" ? await this.each(entries) : await this.many(entries);
   }
 
   /** Add all of these jobs, or none. */

@@ -6,11 +6,11 @@ import { isThenable } from "../model/standard-schema.ts";
 import {
   enqueueStatement,
   enqueueStatementInside,
-  noteTransaction,
   type EncodedRow,
   type EnqueuedRow,
   type Notify,
 } from "../sql/enqueue.ts";
+import { noteTransaction } from "../sql/inside.ts";
 import { driverError, explainError } from "./explain-error.ts";
 import { inStatements } from "./batches.ts";
 

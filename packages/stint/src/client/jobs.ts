@@ -8,9 +8,11 @@ import { liveStates, states, type JobState } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
 import { get, lastOfChain, list, type ListFilter } from "../sql/find.ts";
+import { changeWaiting } from "../sql/change.ts";
 import { completeWaiting } from "../sql/complete.ts";
 import { cancel, replay, runNow, stateOf } from "../sql/operate.ts";
 import type { AuditInfo } from "../sql/transitions.ts";
+import { requireChanged, resolveChange, type JobChange } from "./change.ts";
 import { sendOnce, withRetry } from "./retry.ts";
 import { requireId } from "./ids.ts";
 
@@ -39,6 +41,13 @@ export type JobsOptions = {
   readonly wake: (hint: string) => void;
   /** Called before every action. Checks the schema and learns the database's clock, which sets the deadlines of actions. */
   readonly ready: () => Promise<void>;
+  readonly encoders: Encoders;
+};
+
+/** Payloads and results as JSON text, checked by the schema of their kind. */
+export type Encoders = {
+  encodePayload(kind: string, payload: unknown): Promise<string>;
+  encodeResult(kind: string, result: unknown): Promise<string | null>;
 };
 
 /** Reads jobs, and cancels, replays or runs single ones. */
@@ -47,12 +56,14 @@ export class Jobs {
   readonly #actor: string;
   readonly #wake: (hint: string) => void;
   readonly #ready: () => Promise<void>;
+  readonly #encoders: Encoders;
 
-  constructor(db: Db, { actor, wake, ready }: JobsOptions) {
+  constructor(db: Db, { actor, wake, ready, encoders }: JobsOptions) {
     this.#db = db;
     this.#actor = actor;
     this.#wake = wake;
     this.#ready = ready;
+    this.#encoders = encoders;
   }
 
   async get(id: string): Promise<Job | undefined> {
@@ -87,7 +98,7 @@ export class Jobs {
 
   async cancel(jobId: string, options: ActOptions): Promise<"cancelled" | "asked"> {
     const id = requireId(jobId);
-    const audit = this.#auditInfo("cancel", options, false);
+    const audit = toAuditInfo(this.#actor, "cancel", options, false);
     // A job that is being claimed concurrently is neither waiting nor running for this statement: try again.
     for (let tries = 0; tries < 5; tries++) {
       const was = await this.#act("cancel", id, cancel, audit);
@@ -108,7 +119,7 @@ export class Jobs {
 
   async runNow(jobId: string, options: ActOptions): Promise<void> {
     const id = requireId(jobId);
-    const audit = this.#auditInfo("runNow", options, false);
+    const audit = toAuditInfo(this.#actor, "runNow", options, false);
     const queue = await this.#act("runNow", id, runNow, audit);
     if (queue !== undefined) {
       this.#wake(`ready:${queue}`);
@@ -129,7 +140,7 @@ export class Jobs {
 
   async replay(jobId: string, options: ActOptions = {}): Promise<void> {
     const id = requireId(jobId);
-    const audit = this.#auditInfo("replay", options, true);
+    const audit = toAuditInfo(this.#actor, "replay", options, true);
     const queue = await this.#act("replay", id, replay, audit);
     if (queue === undefined) {
       const state = await this.#stateOf(id);
@@ -140,17 +151,12 @@ export class Jobs {
     this.#wake(`ready:${queue}`);
   }
 
-  /** `encode` checks the result by the kind of the job. */
-  async complete(
-    jobId: string,
-    encode: (kind: string) => Promise<string | null>,
-    options: ActOptions,
-  ): Promise<void> {
+  async complete(jobId: string, value: unknown, options: ActOptions): Promise<void> {
     const id = requireId(jobId);
-    const audit = this.#auditInfo("complete", options, false);
+    const audit = toAuditInfo(this.#actor, "complete", options, false);
     const job = await this.get(id);
     if (job === undefined) throw new JobNotFoundError(id);
-    const result = await encode(job.kind);
+    const result = await this.#encoders.encodeResult(job.kind, value);
     const kind = await this.#act(
       "complete",
       id,
@@ -160,6 +166,19 @@ export class Jobs {
     if (kind !== undefined) return;
     const waiting = liveStates.filter((state) => state !== "running");
     throw new WrongStateError(id, await this.#stateOf(id), "complete", waiting);
+  }
+
+  async change(jobId: string, change: JobChange, options: ActOptions): Promise<void> {
+    const id = requireId(jobId);
+    const audit = toAuditInfo(this.#actor, "change", options, false);
+    let wanted = resolveChange(change);
+    if (change.payload !== undefined) {
+      const job = await this.get(id);
+      if (job === undefined) throw new JobNotFoundError(id);
+      wanted = { ...wanted, payload: await this.#encoders.encodePayload(job.kind, change.payload) };
+    }
+    const send = async (db: Db, one: string, info: AuditInfo) => await changeWaiting(db, one, wanted, info);
+    requireChanged(id, wanted, await this.#act("change", id, send, audit));
   }
 
   async #act<T>(
@@ -182,19 +201,24 @@ export class Jobs {
     if (state === undefined) throw new JobNotFoundError(id);
     return state;
   }
+}
 
-  #auditInfo(what: string, options: ActOptions, needsReason: boolean): AuditInfo {
-    refuseUnknownKeys(what, options, ["actor", "reason"]);
-    if (needsReason && options.reason === undefined) {
-      throw new InvalidOptionError(
-        `${what}.reason`,
-        "is required: say why, for the people who read the audit later",
-      );
-    }
-    return {
-      auditId: newId(),
-      actor: options.actor === undefined ? this.#actor : checkText(options.actor, `${what}.actor`),
-      reason: options.reason === undefined ? null : checkText(options.reason, `${what}.reason`),
-    };
+export function toAuditInfo(
+  actor: string,
+  what: string,
+  options: ActOptions,
+  needsReason: boolean,
+): AuditInfo {
+  refuseUnknownKeys(what, options, ["actor", "reason"]);
+  if (needsReason && options.reason === undefined) {
+    throw new InvalidOptionError(
+      `${what}.reason`,
+      "is required: say why, for the people who read the audit later",
+    );
   }
+  return {
+    auditId: newId(),
+    actor: options.actor === undefined ? actor : checkText(options.actor, `${what}.actor`),
+    reason: options.reason === undefined ? null : checkText(options.reason, `${what}.reason`),
+  };
 }

@@ -183,7 +183,12 @@ function setPolicy(row: EnqueueRow, what: string, options: EnqueueOptions): void
   if (leaseMs !== undefined) row.lease_ms = leaseMs;
 }
 
-function setTime(row: EnqueueRow, what: string, { runAt, delay }: EnqueueOptions): void {
+/** The earliest time at which a job may run, as a row has it. */
+export function setTime(
+  row: { run_at?: string; delay_ms?: number },
+  what: string,
+  { runAt, delay }: Pick<EnqueueOptions, "runAt" | "delay">,
+): void {
   if (runAt !== undefined && delay !== undefined) {
     throw new InvalidOptionError(
       what,

@@ -14,18 +14,23 @@ import {
 import { newId } from "../runtime/new-id.ts";
 import {
   changeSchedule,
+  changeScheduleInside,
   conflictCode,
   getSchedule,
   listSchedules,
   putSchedules,
+  putSchedulesInside,
   runSchedule,
+  runScheduleInside,
   scheduleAudit,
   slotsOfSchedule,
   type Schedule,
   type ScheduleDetail,
+  type ScheduleRow,
   type Slot,
 } from "../sql/schedules.ts";
 import type { AuditEntry } from "../sql/audit.ts";
+import type { InsideStatement } from "../sql/inside.ts";
 import {
   resolveSchedule,
   scheduleRow,
@@ -68,6 +73,28 @@ export type NextSlotsOptions = {
 /** One of `setMany`. */
 export type ScheduleEntry = { readonly name: string } & SetScheduleOptions;
 
+/** Changes of schedules in the caller's transaction: they happen exactly if it commits. */
+export type SchedulesInside = {
+  set<Types extends JobTypes>(
+    name: string,
+    options: SetScheduleOptions<Types>,
+    act?: ActOptions,
+  ): Promise<void>;
+  setMany(entries: readonly ScheduleEntry[], act?: ActOptions): Promise<number>;
+  remove(name: string, act?: ActOptions): Promise<boolean>;
+  pause(name: string, act?: ActOptions): Promise<void>;
+  resume(name: string, act?: ActOptions): Promise<void>;
+  runNow(name: string, act?: ActOptions): Promise<string>;
+};
+
+/** How statements reach the caller's transaction. */
+export type TransactionOfSchedules = {
+  /** The id of the transaction. */
+  begin(what: string): Promise<string>;
+  run<T>(what: string, statement: InsideStatement<T>): Promise<T>;
+  quietly<T>(work: Promise<T>): Promise<T>;
+};
+
 /** Written in one statement each. All of them commit together. */
 const batch = 1_000;
 const mostPerCall = 100_000;
@@ -100,10 +127,7 @@ export class SchedulesClient {
 
   /** Make or change many schedules, at most 100,000 in a call: all of them, or none. Returns how many changed. */
   async setMany(entries: readonly ScheduleEntry[], act: ActOptions = {}): Promise<number> {
-    const given: unknown = entries;
-    if (!Array.isArray(given) || given.length > mostPerCall)
-      throw new InvalidOptionError("schedules.setMany", "takes an array of at most 100,000 schedules");
-    return entries.length === 0 ? 0 : await this.#set("schedules.setMany", entries, act);
+    return requireMany(entries).length === 0 ? 0 : await this.#set("schedules.setMany", entries, act);
   }
 
   /** A schedule; undefined if there is none of this name. */
@@ -200,8 +224,59 @@ export class SchedulesClient {
     return found;
   }
 
-  async #set(what: string, entries: readonly ScheduleEntry[], act: ActOptions): Promise<number> {
-    const audit = this.#actOf(what, act);
+  /** The same changes within a transaction of the caller. */
+  inside({ begin, run, quietly }: TransactionOfSchedules): SchedulesInside {
+    const conflicting = <T>(work: () => Promise<T>): Promise<T> =>
+      quietly(
+        work().catch((error: unknown) => {
+          throw asConflict(error);
+        }),
+      );
+    const set = async (what: string, entries: readonly ScheduleEntry[], act: ActOptions): Promise<number> => {
+      const xid = begin(what);
+      xid.catch(() => undefined);
+      const audit = this.#actOf(what, act);
+      const rows = await this.#rows(what, entries);
+      let sum = 0;
+      for (let from = 0; from < rows.length; from += batch)
+        sum += await run(what, putSchedulesInside(rows.slice(from, from + batch), audit, await xid));
+      return sum;
+    };
+    const change = async (
+      action: "remove" | "pause" | "resume",
+      name: string,
+      act: ActOptions,
+    ): Promise<boolean> => {
+      const what = `schedules.${action}`;
+      const wanted = checkName(name, `${what}(name)`);
+      const audit = this.#actOf(what, act);
+      const done = await run(what, changeScheduleInside(action, wanted, audit, await begin(what)));
+      if (done === null && action !== "remove") throw new ScheduleNotFoundError(name);
+      return done === true;
+    };
+    const runNow = async (name: string, act: ActOptions): Promise<string> => {
+      const what = "schedules.runNow";
+      const wanted = checkName(name, `${what}(name)`);
+      const audit = this.#actOf(what, act);
+      const id = await run(what, runScheduleInside(wanted, newId(), audit, await begin(what)));
+      if (id === null) throw new ScheduleNotFoundError(name);
+      return id;
+    };
+    return {
+      set: (name, options, act = {}) =>
+        conflicting(async () => {
+          await set("schedules.set", [{ ...requireObject("schedules.set", options), name }], act);
+        }),
+      setMany: (entries, act = {}) =>
+        conflicting(async () => await set("schedules.setMany", requireMany(entries), act)),
+      remove: (name, act = {}) => conflicting(async () => await change("remove", name, act)),
+      pause: (name, act = {}) => conflicting(async () => void (await change("pause", name, act))),
+      resume: (name, act = {}) => conflicting(async () => void (await change("resume", name, act))),
+      runNow: (name, act = {}) => conflicting(async () => await runNow(name, act)),
+    };
+  }
+
+  async #rows(what: string, entries: readonly ScheduleEntry[]): Promise<ScheduleRow[]> {
     const definitions = entries.map((entry, index) => {
       const option = entries.length === 1 ? what : `${what}[${index}]`;
       const { name, ...options } = requireObject(option, entry);
@@ -209,11 +284,16 @@ export class SchedulesClient {
     });
     await this.#options.whileOpen(async () => await withRetry(this.#db, this.#options.ready));
     const now = this.#db.clock.nowMs();
-    const rows = await Promise.all(
+    return await Promise.all(
       definitions.map(
         async ({ option, definition }) => await scheduleRow(option, definition, now, this.#options),
       ),
     );
+  }
+
+  async #set(what: string, entries: readonly ScheduleEntry[], act: ActOptions): Promise<number> {
+    const audit = this.#actOf(what, act);
+    const rows = await this.#rows(what, entries);
     const changed = await this.#run(async (db) => {
       if (rows.length <= batch) return await putSchedules(db, rows, audit);
       return await db.transaction(async (tx) => {
@@ -268,6 +348,12 @@ export function asConflict(error: unknown): unknown {
   const hint: unknown = (error as { hint?: unknown }).hint;
   const text = error.message.replace(/^stint: /, "");
   return new ScheduleConflictError(typeof hint === "string" ? `${text}. ${hint}` : text, { cause: error });
+}
+
+function requireMany(entries: readonly ScheduleEntry[]): readonly ScheduleEntry[] {
+  const given: unknown = entries;
+  if (Array.isArray(given) && given.length <= mostPerCall) return entries;
+  throw new InvalidOptionError("schedules.setMany", "takes an array of at most 100,000 schedules");
 }
 
 function requireObject<T extends object>(what: string, value: T): T {

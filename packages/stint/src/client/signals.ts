@@ -1,7 +1,5 @@
 import { ConnectionLost, type Db } from "../db/db.ts";
 import { isTooLate } from "../db/server-clock.ts";
-import { EndedTransactionError } from "../db/transactions/shape.ts";
-import type { UserTransaction } from "../db/transactions/user-transaction.ts";
 import { InvalidOptionError, JobNotFoundError, UnknownOutcomeError, WrongStateError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { encodeJson } from "../model/json.ts";
@@ -11,8 +9,7 @@ import { liveStates } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { noteTransaction, type Notify } from "../sql/enqueue.ts";
-import { sendSignalOnce, signalStatementInside, type SignalAnswer, type SignalRow } from "../sql/signals.ts";
+import { sendSignalOnce, type SignalAnswer, type SignalRow } from "../sql/signals.ts";
 import { explainError } from "./explain-error.ts";
 import { isUuid } from "../runtime/uuid.ts";
 import { requireId } from "./ids.ts";
@@ -91,36 +88,10 @@ export async function sendSignal(db: Db, row: SignalRow, notify: boolean): Promi
   }
 }
 
-/** Send a signal in the caller's transaction. It is sent before this function returns, so that a COMMIT sent next comes after it. */
-export async function sendSignalIn(
-  tx: UserTransaction,
-  row: SignalRow,
-  notify: Notify,
-  schema: string,
-): Promise<SignalAnswer> {
-  try {
-    tx.requireOpen();
-    const first = signalStatementInside(row, notify, undefined);
-    const [noted, sent] = tx.runAll([{ statement: noteTransaction, values: [] }, first]);
-    const [answer, xids] = await Promise.all([sent, noted]);
-    const read = first.read(answer ?? []);
-    if (read !== undefined) return read;
-    // A client that reorders statements may have sent the mark last.
-    const again = signalStatementInside(row, notify, String(xids?.[0]?.["xid"]));
-    const repeated = again.read(await tx.run(again.statement, again.values));
-    if (repeated !== undefined) return repeated;
-  } catch (error) {
-    throw explainError(error, schema);
-  }
-  throw new EndedTransactionError(
-    `no transaction was open, or it had ended, when signal "${row.name}" reached the database`,
-  );
-}
-
 /** The id of the job that the signal was sent to. @throws It could not be sent; nothing was written. */
 export function jobOfSignal(
   row: SignalRow,
-  { status, job_id: id, kind, state, declared }: SignalAnswer,
+  { status, job: id, kind, state, declared }: SignalAnswer,
 ): string {
   const { target, name } = row;
   if (status === "absent" || id === null) throw new JobNotFoundError(target);

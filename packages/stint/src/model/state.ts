@@ -346,6 +346,20 @@ export const transitions: readonly Transition[] = [
     park: parkReasons,
   },
   {
+    from: ["ready"],
+    to: "scheduled",
+    move: "change",
+    when: "`stint.change(…)` with a later time",
+    by: "a person, a program",
+  },
+  {
+    from: ["scheduled", "retrying"],
+    to: "ready",
+    move: "change",
+    when: "`stint.change(…)` with a time that has passed",
+    by: "a person, a program",
+  },
+  {
     from: ["dead", "cancelled"],
     to: "ready",
     move: "replay",

@@ -2,6 +2,7 @@ import type { Row, Run } from "../db/db.ts";
 import { toTimestamp } from "../db/server-clock.ts";
 import { statement, type Statement } from "../db/statement.ts";
 import type { EnqueueStatus } from "../model/enqueue-status.ts";
+import { isInside, type InsideStatement } from "./inside.ts";
 
 /** One checked row for `stint.enqueue_rows`. Fields left out take the table's defaults. */
 export type EnqueueRow = {
@@ -81,20 +82,6 @@ const enqueueRows = statement(
   order by ordinal`,
 );
 
-/**
- * Marks the transaction it runs in, until that transaction ends, and returns its id. Outside a transaction the mark is
- * gone at once.
- */
-export const noteTransaction = statement(
-  "note-transaction",
-  `
-  select set_config('stint_transaction.xid', pg_current_xact_id()::text, true) as xid`,
-);
-
-// No subtransaction of the caller's changes what `pg_current_xact_id` returns: savepoints are the same transaction.
-export const isInside = (xid: string): string =>
-  `pg_current_xact_id_if_assigned()::text = coalesce(${xid}::text, current_setting('stint_transaction.xid', true))`;
-
 const enqueueNewInside = statement(
   "enqueue-new-inside",
   `
@@ -166,9 +153,7 @@ export function enqueueStatementInside(
   rows: readonly EncodedRow[],
   notify: Notify,
   xid: string | undefined,
-): Omit<EnqueueStatement, "read"> & {
-  readonly read: (answer: readonly Row[]) => EnqueuedRow[] | undefined;
-} {
+): InsideStatement<EnqueuedRow[]> {
   if (!rows.every(isNew)) {
     const read = (answer: readonly Row[]): EnqueuedRow[] | undefined =>
       answer.length === 0 ? undefined : (answer as EnqueuedRow[]);

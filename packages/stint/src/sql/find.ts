@@ -3,6 +3,7 @@ import { columns, oneOf, readMany, readOne, text, textOrNull } from "../db/row.t
 import { statement } from "../db/statement.ts";
 import type { Job } from "../model/job.ts";
 import { states, type JobState } from "../model/state.ts";
+import { calledInside, readInside, type InsideStatement } from "./inside.ts";
 import { jobColumns, toJob } from "./rows.ts";
 
 const getJob = statement("get", `select ${jobColumns} from stint.jobs where id = $1`);
@@ -95,4 +96,24 @@ export type Finished = ReturnType<typeof toFinished>;
 /** Of these jobs, the ones whose chains have ended, with the outcome of the chain. */
 export async function finished(db: Run, ids: readonly string[]): Promise<Finished[]> {
   return await readMany(db, findFinished, [ids], toFinished);
+}
+
+const findInside = statement(
+  "find-inside",
+  calledInside(
+    `(select jsonb_build_object('kind', j.kind, 'state', j.state) from stint.jobs j where j.id = $1)`,
+    "$2",
+  ),
+);
+
+/** The kind and the state of a job, read within the transaction `xid`; null if there is no such job. */
+export function findStatementInside(
+  id: string,
+  xid: string,
+): InsideStatement<{ kind: string; state: string } | null> {
+  return {
+    statement: findInside,
+    values: [id, xid],
+    read: (rows) => readInside(rows)?.result as { kind: string; state: string } | null | undefined,
+  };
 }

@@ -20,6 +20,7 @@ import { statement } from "../db/statement.ts";
 import type { ResolvedQuietHours } from "../model/quiet-hours.ts";
 import { catchUps, overlaps, type CatchUp, type Overlap, type ResolvedTiming } from "../model/schedule.ts";
 import type { AuditEntry } from "./audit.ts";
+import { calledInside, readInside, type InsideStatement } from "./inside.ts";
 
 export const scheduleStates = ["active", "paused", "ended", "broken"] as const;
 /** `ended`: it has no slot any more. `broken`: its slots cannot be computed; `error` says why. */
@@ -221,7 +222,25 @@ export async function declareSchedules(
   return await readOne(db, declare, [owner, toArray(rows), actor], changed);
 }
 
-const put = statement("set-schedules", `select stint.put_schedules($1::text::jsonb, $2, $3) as changed`);
+const puts = `stint.put_schedules($1::text::jsonb, $2, $3)`;
+const put = statement("set-schedules", `select ${puts} as changed`);
+const putInside = statement(
+  "set-schedules-inside",
+  calledInside(`${puts} + (select 0 from stint.wake_schedules())`, "$4"),
+);
+
+/** The same as `putSchedules`, within the transaction `xid`. */
+export function putSchedulesInside(
+  rows: readonly ScheduleRow[],
+  { actor, reason }: Act,
+  xid: string,
+): InsideStatement<number> {
+  return {
+    statement: putInside,
+    values: [toArray(rows), actor, reason, xid],
+    read: (answer) => readInside(answer)?.result as number | undefined,
+  };
+}
 
 /** Write schedules made at run time: all of them, or none. Returns how many changed. */
 export async function putSchedules(
@@ -264,11 +283,37 @@ function at(ms: number | null): string | null {
 
 type Act = { readonly actor: string; readonly reason: string | null };
 
-const changes = {
-  remove: statement("remove-schedule", `select stint.remove_schedule($1, $2, $3) as done`),
-  pause: statement("pause-schedule", `select stint.pause_schedule($1, $2, $3) as done`),
-  resume: statement("resume-schedule", `select stint.resume_schedule($1, $2, $3) as done`),
+const calls = {
+  remove: `stint.remove_schedule($1, $2, $3)`,
+  pause: `stint.pause_schedule($1, $2, $3)`,
+  resume: `stint.resume_schedule($1, $2, $3)`,
 };
+
+const changes = {
+  remove: statement("remove-schedule", `select ${calls.remove} as done`),
+  pause: statement("pause-schedule", `select ${calls.pause} as done`),
+  resume: statement("resume-schedule", `select ${calls.resume} as done`),
+};
+
+const changesInside = {
+  remove: statement("remove-schedule-inside", calledInside(calls.remove, "$4")),
+  pause: statement("pause-schedule-inside", calledInside(calls.pause, "$4")),
+  resume: statement("resume-schedule-inside", calledInside(calls.resume, "$4")),
+};
+
+/** The same as `changeSchedule`, within the transaction `xid`. */
+export function changeScheduleInside(
+  action: keyof typeof changes,
+  name: string,
+  { actor, reason }: Act,
+  xid: string,
+): InsideStatement<boolean | null> {
+  return {
+    statement: changesInside[action],
+    values: [name, reason, actor, xid],
+    read: (answer) => readInside(answer)?.result as boolean | null | undefined,
+  };
+}
 
 /** Returns whether it changed anything; null if there is no such schedule. */
 export async function changeSchedule(
@@ -280,7 +325,23 @@ export async function changeSchedule(
   return await readOne(db, changes[action], [name, reason, actor], (row) => orNull(flag)(row, "done"));
 }
 
-const runNow = statement("run-schedule", `select stint.run_schedule($1, $2, $3, $4::uuid) as id`);
+const runs = `stint.run_schedule($1, $2, $3, $4::uuid)`;
+const runNow = statement("run-schedule", `select ${runs} as id`);
+const runNowInside = statement("run-schedule-inside", calledInside(runs, "$5"));
+
+/** The same as `runSchedule`, within the transaction `xid`. */
+export function runScheduleInside(
+  name: string,
+  id: string,
+  { actor, reason }: Act,
+  xid: string,
+): InsideStatement<string | null> {
+  return {
+    statement: runNowInside,
+    values: [name, reason, actor, id, xid],
+    read: (answer) => readInside(answer)?.result as string | null | undefined,
+  };
+}
 
 /** Enqueue the job of a schedule now. Returns its id; null if there is no such schedule. A repeat with the same id enqueues nothing. */
 export async function runSchedule(

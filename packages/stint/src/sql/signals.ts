@@ -12,10 +12,11 @@ import {
   readMany,
   time,
 } from "../db/row.ts";
-import { statement, type Statement } from "../db/statement.ts";
+import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
-import { isInside, type Notify } from "./enqueue.ts";
+import type { Notify } from "./enqueue.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
+import { isInside, type InsideStatement } from "./inside.ts";
 import { unparked } from "./park.ts";
 import { tallied } from "./transitions.ts";
 
@@ -32,14 +33,15 @@ export type SignalRow = {
 
 export type SignalAnswer = {
   status: "sent" | "absent" | "ended" | "undeclared" | "ambiguous";
-  job_id: string | null;
+  job: string | null;
   kind: string | null;
   state: string | null;
   /** The signals that the kind declares. */
   declared: string[] | null;
 };
 
-const returned = `status, job_id, kind, state, declared`;
+// Names of one word: a client may turn `job_id` into `jobId`.
+const returned = `status, job_id as job, kind, state, declared`;
 const sendSignal = statement(
   "send-signal",
   `
@@ -61,7 +63,7 @@ const sendSignalInside = statement(
 
 const toAnswer = columns<SignalAnswer>({
   status: oneOf(["sent", "absent", "ended", "undeclared", "ambiguous"]),
-  job_id: textOrNull,
+  job: textOrNull,
   kind: textOrNull,
   state: textOrNull,
   declared: orNull(texts),
@@ -92,11 +94,7 @@ export function signalStatementInside(
   row: SignalRow,
   notify: Notify,
   xid: string | undefined,
-): {
-  statement: Statement;
-  values: readonly unknown[];
-  read: (rows: readonly Record<string, unknown>[]) => SignalAnswer | undefined;
-} {
+): InsideStatement<SignalAnswer> {
   return {
     statement: sendSignalInside,
     values: [...valuesOf(row, notify), xid ?? null],

@@ -165,7 +165,7 @@ export type AuditInfo = {
 
 /** One audit row for each job in `rows`. The other values are SQL expressions. */
 export const audited = (
-  action: "cancel" | "run-now" | "replay" | "complete",
+  action: "cancel" | "run-now" | "replay",
   { id, actor, reason, job, rows }: { id: string; actor: string; reason: string; job: string; rows: string },
 ): string => `insert into stint.audit (id, actor, action, reason, job_id)
     select ${id}::uuid, ${actor}::text, '${action}', ${reason}::text, ${job} from ${rows}`;

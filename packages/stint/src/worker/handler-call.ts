@@ -20,7 +20,7 @@ import { policyOf, timeoutOf } from "./policy.ts";
 import type { TransactionGate } from "./transaction-gate.ts";
 import { AttemptProgress, type AttemptOfProgress, type ProgressDeps } from "./progress.ts";
 import { AttemptSteps, type AttemptOfSteps, type StepsDeps } from "./steps.ts";
-import { Suspended } from "./suspension.ts";
+import { isSuspended } from "./suspension.ts";
 import { returned, returnedInvalid, suspended, threw, type Verdict } from "./verdict.ts";
 
 /** What calling a handler needs of its worker. */
@@ -238,7 +238,7 @@ export class HandlerCall implements AttemptOfContext {
   #suspended(thrown?: unknown): Verdict | undefined {
     const suspension = this.#steps?.suspension;
     if (suspension === undefined) return undefined;
-    if (!(thrown instanceof Suspended))
+    if (!isSuspended(thrown))
       this.logger.warn(
         thrown === undefined ? {} : { err: thrown },
         `the handler caught the error that suspends it (${suspension.name}); the job is suspended all the same. Let that error pass`,

@@ -145,7 +145,7 @@ export class AttemptSteps {
           "step",
           `was called inside step "${outer}". Steps, sleeps and waits do not nest: call it after that step`,
         );
-      if (this.#suspension !== undefined) throw new Suspended(job.fence.job, this.#suspension.name);
+      if (this.#suspension !== undefined) throw suspendedBy(job.fence.job, this.#suspension);
       const work = begin();
       if (aborted !== undefined) throw aborted;
       this.#attempt.onActivity();
@@ -231,8 +231,12 @@ export class AttemptSteps {
 
   #suspend(suspension: Suspension): never {
     this.#suspension ??= suspension;
-    throw new Suspended(this.#attempt.job.fence.job, this.#suspension.name);
+    throw suspendedBy(this.#attempt.job.fence.job, this.#suspension);
   }
+}
+
+function suspendedBy(job: string, { name, awaits }: Suspension): Suspended {
+  return new Suspended(job, name, awaits ?? undefined);
 }
 
 type Memory = {

@@ -45,6 +45,12 @@ test("signal, jobs show and jobs complete work from a terminal", async () => {
   const other = await client.enqueue(order, null, { delay: "1h" });
   await stintOn(fresh)("signal", other.id, "approved");
   expect((await stintOn(fresh)("jobs", "show", other.id)).stdout).toMatch(/approved +.* +null/);
+  const change = ["--payload", "{}", "--delay", "2h", "--priority", "-5", "--reason", "VIP"];
+  const changed = await stintOn(fresh)("jobs", "change", other.id, ...change);
+  expect(changed.stdout).toBe(`${other.id} has changed.\n`);
+  expect(await client.get(other)).toMatchObject({ payload: {}, priority: -5, state: "scheduled" });
+  const refused = await stintOn(fresh)("jobs", "change", id, "--priority", "1");
+  expect(refused.stderr).toContain("change needs a job that is scheduled or ready or retrying or parked");
   const done = await stintOn(fresh)("jobs", "complete", other.id, '{"ok":1}', "--reason", "by phone");
   expect(done.stdout).toBe(`${other.id} has succeeded.\n`);
   expect(await client.get(other)).toMatchObject({ state: "succeeded", result: { ok: 1 } });

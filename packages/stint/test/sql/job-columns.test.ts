@@ -58,14 +58,17 @@ test.each(["enqueue_new", "enqueue_rows", "enqueue_row"])(
   },
 );
 
-test("cancel_waiting writes every column of a finished job", async () => {
-  const fresh = await freshSchema();
-  const body = await bodyOf(fresh, "cancel_waiting");
-  const [, inserted = ""] = /insert into [^(]*\.history \(([^)]*)\)/.exec(body) ?? [];
+test.each(["cancel_waiting", "complete_waiting"])(
+  "%s writes every column of a finished job",
+  async (name) => {
+    const fresh = await freshSchema();
+    const body = await bodyOf(fresh, name);
+    const [, inserted = ""] = /insert into [^(]*\.history \(([^)]*)\)/.exec(body) ?? [];
 
-  const columns = inserted.split(",").map((column) => column.trim());
-  expect(columns.sort()).toEqual([...endedColumns].sort());
-});
+    const columns = inserted.split(",").map((column) => column.trim());
+    expect(columns.sort()).toEqual([...endedColumns].sort());
+  },
+);
 
 test("newest_between returns every column that lists show", async () => {
   const fresh = await freshSchema();
@@ -112,6 +115,7 @@ test("migrations list the columns of a job only where they are compared above", 
 
   expect([...new Set(found)].sort()).toEqual([
     "cancel_waiting",
+    "complete_waiting",
     "enqueue_new",
     "enqueue_row",
     "enqueue_rows",

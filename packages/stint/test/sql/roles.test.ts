@@ -181,6 +181,8 @@ test("an enqueue-only role can enqueue and signal, and nothing else", async () =
     "wake",
     "checkSchemaVersion",
     "endTransaction",
+    "transactionIdInside",
+    "commitStatuses",
     "sendSignalOnce",
     "sendSignalInside",
   ]);
@@ -238,6 +240,9 @@ test("a read-only role reads everything and changes nothing", async () => {
     "endTransaction",
     "lastCheckpoint",
     "progressOf",
+    "findInside",
+    "transactionIdInside",
+    "commitStatuses",
     "rememberedSteps",
     "stepResult",
     "stepsOf",

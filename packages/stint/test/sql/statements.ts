@@ -11,8 +11,9 @@ import {
   reserveQuarantined,
   type Floor,
 } from "#stint/sql/claim.js";
-import { enqueue, enqueueStatementInside, noteTransaction, wake } from "#stint/sql/enqueue.js";
-import { finished, get, lastOfChain, list } from "#stint/sql/find.js";
+import { enqueue, enqueueStatementInside, wake } from "#stint/sql/enqueue.js";
+import { noteTransaction, transactionIdInside, type InsideStatement } from "#stint/sql/inside.js";
+import { findStatementInside, finished, get, lastOfChain, list } from "#stint/sql/find.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { notifyEnded } from "#stint/sql/ended.js";
@@ -32,11 +33,14 @@ import { planNextRun } from "#stint/sql/next-run.js";
 import { dueSchedules, failSchedule, fireSchedules } from "#stint/sql/fire-schedules.js";
 import {
   changeSchedule,
+  changeScheduleInside,
   declareSchedules,
   getSchedule,
   listSchedules,
   putSchedules,
+  putSchedulesInside,
   runSchedule,
+  runScheduleInside,
   scheduleAudit,
   slotsOfSchedule,
   type ScheduleRow,
@@ -58,7 +62,9 @@ import {
 import { park } from "#stint/sql/park.js";
 import { release } from "#stint/sql/release.js";
 import { requeue } from "#stint/sql/requeue.js";
-import { completeWaiting } from "#stint/sql/complete.js";
+import { changeStatementInside, changeWaiting } from "#stint/sql/change.js";
+import { commitStatusesOf } from "#stint/sql/commit-status.js";
+import { completeStatementInside, completeWaiting } from "#stint/sql/complete.js";
 import { lastCheckpoint, progressOf, writeReports } from "#stint/sql/progress.js";
 import { pruneSteps } from "#stint/sql/prune-steps.js";
 import {
@@ -293,6 +299,12 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   lastCheckpoint: (db) => lastCheckpoint(db, id),
   progressOf: (db) => progressOf(db, id),
   completeWaiting: (db) => completeWaiting(db, id, "1", auditInfo()),
+  completeInside: (db) => send(db, completeStatementInside(id, "1", auditInfo(), "1")),
+  changeWaiting: (db) => changeWaiting(db, id, { priority: 1 }, auditInfo()),
+  changeInside: (db) => send(db, changeStatementInside(id, { priority: 1 }, auditInfo(), "1")),
+  findInside: (db) => send(db, findStatementInside(id, "1")),
+  transactionIdInside: (db) => send(db, transactionIdInside("1")),
+  commitStatuses: (db) => commitStatusesOf(db, ["3"]),
   rememberedSteps: (db) => rememberedSteps(db, id),
   stepResult: (db) => stepResult(db, id, "a"),
   stepsOf: (db) => stepsOf(db, id, 100),
@@ -332,6 +344,11 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   pauseSchedule: (db) => changeSchedule(db, "pause", "made", act),
   resumeSchedule: (db) => changeSchedule(db, "resume", "made", act),
   removeSchedule: (db) => changeSchedule(db, "remove", "made", act),
+  putSchedulesInside: (db) => send(db, putSchedulesInside([schedule("made")], act, "1")),
+  pauseScheduleInside: (db) => send(db, changeScheduleInside("pause", "made", act, "1")),
+  resumeScheduleInside: (db) => send(db, changeScheduleInside("resume", "made", act, "1")),
+  removeScheduleInside: (db) => send(db, changeScheduleInside("remove", "made", act, "1")),
+  runScheduleInside: (db) => send(db, runScheduleInside("made", newId(), act, "1")),
   fold: (db) => fold(db, 0),
   recount: (db) => recount(db),
   flush: (db) =>
@@ -369,6 +386,10 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   topTenants: (db) => topTenants(db),
   arrivals: (db) => arrivals(db),
 };
+
+function send(db: Run, { statement, values }: InsideStatement<unknown>): Promise<unknown> {
+  return db.run(statement, values);
+}
 
 export type Sent = { statement: Statement; values: readonly unknown[] };
 

@@ -6,6 +6,7 @@ import { parkReasons, parkRules, type ParkRule } from "#stint/model/park-reasons
 import { states, transitions, type FromState, type JobState } from "#stint/model/state.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
+import { changeWaiting } from "#stint/sql/change.js";
 import { completeWaiting } from "#stint/sql/complete.js";
 import { finish } from "#stint/sql/finish.js";
 import { actOnMany } from "#stint/sql/operate-many.js";
@@ -187,6 +188,8 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   runNow: (db, { id }) => runNow(db, id, auditInfo()),
   replay: (db, { id }) => replay(db, id, auditInfo()),
   complete: (db, { id }) => completeWaiting(db, id, "1", auditInfo()),
+  changeLater: (db, { id }) => changeWaiting(db, id, { delay_ms: 3_600_000, priority: 3 }, auditInfo()),
+  changeNow: (db, { id }) => changeWaiting(db, id, { delay_ms: 0, payload: "2" }, auditInfo()),
   ...Object.fromEntries(
     (["cancel", "run-now", "replay"] as const).map((action) => [
       `${action} many`,

@@ -19,7 +19,7 @@ import {
   type PoolLike,
   type Enqueued,
   type EnqueueOptions,
-  type Enqueues,
+  type InTransaction,
   type Job,
   type JobDefinition,
   type ManyEntry,
@@ -251,7 +251,7 @@ test("in(tx) takes transactions; their clients and pools do not compile", () => 
     // @ts-expect-error wrong payloads do not compile there either
     await stint.in(new Client()).enqueue(resize, { width: "1" });
   });
-  expectTypeOf<ReturnType<Stint["in"]>>().toEqualTypeOf<Enqueues>();
+  expectTypeOf<ReturnType<Stint["in"]>>().toEqualTypeOf<InTransaction>();
 });
 
 test("a definition of any kind is accepted where any job is", () => {

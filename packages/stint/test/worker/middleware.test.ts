@@ -1,7 +1,17 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, test } from "vitest";
-import { defineJob, handle, InvalidOptionError, steps, typed, type Middleware } from "#stint/index.js";
+import {
+  defineJob,
+  handle,
+  InvalidOptionError,
+  isSuspended,
+  PermanentError,
+  steps,
+  typed,
+  type Middleware,
+} from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", {
@@ -176,4 +186,71 @@ test.each([
 test.each([[5], [["x"]]])("handle refuses middlewares: %j", (middlewares) => {
   const make = (): unknown => handle(work, { middlewares: middlewares as never }, () => "done");
   expect(make).toThrow(InvalidOptionError);
+});
+
+test("a middleware tells a handler that sleeps or waits from one that failed", async () => {
+  const stint = (await freshSchema()).client();
+  const seen: string[] = [];
+  const watch: Middleware = async (_, next) => {
+    try {
+      const result = await next();
+      seen.push(`returned ${String(result)}`);
+      return result;
+    } catch (error) {
+      if (isSuspended(error)) seen.push(error.signal === undefined ? "sleeps" : `waits for ${error.signal}`);
+      else seen.push(`failed: ${(error as Error).message}`);
+      throw error;
+    } finally {
+      seen.push("closed");
+    }
+  };
+  await startWorker(stint, {
+    middlewares: [watch],
+    handlers: [
+      handle(work, async ({ payload: { n }, sleep, waitForSignal }) => {
+        await sleep(1);
+        if (n === 2) throw new PermanentError("broken");
+        return await waitForSignal("go");
+      }),
+    ],
+  });
+  const job = await stint.enqueue(work, { n: 1 });
+  await until(() => seen.includes("waits for go"));
+  await stint.signal(job, "go", "on");
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe("on");
+  expect(seen).toEqual(["sleeps", "closed", "waits for go", "closed", "returned on", "closed"]);
+
+  seen.length = 0;
+  const broken = await stint.enqueue(work, { n: 2 });
+  await expect(stint.waitFor(broken, { timeout: "60s" })).rejects.toThrow("broken");
+  expect(seen).toEqual(["sleeps", "closed", "failed: broken", "closed"]);
+});
+
+test.each<[string, Middleware]>([
+  ["hides the error", async (_, next) => await next().catch(() => "hidden")],
+  [
+    "throws another error",
+    async (_, next) =>
+      await next().catch((error: unknown) => {
+        if (isSuspended(error)) throw new PermanentError("wrapped", { cause: error });
+        throw error;
+      }),
+  ],
+])("a handler sleeps on although a middleware %s", async (_, middleware) => {
+  const stint = (await freshSchema()).client();
+  let runs = 0;
+  await startWorker(stint, {
+    middlewares: [middleware],
+    handlers: [
+      handle(work, async ({ sleep }) => {
+        runs += 1;
+        await sleep(1);
+        return "slept";
+      }),
+    ],
+  });
+  const job = await stint.enqueue(work, { n: 1 });
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe("slept");
+  expect(runs).toBe(2);
+  expect(await stint.get(job)).toMatchObject({ attempts: 1, interruptions: 1 });
 });

@@ -14,6 +14,7 @@ import { showJob } from "../show-job.ts";
 import { showSteps } from "../show-steps.ts";
 import { table } from "../table.ts";
 import { wholePage } from "../whole-page.ts";
+import { addChange } from "./jobs-change.ts";
 import { addComplete } from "./jobs-complete.ts";
 import { addTail } from "./jobs-tail.ts";
 import { addWhy } from "./jobs-why.ts";
@@ -31,6 +32,7 @@ export function addJobs(program: Command): void {
   addRunNow(jobs);
   addReplay(jobs);
   addComplete(jobs);
+  addChange(jobs);
 }
 
 type ListFlags = FilterFlags & { limit?: number; after?: string };
