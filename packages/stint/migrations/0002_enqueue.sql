@@ -647,8 +647,12 @@ begin
     end loop;
   end loop;
 
+  -- What could not be locked. A job that is live and has follow-ups lifts the other at its end.
   insert into stint.latest_missed (behind)
-  select distinct l.behind from stint.latest l where l.behind = any (p_ended) order by 1
+  select distinct l.behind
+  from stint.latest l
+  where l.behind = any (p_ended) and not exists (select from stint.job j where j.id = l.behind and j.has_follow_ups)
+  order by 1
   on conflict do nothing;
 
   perform stint.wake(v_hints, null);

@@ -267,13 +267,7 @@ export class Stint implements Enqueues {
   async close(): Promise<void> {
     await this.#lifetime.close({
       // Handlers that drain may enqueue, and must be able to record their outcomes.
-      whileOpen: () => {
-        const stopped = this.#workers.stop();
-        // Hooks may enqueue, too.
-        return stopped === undefined
-          ? this.#enqueues.closeHooks()
-          : stopped.then(() => this.#enqueues.closeHooks());
-      },
+      whileOpen: () => this.#enqueues.closeHooks(this.#workers.stop()),
       onClosed: async () => {
         // With their bulk operations, which would otherwise keep the process alive.
         await Promise.allSettled([...this.#inspectors].map((inspector) => inspector.close()));

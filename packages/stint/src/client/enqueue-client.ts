@@ -117,9 +117,9 @@ export class EnqueueClient {
     };
   }
 
-  /** Calls the hooks of transactions that have committed, and drops the others. Undefined if there are none. */
-  closeHooks(): Promise<void> | undefined {
-    return this.#commits.close();
+  /** After `before`, calls the hooks of transactions that have committed, and drops the others. Undefined if there is nothing to wait for. */
+  closeHooks(before: Promise<unknown> | undefined): Promise<unknown> | undefined {
+    return before === undefined ? this.#commits.close() : before.then(() => this.#commits.close());
   }
 
   /** Send a signal, committed when this resolves. */

@@ -226,7 +226,7 @@ const puts = `stint.put_schedules($1::text::jsonb, $2, $3)`;
 const put = statement("set-schedules", `select ${puts} as changed`);
 const putInside = statement(
   "set-schedules-inside",
-  calledInside(`${puts} + (select 0 from stint.wake_schedules())`, "$4"),
+  calledInside(`${puts} + (select 0 from stint.wake(array['schedule'], null))`, "$4"),
 );
 
 /** The same as `putSchedules`, within the transaction `xid`. */

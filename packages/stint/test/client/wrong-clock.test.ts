@@ -75,7 +75,9 @@ test("a late cancel changes nothing even if the client's clock is an hour ahead"
   const db = openDb(proxy.url, fresh.schema, wrongClock(hourMs));
   onTestFinished(() => db.close());
   const ready = async (): Promise<void> => await checkSchemaVersion(db, fresh.schema);
-  const jobs = new Jobs(db, { actor: "tester", wake: () => undefined, ready });
+  const refuse = (): Promise<never> => Promise.reject(new Error("nothing is encoded here"));
+  const encoders = { encodePayload: refuse, encodeResult: refuse };
+  const jobs = new Jobs(db, { actor: "tester", wake: () => undefined, ready, encoders });
   const held = proxy.holdAt("/* stint:cancel */");
   const cancelled = jobs.cancel(row!.row.id, {}).catch((error: unknown) => error);
   const late = await held;

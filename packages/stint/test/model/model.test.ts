@@ -64,7 +64,6 @@ const mustHappen = [
   "suspend accepted",
   "suspend refused",
   "receive received",
-  "receive timed-out",
   "receive none",
   "receive lost",
   "signal sent",

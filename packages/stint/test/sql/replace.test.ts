@@ -217,7 +217,7 @@ test.each([
   expect(await fresh.sql(`select id from stint.job`)).toEqual([]);
 });
 
-test("a commit with several deferred keys and a settle of their holders cannot deadlock", async () => {
+test("a commit that defers several keys cannot deadlock with a settle of their holders", async () => {
   const fresh = await freshSchema();
   const keys = ["a", "b", "c"];
   await add(
@@ -251,7 +251,7 @@ test("a commit with several deferred keys and a settle of their holders cannot d
   expect(await fresh.sql(`select key from stint.latest`)).toEqual([]);
 });
 
-test("a commit does not wait for a holder that stays locked, and its job is not stranded", async () => {
+test("a commit waits for no locked holder, and upkeep puts its job behind it", async () => {
   const fresh = await freshSchema();
   await addOne(fresh.db, keyed);
   const [holder] = await take(fresh.db);

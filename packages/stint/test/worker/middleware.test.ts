@@ -188,7 +188,7 @@ test.each([[5], [["x"]]])("handle refuses middlewares: %j", (middlewares) => {
   expect(make).toThrow(InvalidOptionError);
 });
 
-test("a middleware tells a handler that sleeps or waits from one that failed", async () => {
+test("a middleware can distinguish a suspended handler from a failed one", async () => {
   const stint = (await freshSchema()).client();
   const seen: string[] = [];
   const watch: Middleware = async (_, next) => {
