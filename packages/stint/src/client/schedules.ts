@@ -90,9 +90,9 @@ export type SchedulesInside = {
 /** How statements reach the caller's transaction. */
 export type TransactionOfSchedules = {
   /** The id of the transaction. */
-  begin(what: string): Promise<string>;
-  run<T>(what: string, statement: InsideStatement<T>): Promise<T>;
-  quietly<T>(work: Promise<T>): Promise<T>;
+  readonly begin: (what: string) => Promise<string>;
+  readonly run: <T>(what: string, statement: InsideStatement<T>) => Promise<T>;
+  readonly quietly: <T>(work: Promise<T>) => Promise<T>;
 };
 
 /** Written in one statement each. All of them commit together. */

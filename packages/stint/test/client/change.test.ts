@@ -103,7 +103,7 @@ test("change refuses what enqueue would refuse, and changes nothing", async () =
   const job = await stint.enqueue(work, { n: 1 }, { delay: "1h" });
   const before = await stint.get(job);
 
-  const wrong: [unknown, unknown][] = [
+  const wrong: [unknown, RegExp | typeof InvalidOptionError | typeof InvalidPayloadError][] = [
     [{}, InvalidOptionError],
     [null, InvalidOptionError],
     [{ prioritee: 3 }, /did you mean "priority"/],
@@ -117,9 +117,7 @@ test("change refuses what enqueue would refuse, and changes nothing", async () =
     [{ payload: { n: 1, more: "x".repeat(2_000_000) } }, InvalidPayloadError],
   ];
   for (const [change, error] of wrong)
-    await expect(stint.change(job, change as never), JSON.stringify(change)?.slice(0, 60)).rejects.toThrow(
-      error as RegExp,
-    );
+    await expect(stint.change(job, change as never)).rejects.toThrow(error);
   await expect(stint.change(job, { priority: 1 }, { why: "x" } as never)).rejects.toThrow(InvalidOptionError);
   expect(await stint.get(job)).toEqual(before);
   expect(await stint.audit(job.id)).toEqual([]);

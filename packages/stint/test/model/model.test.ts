@@ -99,13 +99,23 @@ function count(seen: Map<string, number>, command: Command, answer: unknown): vo
 
 async function clear(fresh: Fresh): Promise<void> {
   await fresh.sql(
-    `with ${[...emptied].map((name) => `${name}_gone as (delete from stint.${name})`).join(", ")} select 1`,
+    `with ${emptied.map((name) => `${name}_gone as (delete from stint.${name})`).join(", ")} select 1`,
   );
 }
 
 const emptied = [
-  ...["job", "history", "dedupe_window", "audit", "change", "latest", "latest_missed"],
-  ...["step", "signal", "next_run", "enqueue_count", "tally_delta"],
+  "job",
+  "history",
+  "dedupe_window",
+  "audit",
+  "change",
+  "latest",
+  "latest_missed",
+  "step",
+  "signal",
+  "next_run",
+  "enqueue_count",
+  "tally_delta",
 ];
 
 async function duplicates(fresh: Fresh): Promise<Record<string, number>> {
@@ -136,13 +146,12 @@ async function table(fresh: Fresh): Promise<Projection[]> {
 
 function expected({ model }: World): Projection[] {
   const behind = new Map([...model.latest.values()].map((one) => [one.job, one.behind]));
+  const sideOf = (id: string): Projection => ({
+    waits: model.waits.waitsOf(id),
+    signals: model.waits.signalsOf(id),
+  });
   return [...model.jobs.values()]
-    .map((job) => ({
-      ...project(job),
-      behind: behind.get(job.id) ?? null,
-      waits: model.waits.waitsOf(job.id),
-      signals: model.waits.signalsOf(job.id),
-    }))
+    .map((job) => project(job, { ...sideOf(job.id), behind: behind.get(job.id) ?? null }))
     .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
@@ -161,9 +170,9 @@ const shown = [
   ...(["worker", "cancelRequested", "dedupeKey", "parkReason", "parkTimed", "reason", "payload"] as const),
 ];
 
-function project(job: ModelJob): Projection & { id: string } {
+function project(job: ModelJob, side: Projection): Projection & { id: string } {
   const fields = Object.fromEntries(shown.map((name) => [name, job[name]]));
-  return { ...fields, id: job.id, outcomes: [...job.outcomes] };
+  return { ...fields, ...side, id: job.id, outcomes: [...job.outcomes] };
 }
 
 test("the history checker finds the fault in a faulty history", () => {

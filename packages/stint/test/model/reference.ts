@@ -25,7 +25,7 @@ type Answer = { id: string; status: EnqueueStatus };
 type Latest = { job: string; behind: string; until: "started" | "finished" };
 
 /** The reasons that `runNow` lifts. */
-const liftable: (string | null)[] = ["quarantine", "review", "sleep"];
+const liftable = new Set<string | null>(["quarantine", "review", "sleep"]);
 
 export class Reference {
   readonly jobs = new Map<string, ModelJob>();
@@ -223,7 +223,7 @@ export class Reference {
   runNow(id: string): string | undefined {
     const job = this.jobs.get(id);
     if (job === undefined || !["scheduled", "retrying", "parked"].includes(job.state)) return undefined;
-    if (job.state === "parked" && !liftable.includes(job.parkReason)) return undefined;
+    if (job.state === "parked" && !liftable.has(job.parkReason)) return undefined;
     Object.assign(job, { state: "ready", ...unparked });
     job.runAt = this.#moment();
     this.waits.awake(id, job.runAt);

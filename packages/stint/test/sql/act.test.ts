@@ -63,7 +63,7 @@ test("stint.complete and stint.change refuse what cannot be, and change nothing"
     [`stint.change($1, jsonb_build_object('payload', repeat('x', 2000000)))`, [waiting], /bytes of JSON/],
   ];
   for (const [text, values, message] of refused)
-    await expect(fresh.sql(`select ${text}`, values), text).rejects.toThrow(message);
+    await expect(fresh.sql(`select ${text}`, values)).rejects.toThrow(message);
   expect(await fresh.sql(`select to_jsonb(j) as job from stint.jobs j order by id`)).toEqual(before);
   expect(await fresh.sql(`select action from stint.audit where action <> 'cancel'`)).toEqual([]);
 });
@@ -91,7 +91,6 @@ test("stint.enqueue takes quiet hours, and refuses those that cannot be", async 
     { from: "22:00", to: "07:00", zone: "+02" },
     { from: "22:00", to: "07:00", days: 3 },
   ];
-  for (const hours of wrong)
-    await expect(enqueue(hours), JSON.stringify(hours)).rejects.toThrow(/kind "work": quietHours must be/);
+  for (const hours of wrong) await expect(enqueue(hours)).rejects.toThrow(/kind "work": quietHours must be/);
   expect(await fresh.sql(`select from stint.job`)).toHaveLength(3);
 });

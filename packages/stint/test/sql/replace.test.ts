@@ -217,19 +217,24 @@ test.each([
   expect(await fresh.sql(`select id from stint.job`)).toEqual([]);
 });
 
+const withKey = <T extends object>(row: T, key: string): T & { dedupe_key: string } => ({
+  ...row,
+  dedupe_key: key,
+});
+
 test("a commit that defers several keys cannot deadlock with a settle of their holders", async () => {
   const fresh = await freshSchema();
   const keys = ["a", "b", "c"];
   await add(
     fresh.db,
-    keys.map((key) => ({ ...keyed, dedupe_key: key })),
+    keys.map((key) => withKey(keyed, key)),
   );
   const holders = (await take(fresh.db)).toSorted((a, b) => (a.fence.job < b.fence.job ? -1 : 1));
   const [caller, settle] = await sessions(fresh, 2);
   await caller!.begin();
   const behind = await add(
     caller!,
-    keys.map((key) => ({ ...latest, dedupe_key: key })),
+    keys.map((key) => withKey(latest, key)),
   );
   // The settle has locked the last holder, and takes the others next.
   await settle!.begin();

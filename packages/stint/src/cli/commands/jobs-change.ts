@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import type { JobChange } from "../../client/change.ts";
 import { examples, runs } from "../command.ts";
 import { say } from "../output.ts";
 import { readJson } from "../values.ts";
@@ -27,7 +26,7 @@ export function addChange(jobs: Command): void {
       ...(priority === undefined ? {} : { priority: Number(priority) }),
     };
     const client = await context.client();
-    await client.change(id, change as JobChange, reason === undefined ? {} : { reason });
+    await client.change(id, change, reason === undefined ? {} : { reason });
     if (context.out.json) return context.out.document({ id, changed: Object.keys(change) });
     context.out.line(say`${id} has changed.`);
   });
