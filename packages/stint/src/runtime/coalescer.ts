@@ -128,7 +128,9 @@ export class Coalescer<Item, Result> {
     const sentAt = performance.now();
     try {
       const results = await this.#resultsOf(batch);
-      for (const [index, { item, resolve, reject }] of batch.entries()) {
+      // By index: thousands of items a second pass here.
+      for (let index = 0; index < batch.length; index++) {
+        const { item, resolve, reject } = batch[index] as Waiting<Item, Result>;
         const result = results[index];
         // A callback that throws must not keep the other items from their results, nor turn those into failures.
         try {

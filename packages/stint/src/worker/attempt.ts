@@ -4,7 +4,8 @@ import { AttemptSignal } from "./attempt-signal.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 import type { AttemptEvent } from "./events.ts";
 import type { Handler } from "./handler.ts";
-import { HandlerCall, type CallingAttempt, type Extension, type HandlerDeps } from "./handler-call.ts";
+import type { Extension } from "./extend.ts";
+import { HandlerCall, type CallingAttempt, type HandlerDeps } from "./handler-call.ts";
 import type { Pool } from "./pool.ts";
 import type { Verdict } from "./verdict.ts";
 

@@ -1,6 +1,6 @@
 import type { Db, OnFault, Tx } from "../db/db.ts";
 import { InvalidOptionError, TimedOutError } from "../errors.ts";
-import { toMs, type Duration } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
 import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { completed, isOutcome, type Completed } from "../model/outcome.ts";
@@ -12,6 +12,7 @@ import { dependencyResults, type DependencyResult } from "../sql/flows.ts";
 import { completeInTransaction, type Success } from "./complete.ts";
 import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
+import { extend, type ExtendableAttempt } from "./extend.ts";
 import type { AnyMiddleware, Handler, HandlerContext } from "./handler.ts";
 import type { Leases } from "./leases.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
@@ -39,24 +40,14 @@ export type HandlerDeps = StepsDeps &
   };
 
 /** What it needs of its attempt. */
-export type CallingAttempt = {
-  readonly job: ClaimedJob;
+export type CallingAttempt = ExtendableAttempt & {
   /** The number under which the lease thread knows the attempt. */
   readonly serial: number;
   readonly signal: AbortSignal;
   /** Why its signal aborted, if it did. */
   readonly aborted: Error | undefined;
   readonly traceId: string | undefined;
-  /** Whether the handler has ended. */
-  readonly over: boolean;
-  /** The handler does something: it is not stalled. */
-  onActivity(): void;
-  /** Returns the milliseconds left. */
-  extend(extension: Extension): number;
 };
-
-/** Let an attempt run for `forMs` from now, at most for `maxMs` in all. `timeoutMs` is what it had at first. */
-export type Extension = { readonly forMs: number; readonly maxMs: number; readonly timeoutMs: number };
 
 /** The call of one handler, from the stored payload to a verdict. */
 export class HandlerCall implements AttemptOfContext {
@@ -139,23 +130,10 @@ export class HandlerCall implements AttemptOfContext {
     return this.progress;
   }
 
-  /** `extend` of the handler's context. */
   extend(duration: Duration): number {
-    const forMs = toMs(duration, "extend(duration)");
-    const { kind } = this.job;
-    const maxMs = this.#handler.policy.maxTimeoutMs ?? this.#deps.options.maxTimeoutMs;
-    if (maxMs === undefined)
-      throw new InvalidOptionError(
-        "extend",
-        `needs a bound: declare maxTimeout for ${kind}, as in maxTimeout: "2h"`,
-      );
-    if (this.#attempt.over)
-      throw new InvalidOptionError(
-        "extend",
-        `was called after the handler of job ${this.job.fence.job} had ended`,
-      );
-    this.#attempt.onActivity();
-    return this.#attempt.extend({ forMs, maxMs, timeoutMs: timeoutOf(this.#deps.options, this.job) });
+    const { options } = this.#deps;
+    const maxMs = this.#handler.policy.maxTimeoutMs ?? options.maxTimeoutMs;
+    return extend(this.#attempt, duration, { maxMs, timeoutMs: timeoutOf(options, this.job) });
   }
 
   #refuseAtomic(what: string): void {
@@ -195,9 +173,11 @@ export class HandlerCall implements AttemptOfContext {
     try {
       value = await this.#enter(new Context(this, checked, undefined));
     } finally {
-      for (const completion of this.#completions ?? []) await completion.ended();
-      await this.#steps?.ended();
-      await this.#progress?.ended();
+      // An await of nothing would still take a turn, in every attempt.
+      if (this.#completions !== undefined)
+        for (const completion of this.#completions) await completion.ended();
+      if (this.#steps !== undefined) await this.#steps.ended();
+      if (this.#progress !== undefined) await this.#progress.ended();
     }
     if (this.#completed) return undefined;
     const suspension = this.#suspended();

@@ -17,10 +17,14 @@ export class Metering {
   /** The wait ends now, by the estimate of the database's clock: a claim does not return the time. */
   claimed(jobs: readonly ClaimedJob[]): void {
     const now = this.clock.now();
+    let runAt = "";
+    let waitedMs = 0;
     for (const job of jobs) {
+      // Jobs that were enqueued together have the same time.
+      if (job.runAt !== runAt) waitedMs = Math.max(0, now - Date.parse((runAt = job.runAt)));
       const kind = this.#of(job);
       kind.claimed += 1;
-      kind.wait.add(Math.max(0, now - Date.parse(job.runAt)));
+      kind.wait.add(waitedMs);
     }
   }
 

@@ -18,7 +18,6 @@ test("each slot fires once, at its time, with a job that names it", async () => 
     payload: { region: "eu" },
   });
   expect(made).toMatchObject({ state: "active", owner: null, kind: "audit", payload: { region: "eu" } });
-  expect(made.nextSlot).toBeInstanceOf(Date);
 
   await until(() => seen.length >= 3);
   const rows = await ledger(fresh, "tick");
