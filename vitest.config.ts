@@ -9,7 +9,7 @@ const settings = {
   // The built library is loaded by Node itself: to transform it again in every process costs more than most tests.
   server: { deps: { external: [/\/packages\/(?:stint|dashboard)\/dist\//] } },
   // Most tests wait: for Postgres, a child process, a lease or a deadline. With fewer, two cores would be idle meanwhile.
-  maxWorkers: 6,
+  maxWorkers: 5,
 };
 
 const all = ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "bench/core/*.test.ts"];

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { Client } from "pg";
 import type { TestProject } from "vitest/node";
 import { startEmbedded } from "#stint/embedded/embedded.js";
-import { hashQuickly } from "./hash-quickly.ts";
+import { acceptPlainPasswords, hashQuickly } from "./cheap-logins.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -54,6 +54,7 @@ async function startOrUse(project: TestProject, shelf: string): Promise<() => Pr
   await withClient(server.url, async (client) => {
     await client.query(`create table ${shelf} (schema text, fingerprint text)`);
     await hashQuickly(client, server.url);
+    await acceptPlainPasswords(client);
   });
   return async () => server.stop("immediate");
 }

@@ -6,7 +6,7 @@ import { inject } from "vitest";
 import { startEmbedded, type Embedded } from "#stint/embedded/embedded.js";
 import { adminClient, query } from "./database.ts";
 import { openFolder } from "./folder.ts";
-import { hashQuickly } from "./hash-quickly.ts";
+import { hashQuickly } from "./cheap-logins.ts";
 import { untilEnded } from "./processes.ts";
 
 /** A Postgres for one test, which can be stopped, killed and started again. Port, data and URL stay the same. */

@@ -52,8 +52,8 @@ function watch(stint: Stint, options: Options): Watched {
   const worker = stint.worker({
     pools: { default: 4 },
     signals: false,
-    poll: 200,
-    rescueEvery: 300,
+    poll: 400,
+    rescueEvery: 500,
     abort: "1s",
     ...options,
   });
