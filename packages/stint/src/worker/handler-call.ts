@@ -5,6 +5,7 @@ import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { completed, isOutcome, type Completed } from "../model/outcome.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
+import type { Telemetry } from "../model/telemetry.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { again, type AgainOptions } from "./again.ts";
 import { callHandler } from "./call-handler.ts";
@@ -35,6 +36,7 @@ export type HandlerDeps = StepsDeps &
     readonly leases: Pick<Leases, "inHandler">;
     readonly gate: Pick<TransactionGate, "needs" | "close">;
     readonly logger: Logger;
+    readonly telemetry: Telemetry | undefined;
     /** Kinds without a result schema that have returned a value that cannot be stored. */
     readonly unstorableKinds: Set<string>;
   };
@@ -94,7 +96,7 @@ export class HandlerCall implements AttemptOfContext {
         "plan",
         `job ${this.job.fence.job} has ended; nothing can follow it any more`,
       );
-    return (this.#plan ??= new Plan(this.job, this.#deps.maxResultBytes));
+    return (this.#plan ??= new Plan(this.job, this.#deps.maxResultBytes, this.#deps.telemetry));
   }
 
   async results(kind: string | null): Promise<DependencyResult[]> {

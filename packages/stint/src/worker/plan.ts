@@ -3,6 +3,7 @@ import type { Enqueued } from "../client/entries.ts";
 import { requireDefinition } from "../client/kinds.ts";
 import { prepareRow, type EnqueueOptions } from "../client/prepare.ts";
 import { shapingKeys } from "../client/shaping.ts";
+import { traced } from "../client/traced.ts";
 import type { JobDefinition, JobTypes } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
 import type { ClaimedJob } from "../model/job.ts";
@@ -14,6 +15,7 @@ import {
   type WaitForChildren,
 } from "../model/outcome.ts";
 import { isThenable } from "../model/standard-schema.ts";
+import type { Telemetry } from "../model/telemetry.ts";
 import { newId } from "../runtime/new-id.ts";
 import { withPayload, type EncodedRow, type OnFailure } from "../sql/enqueue.ts";
 
@@ -34,13 +36,15 @@ type Prepared = EncodedRow | Promise<EncodedRow>;
 export class Plan {
   readonly #job: ClaimedJob;
   readonly #maxPayloadBytes: number;
+  readonly #telemetry: Telemetry | undefined;
   readonly #children: Prepared[] = [];
   #next: Prepared | undefined;
   #wait: OnFailure | undefined;
 
-  constructor(job: ClaimedJob, maxPayloadBytes: number) {
+  constructor(job: ClaimedJob, maxPayloadBytes: number, telemetry?: Telemetry) {
     this.#job = job;
     this.#maxPayloadBytes = maxPayloadBytes;
+    this.#telemetry = telemetry;
   }
 
   get continues(): boolean {
@@ -100,14 +104,22 @@ export class Plan {
 
   /** As `stint.run_plan` takes it. */
   async toJson(): Promise<string> {
-    const children = await Promise.all(this.#children.map(async (child) => await child));
-    const next = await this.#next;
+    const following = await Promise.all([this.#next, ...this.#children].flatMap((row) => row ?? []));
+    const rows = await this.#traced(following);
+    const next = this.#next === undefined ? undefined : rows[0];
+    const children = next === undefined ? rows : rows.slice(1);
     const parts = [
       ...(next === undefined ? [] : [`"next":${withPayload(next)}`]),
       ...(children.length === 0 ? [] : [`"spawn":[${children.map(withPayload).join(",")}]`]),
       ...(this.#wait === undefined ? [] : [`"wait":"${this.#wait}"`]),
     ];
     return `{${parts.join(",")}}`;
+  }
+
+  /** The rows with the trace of this attempt, which is the active span here. */
+  async #traced(rows: EncodedRow[]): Promise<readonly EncodedRow[]> {
+    if (this.#telemetry === undefined) return rows;
+    return await traced(this.#telemetry, rows, (withTraces) => Promise.resolve(withTraces));
   }
 
   #prepare(
