@@ -24,7 +24,7 @@ const dailyReset = defineSchedule("daily-quota-reset", {
 
 const server = process.env["DATABASE_URL"] ? undefined : await startEmbedded();
 const database = server?.url ?? process.env["DATABASE_URL"] ?? "";
-const schema = "stint_example";
+const schema = process.env["STINT_SCHEMA"] ?? "stint_example";
 await migrate({ connection: database, schema });
 const db = new Client({ connectionString: database });
 await db.connect();

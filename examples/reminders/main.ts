@@ -15,7 +15,7 @@ const remind = defineJob("remind", { payload: z.object({ userId: z.string() }) }
 
 const server = process.env["DATABASE_URL"] ? undefined : await startEmbedded();
 const database = server?.url ?? process.env["DATABASE_URL"] ?? "";
-const schema = "stint_example";
+const schema = process.env["STINT_SCHEMA"] ?? "stint_example";
 await migrate({ connection: database, schema });
 const stint = createStint({ database, schema, jobs: [remind], logger: silentLogger });
 

@@ -1,0 +1,34 @@
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { freshSchemaName, query, testDatabaseUrl } from "../support/database.ts";
+
+const root = fileURLToPath(new URL("../../../../", import.meta.url));
+
+/** What each example prints, among other lines, in this order. */
+const examples: Record<string, readonly RegExp[]> = {
+  approval: [/^A1: charged$/m, /^A1: shipped$/m, /^A2: refunded$/m],
+  "order-flow": [/^A1: T-A1-ch_A1$/m, /^A2: compensated, because ship failed$/m],
+  "quota-reset": [/^next resets: .*T00:00:00\.000Z/m, /^used after the reset: 0, 0$/m],
+  reminders: [/^reminder:ada: .* \(Europe\/London\)$/m, /^reminded now$/m],
+  "resumable-import": [/^killed with -9$/m, /^imported 1000 rows; the second worker began at row [5-9]00$/m],
+  "webhook-fan-out": [/^delivered 495, failed 5$/m, /^webhooks: 496 succeeded, 5 dead$/m],
+};
+
+test.each(Object.entries(examples))("examples/%s prints what it promises", async (name, lines) => {
+  const schema = freshSchemaName();
+  onTestFinished(async () => void (await query(`drop schema if exists "${schema}" cascade`)));
+  const child = spawn(process.execPath, ["--import", "jiti/register", `examples/${name}/main.ts`], {
+    cwd: root,
+    env: { ...process.env, DATABASE_URL: testDatabaseUrl(), STINT_SCHEMA: schema },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let [output, errors] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
+  const code = await new Promise((resolve) => child.once("close", resolve));
+
+  expect({ code, errors }).toEqual({ code: 0, errors: "" });
+  for (const line of lines) expect(output).toMatch(line);
+});
