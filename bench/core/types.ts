@@ -25,6 +25,14 @@ export type EnqueueSettings = {
   readonly priority?: number;
 };
 
+/** A tree of jobs, each of which runs after its children: a root with this many groups, or with the leaves themselves if there are no groups. */
+export type FlowShape = { readonly groups: number; readonly leaves: number };
+
+/** How many jobs a tree has. */
+export function jobsIn({ groups, leaves }: FlowShape): number {
+  return groups === 0 ? 1 + leaves : 1 + groups + groups * leaves;
+}
+
 /** The jobs that `fill` creates: ready now, scheduled for tomorrow, or succeeded. */
 export type FillState = "ready" | "scheduled" | "finished";
 
@@ -47,6 +55,10 @@ export type Client = {
   work(onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Start a worker whose handler runs this many durable steps in sequence. Left out: the system has no steps. */
   workSteps?(steps: number, onJob: (payload: Payload) => Promise<void>): Promise<void>;
+  /** Enqueue a tree of jobs. Left out: the system has no jobs that wait for others. */
+  enqueueFlow?(shape: FlowShape): Promise<void>;
+  /** Start a worker for trees of jobs, where it differs from `work`. */
+  workFlows?(onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Stop the worker, if there is one, and close every connection. */
   close(): Promise<void>;
 };

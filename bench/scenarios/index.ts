@@ -7,6 +7,7 @@ import { enqueue } from "./enqueue.ts";
 import { everyday } from "./everyday.ts";
 import { observabilityCost } from "./observability-cost.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
+import { flows } from "./flows.ts";
 import { growth } from "./growth.ts";
 import { horizon } from "./horizon.ts";
 import { idle } from "./idle.ts";
@@ -32,4 +33,5 @@ export const scenarios: readonly Scenario[] = [
   crash,
   observabilityCost,
   steps,
+  flows,
 ];

@@ -1,16 +1,31 @@
 import { makePayload } from "../actor/payload.ts";
 import { notOffered, type Client, type Config, type Stores } from "../core/types.ts";
-import { addMany, openQueue, openWorker, queueName, type BullClasses, type BullWorker } from "./bullmq.ts";
+import {
+  addMany,
+  openQueue,
+  openWorker,
+  queueName,
+  treeOf,
+  type BullClasses,
+  type BullTree,
+  type BullWorker,
+} from "./bullmq.ts";
 import { loadPeer } from "./load-peer.ts";
 
 type Connection = { host: string; port: number; maxRetriesPerRequest: null };
+type Flows = {
+  FlowProducer: new (options: { connection: Connection }) => {
+    add(tree: BullTree): Promise<unknown>;
+    close(): Promise<void>;
+  };
+};
 type Redis = {
   Redis: new (options: Connection) => { flushall(): Promise<unknown>; disconnect(): void };
 };
 
 export async function open({ redisPort }: Stores, config: Config): Promise<Client> {
   if (redisPort === undefined) throw notOffered("bullmq-redis", "Redis on this machine");
-  const classes = await loadPeer<BullClasses<Connection>>("bullmq");
+  const classes = await loadPeer<BullClasses<Connection> & Flows>("bullmq");
   const { Redis } = await loadPeer<Redis>("ioredis");
   const connection: Connection = { host: "127.0.0.1", port: redisPort, maxRetriesPerRequest: null };
   const redis = new Redis(connection);
@@ -31,8 +46,13 @@ export async function open({ redisPort }: Stores, config: Config): Promise<Clien
         await addMany(queue, payloads, state === "scheduled");
       }
     },
+    enqueueFlow: async (shape) => {
+      const flows = new classes.FlowProducer({ connection });
+      await flows.add(treeOf(shape));
+      await flows.close();
+    },
     pending: async () => {
-      const counts = await queue.getJobCounts("wait", "active", "prioritized");
+      const counts = await queue.getJobCounts("wait", "active", "prioritized", "waiting-children");
       return Object.values(counts).some((count) => count > 0);
     },
     work: async (onJob) => {

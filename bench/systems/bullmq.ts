@@ -1,4 +1,5 @@
-import type { Config, Payload } from "../core/types.ts";
+import { makePayload } from "../actor/payload.ts";
+import type { Config, FlowShape, Payload } from "../core/types.ts";
 
 /** The part of BullMQ's API used here, for either store. */
 export type BullQueue = {
@@ -22,6 +23,23 @@ export type BullClasses<Connection> = {
     options: { connection: Connection } & BullWork,
   ) => BullWorker;
 };
+/** A job and its children, which run before it. */
+export type BullTree = { name: string; queueName: string; data: Payload; children?: BullTree[] };
+
+/** A tree of jobs as `FlowProducer.add` takes it. */
+export function treeOf({ groups, leaves }: FlowShape): BullTree {
+  let n = 0;
+  const job = (children: BullTree[] = []): BullTree => ({
+    name: queueName,
+    queueName,
+    data: makePayload(n++),
+    ...(children.length === 0 ? {} : { children }),
+  });
+  const many = (count: number, make: () => BullTree): BullTree[] => Array.from({ length: count }, make);
+  const manyLeaves = (): BullTree[] => many(leaves, () => job());
+  return job(groups === 0 ? manyLeaves() : many(groups, () => job(manyLeaves())));
+}
+
 type BullWork = { concurrency?: number; removeOnComplete?: { count: number } };
 
 /** Default: one job at a time, finished jobs kept. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Pool, type ClientBase } from "pg";
 import { makePayload } from "../actor/payload.ts";
-import type { Client, Config, Payload, Stores } from "../core/types.ts";
+import type { Client, Config, FlowShape, Payload, Stores } from "../core/types.ts";
 import { cloneRows } from "./clone-rows.ts";
 import { loadPeer } from "./load-peer.ts";
 import { Sql } from "./sql.ts";
@@ -21,6 +21,8 @@ type DbosClient = {
   ): Promise<unknown>;
   destroy(): Promise<void>;
 };
+type Run = (payload: Payload) => Promise<void>;
+type TreePayload = Payload & { readonly shape: FlowShape };
 type Logger = Record<"info" | "debug" | "warn" | "error", () => void>;
 type Module = {
   DBOS: {
@@ -34,6 +36,10 @@ type Module = {
     }): void;
     runStep<T>(run: () => Promise<T>, options: { name: string }): Promise<T>;
     registerWorkflow(run: (payload: Payload) => Promise<void>, options: { name: string }): unknown;
+    startWorkflow(
+      run: Run,
+      options: { queueName: string },
+    ): (payload: Payload) => Promise<{ getResult(): Promise<unknown> }>;
     launch(): Promise<void>;
     shutdown(): Promise<void>;
   };
@@ -112,6 +118,35 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
       await sql.isTrue(
         "exists (select from dbos.workflow_status where status = 'ENQUEUED') or exists (select from dbos.workflow_status where status = 'PENDING')",
       ),
+    // Its trees are workflows that start others and wait for their results, each in a run of its own.
+    enqueueFlow: async (shape) =>
+      void (await client.enqueue({ ...target, workflowName: "tree" }, {
+        ...makePayload(0),
+        shape,
+      } as Payload)),
+    workFlows: async (onJob) => {
+      const leaf = DBOS.registerWorkflow(onJob, { name: "leaf" }) as Run;
+      const startAll = async (count: number, run: Run, payload: Payload): Promise<void> => {
+        const handles: { getResult(): Promise<unknown> }[] = [];
+        const { queueName } = target;
+        for (let n = 0; n < count; n++) handles.push(await DBOS.startWorkflow(run, { queueName })(payload));
+        for (const handle of handles) await handle.getResult();
+      };
+      const group = DBOS.registerWorkflow(
+        async (payload) => {
+          await startAll((payload as TreePayload).shape.leaves, leaf, payload);
+          await onJob(payload);
+        },
+        { name: "group" },
+      ) as Run;
+      const tree: Run = async (payload) => {
+        const { groups, leaves } = (payload as TreePayload).shape;
+        await startAll(groups === 0 ? leaves : groups, groups === 0 ? leaf : group, payload);
+        await onJob(payload);
+      };
+      DBOS.registerWorkflow(tree, { name: "tree" });
+      await launch(onJob);
+    },
     workSteps: async (steps, onJob) => {
       await launch(async (payload) => {
         await onJob(payload);

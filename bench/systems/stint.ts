@@ -1,4 +1,14 @@
-import { createStint, defineJob, entry, handle, silentLogger, typed, type Worker } from "stint";
+import {
+  createStint,
+  defineJob,
+  entry,
+  handle,
+  silentLogger,
+  typed,
+  type ManyEntry,
+  type Worker,
+} from "stint";
+import { makePayload } from "../actor/payload.ts";
 import type { Client, Config, Payload, Stores } from "../core/types.ts";
 import { Sql } from "./sql.ts";
 import { fillTables, kind, prepareTables, tablesPending } from "./stint-tables.ts";
@@ -15,6 +25,22 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
     enqueueOne: async (payload, settings = {}) => await stint.enqueue(noop, payload, settings),
     enqueueBulk: async (payloads) => await stint.enqueueMany(payloads.map((payload) => entry(noop, payload))),
     enqueueInTransaction: async (tx, payload) => await stint.in(tx).enqueue(noop, payload),
+    enqueueFlow: async ({ groups, leaves }) => {
+      const parts: Record<string, ManyEntry> = {};
+      let n = 0;
+      const add = (name: string, after: string[]): string => {
+        parts[name] = entry(noop, makePayload(n++), after.length === 0 ? {} : { after });
+        return name;
+      };
+      const addLeaves = (of: string): string[] =>
+        Array.from({ length: leaves }, (_, leaf) => add(`${of}-${leaf}`, []));
+      const children =
+        groups === 0
+          ? addLeaves("leaf")
+          : Array.from({ length: groups }, (_, group) => add(`group-${group}`, addLeaves(`leaf-${group}`)));
+      add("root", children);
+      await stint.flow("tree", parts);
+    },
     fill: async (count, state) => await fillTables(sql, count, state),
     pending: async () => await tablesPending(sql),
     work: async (onJob) => {

@@ -1,4 +1,5 @@
-import type { FillState } from "../../core/types.ts";
+import { nowMs } from "../../core/clock.ts";
+import { NotOfferedError, type FillState, type FlowShape } from "../../core/types.ts";
 import type { Context } from "../context.ts";
 
 /** Install the schema where it is missing, and empty the store. */
@@ -11,6 +12,13 @@ export async function fill(
   { count, state = "ready" }: { count: number; state?: FillState },
 ): Promise<void> {
   await client.fill(count, state);
+}
+
+/** Enqueue a tree of jobs. Returns when all of it was stored. */
+export async function enqueueFlow({ client }: Context, shape: FlowShape): Promise<{ atMs: number }> {
+  if (client.enqueueFlow === undefined) throw new NotOfferedError("this system offers no flows");
+  await client.enqueueFlow(shape);
+  return { atMs: nowMs() };
 }
 
 /** Whether the store still holds a job that is ready, running or waits for its retry. */

@@ -8,6 +8,12 @@ export async function work({ client, runs }: Context): Promise<{ startedMs: numb
   return { startedMs: nowMs() };
 }
 
+/** The same, for trees of jobs. */
+export async function workFlows({ client, runs }: Context): Promise<{ startedMs: number }> {
+  await (client.workFlows ?? client.work)(async (payload) => await runs.run(payload));
+  return { startedMs: nowMs() };
+}
+
 /** Start a worker whose handler runs durable steps, each with a small result. */
 export async function workSteps(
   { client, runs }: Context,
