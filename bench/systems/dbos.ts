@@ -145,7 +145,8 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
         await onJob(payload);
       };
       DBOS.registerWorkflow(tree, { name: "tree" });
-      await launch(onJob);
+      // One function cannot have two names.
+      await launch(async (payload) => await onJob(payload));
     },
     workSteps: async (steps, onJob) => {
       await launch(async (payload) => {
