@@ -241,16 +241,6 @@ begin
     if v_chain.head is null then
       perform stint.refuse_waiting(v_on);
     end if;
-    -- A dead job was replayed since then.
-    with reopened as (
-      update stint.flow_edge e
-      set state = null, result = null, reason = null
-      from stint.flow_job m
-      where e.job_id = any (v_new) and e.on_id = v_on and e.state in ('dead', 'cancelled') and e.state is distinct from v_chain.state
-        and m.job_id = e.job_id and m.on_failure = 'park'
-      returning e.job_id
-    )
-    update stint.job j set reason = null from reopened r where j.id = r.job_id and j.park_reason = 'blocked';
     if v_chain.state is not null then
       v_heads := array_append(v_heads, v_chain.head);
       v_states := array_append(v_states, v_chain.state);
@@ -258,6 +248,20 @@ begin
       v_reasons := array_append(v_reasons, v_chain.reason);
     end if;
   end loop;
+
+  -- Dead jobs that were replayed since then. Looked for once: a job may wait for ten thousand others.
+  if exists (select from stint.flow_edge e where e.job_id = any (v_new) and e.state in ('dead', 'cancelled')) then
+    with reopened as (
+      update stint.flow_edge e
+      set state = null, result = null, reason = null
+      from stint.flow_job m
+      where e.job_id = any (v_new) and e.state in ('dead', 'cancelled') and m.job_id = e.job_id and m.on_failure = 'park'
+        and not exists (
+          select from unnest(v_heads, v_states) as c (head, state) where c.head = e.on_id and c.state = e.state)
+      returning e.job_id
+    )
+    update stint.job j set reason = null from reopened r where j.id = r.job_id and j.park_reason = 'blocked';
+  end if;
 
   update stint.flow f set compensates = true
   where not f.compensates and f.id in (
