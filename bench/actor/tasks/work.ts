@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.ts";
-import { NotOfferedError } from "../../core/types.ts";
+import { NotOfferedError, type Payload } from "../../core/types.ts";
 import type { Context } from "../context.ts";
 
 /** Start a worker whose handler only counts. */
@@ -10,7 +10,8 @@ export async function work({ client, runs }: Context): Promise<{ startedMs: numb
 
 /** The same, for trees of jobs. */
 export async function workFlows({ client, runs }: Context): Promise<{ startedMs: number }> {
-  await (client.workFlows ?? client.work)(async (payload) => await runs.run(payload));
+  const onJob = async (payload: Payload): Promise<void> => await runs.run(payload);
+  await (client.workFlows === undefined ? client.work(onJob) : client.workFlows(onJob));
   return { startedMs: nowMs() };
 }
 

@@ -104,7 +104,9 @@ export class Plan {
 
   /** As `stint.run_plan` takes it. */
   async toJson(): Promise<string> {
-    const following = await Promise.all([this.#next, ...this.#children].flatMap((row) => row ?? []));
+    const following = await Promise.all(
+      [this.#next, ...this.#children].flatMap((row) => (row === undefined ? [] : [Promise.resolve(row)])),
+    );
     const rows = await this.#traced(following);
     const next = this.#next === undefined ? undefined : rows[0];
     const children = next === undefined ? rows : rows.slice(1);

@@ -122,7 +122,8 @@ async function jobsOf(
 }
 
 function equal(one: object, other: object): boolean {
-  const sorted = (value: object): string => JSON.stringify(Object.entries(value).sort());
+  const sorted = (value: object): string =>
+    JSON.stringify(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)));
   return sorted(one) === sorted(other);
 }
 
@@ -181,6 +182,9 @@ test("a process stopped at any boundary of a flow continues nothing after a resc
   worker.kill("SIGCONT");
   for (const id of jobs) await worker.reported("leaseLost", id);
   await expectConserved(fresh);
+  expect(worker.reports.filter(({ event, id }) => event === "settled" && jobs.includes(id ?? ""))).toEqual(
+    [],
+  );
 });
 
 /** The row that the settle of each shape needs after it has deleted its job, and before it commits. */
