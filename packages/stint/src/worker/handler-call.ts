@@ -5,7 +5,6 @@ import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { completed, isOutcome, type Completed } from "../model/outcome.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
-import type { Telemetry } from "../model/telemetry.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { again, type AgainOptions } from "./again.ts";
 import { callHandler } from "./call-handler.ts";
@@ -17,7 +16,7 @@ import { extend, type ExtendableAttempt } from "./extend.ts";
 import type { AnyMiddleware, Handler, HandlerContext } from "./handler.ts";
 import type { Leases } from "./leases.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
-import { Plan } from "./plan.ts";
+import { Plan, type PlanDeps } from "./plan.ts";
 import { policyOf, timeoutOf } from "./policy.ts";
 import type { TransactionGate } from "./transaction-gate.ts";
 import { AttemptProgress, type AttemptOfProgress, type ProgressDeps } from "./progress.ts";
@@ -27,6 +26,7 @@ import { returned, returnedInvalid, suspended, threw, type Verdict } from "./ver
 
 /** What calling a handler needs of its worker. */
 export type HandlerDeps = StepsDeps &
+  PlanDeps &
   ProgressDeps & {
     readonly db: Db;
     readonly options: Pick<
@@ -36,7 +36,6 @@ export type HandlerDeps = StepsDeps &
     readonly leases: Pick<Leases, "inHandler">;
     readonly gate: Pick<TransactionGate, "needs" | "close">;
     readonly logger: Logger;
-    readonly telemetry: Telemetry | undefined;
     /** Kinds without a result schema that have returned a value that cannot be stored. */
     readonly unstorableKinds: Set<string>;
   };
@@ -96,7 +95,7 @@ export class HandlerCall implements AttemptOfContext {
         "plan",
         `job ${this.job.fence.job} has ended; nothing can follow it any more`,
       );
-    return (this.#plan ??= new Plan(this.job, this.#deps.maxResultBytes, this.#deps.telemetry));
+    return (this.#plan ??= new Plan(this.job, this.#deps));
   }
 
   async results(kind: string | null): Promise<DependencyResult[]> {

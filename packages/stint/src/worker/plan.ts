@@ -27,6 +27,9 @@ export type FollowOptions = EnqueueOptions & {
   throttle?: never;
 };
 
+/** What a plan needs of its worker. */
+export type PlanDeps = { readonly maxResultBytes: number; readonly telemetry: Telemetry | undefined };
+
 type Prepared = EncodedRow | Promise<EncodedRow>;
 
 /**
@@ -35,16 +38,14 @@ type Prepared = EncodedRow | Promise<EncodedRow>;
  */
 export class Plan {
   readonly #job: ClaimedJob;
-  readonly #maxPayloadBytes: number;
-  readonly #telemetry: Telemetry | undefined;
+  readonly #deps: PlanDeps;
   readonly #children: Prepared[] = [];
   #next: Prepared | undefined;
   #wait: OnFailure | undefined;
 
-  constructor(job: ClaimedJob, maxPayloadBytes: number, telemetry?: Telemetry) {
+  constructor(job: ClaimedJob, deps: PlanDeps) {
     this.#job = job;
-    this.#maxPayloadBytes = maxPayloadBytes;
-    this.#telemetry = telemetry;
+    this.#deps = deps;
   }
 
   get continues(): boolean {
@@ -120,8 +121,10 @@ export class Plan {
 
   /** The rows with the trace of this attempt, which is the active span here. */
   async #traced(rows: EncodedRow[]): Promise<readonly EncodedRow[]> {
-    if (this.#telemetry === undefined) return rows;
-    return await traced(this.#telemetry, rows, (withTraces) => Promise.resolve(withTraces));
+    const { telemetry } = this.#deps;
+    return telemetry === undefined
+      ? rows
+      : await traced(telemetry, rows, (withTraces) => Promise.resolve(withTraces));
   }
 
   #prepare(
@@ -136,7 +139,7 @@ export class Plan {
       if ((options as EnqueueOptions | null)?.[name] !== undefined)
         throw new InvalidOptionError(`${what}.${name}`, "cannot be given to a job that follows another");
     this.#refuseSelf(what, options.after);
-    const row = prepareRow(definition, payload, options, { maxPayloadBytes: this.#maxPayloadBytes, id });
+    const row = prepareRow(definition, payload, options, { maxPayloadBytes: this.#deps.maxResultBytes, id });
     // The settle awaits it. Until then, a refusal must not become an unhandled rejection.
     if (isThenable(row)) row.catch(() => undefined);
     return row;
