@@ -111,7 +111,7 @@ export function reasonOf(body: Input["body"], needed: boolean): string | undefin
   return textOf(reason, "reason");
 }
 
-function dateOf(value: unknown, name: string): Date {
+export function dateOf(value: unknown, name: string): Date {
   const date =
     typeof value === "string" && /^\d{4}-\d\d-\d\d/.test(value) && value.length <= 40
       ? new Date(value)
@@ -121,11 +121,14 @@ function dateOf(value: unknown, name: string): Date {
   return date;
 }
 
-export function limitOf(query: URLSearchParams, { usual, max }: { usual: number; max: number }): number {
-  const text = query.get("limit");
+export function limitOf(
+  query: URLSearchParams,
+  { usual, max, name = "limit" }: { usual: number; max: number; name?: string },
+): number {
+  const text = query.get(name);
   if (text === null || text === "") return usual;
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (limit < 1 || limit > max) throw badRequest(`limit must be a whole number from 1 to ${max}.`);
+  if (limit < 1 || limit > max) throw badRequest(`${name} must be a whole number from 1 to ${max}.`);
   return limit;
 }
 

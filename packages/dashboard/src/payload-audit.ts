@@ -1,5 +1,4 @@
 /** Reports to `onAudit` that a visitor saw a payload. The screen refreshes every few seconds; that counts as one view. */
-import type { Job } from "stint";
 import type { Visitor } from "./access.ts";
 
 /** Passed to `onAudit`. Actions on jobs are in the audit log of each job. */
@@ -7,12 +6,17 @@ export type AuditEvent = {
   readonly action: "payload-seen";
   /** Null: a local user, or `authorize` returned no name. */
   readonly user: string | null;
-  readonly job: string;
+  /** The job, or the schedule, whose payload it is; the other is null. */
+  readonly job: string | null;
+  readonly schedule: string | null;
   readonly kind: string;
   readonly at: Date;
 };
 
 export type OnAudit = (event: AuditEvent) => void | Promise<void>;
+
+/** A payload that is about to be shown. */
+type Seen = { readonly job?: string; readonly schedule?: string; readonly kind: string };
 
 const oneViewMs = 10 * 60_000;
 const most = 10_000;
@@ -28,14 +32,15 @@ export class PayloadAudit {
   }
 
   /** Rejects if `onAudit` fails: the payload must then not be shown. */
-  async record({ user }: Visitor, { id, kind }: Pick<Job, "id" | "kind">): Promise<void> {
+  async record({ user }: Visitor, seen: Seen): Promise<void> {
     if (this.#onAudit === undefined) return;
-    const name = JSON.stringify([user, id]);
+    const { job = null, schedule = null, kind } = seen;
+    const name = JSON.stringify([user, job, schedule]);
     const now = this.#now();
     const reported = this.#reportedAt.get(name);
     if (reported !== undefined && now - reported < oneViewMs) return;
     try {
-      await this.#onAudit({ action: "payload-seen", user, job: id, kind, at: new Date() });
+      await this.#onAudit({ action: "payload-seen", user, job, schedule, kind, at: new Date() });
     } catch (cause) {
       // Wrapped: a code such as ECONNREFUSED would be reported as an unavailable database.
       throw new Error("onAudit failed, so the payload is not shown", { cause });

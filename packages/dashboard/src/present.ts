@@ -10,6 +10,7 @@ import type {
   OperationPreview,
 } from "stint/inspect";
 import type { Visitor } from "./access.ts";
+import { fewAtATime } from "./few-at-a-time.ts";
 import { knownFilter } from "./filters.ts";
 import { preview } from "./preview.ts";
 import type { Redactor } from "./redact.ts";
@@ -17,7 +18,7 @@ import type { Overview } from "./route.ts";
 import { hiddenMark, Secrets } from "./secrets.ts";
 
 /** Larger values slow down the browser more than they help the reader. */
-const largestShown = 256 * 1024;
+export const largestShown = 256 * 1024;
 
 export type PresentedDetail = JobDetail & {
   /** The visitor may not see payload and result; both are null. */
@@ -190,19 +191,9 @@ function errorOf(job: Job | undefined, redactor: Redactor): string {
 
 type GetJob = (id: string) => Promise<Job | undefined>;
 
-/** Payloads may be large, and a page has many. */
-const atOnce = 4;
-
 async function presentRows(rows: readonly JobRow[], redactor: Redactor, get: GetJob): Promise<JobRow[]> {
   if (!redactor.hides) return [...rows];
   return await fewAtATime(rows, async (row) => await presentRow(row, redactor, get));
-}
-
-async function fewAtATime<From, To>(all: readonly From[], make: (one: From) => Promise<To>): Promise<To[]> {
-  const made: To[] = [];
-  for (let from = 0; from < all.length; from += atOnce)
-    made.push(...(await Promise.all(all.slice(from, from + atOnce).map(make))));
-  return made;
 }
 
 async function presentRow(row: JobRow, redactor: Redactor, get: GetJob): Promise<JobRow> {

@@ -23,7 +23,10 @@ export function badRequest(message: string, hint?: string): Problem {
 const statusByCode: Readonly<Record<string, number>> = {
   INVALID_OPTION: 400,
   INVALID_PAYLOAD: 400,
+  UNKNOWN_KIND: 400,
   JOB_NOT_FOUND: 404,
+  SCHEDULE_NOT_FOUND: 404,
+  SCHEDULE_CONFLICT: 409,
   WRONG_STATE: 409,
   TOO_MANY_OPERATIONS: 409,
   UNKNOWN_OUTCOME: 503,

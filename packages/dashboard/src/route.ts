@@ -7,7 +7,9 @@ import type { Redactor } from "./redact.ts";
 import type { PayloadAudit } from "./payload-audit.ts";
 
 /** The part of a client that the dashboard uses. */
-export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay">;
+export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay"> & {
+  readonly schedules: Pick<Stint["schedules"], "set" | "pause" | "resume" | "runNow" | "remove">;
+};
 
 export type Environment = { readonly name: string; readonly production: boolean };
 

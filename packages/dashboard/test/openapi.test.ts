@@ -100,8 +100,12 @@ describe.each(named)("$name", ({ route, operation }) => {
       "begin",
     ];
     const more = ["operations", "operation", "abort", "cancel", "runNow", "replay"];
-    const failing = fakeStint(Object.fromEntries([...names, ...more].map((name) => [name, away])));
-    const query = `${pathOf(route)}?nope=1`;
+    const changes = ["set", "pause", "resume", "run", "remove"].map((change) => `${change}Schedule`);
+    const schedules = ["schedules", "scheduleCounts", "schedule", "scheduleSlots", "nextSlots", ...changes];
+    const failing = fakeStint(
+      Object.fromEntries([...names, ...more, ...schedules].map((name) => [name, away])),
+    );
+    const query = `${pathOf(route)}${pathOf(route).includes("?") ? "&" : "?"}nope=1`;
     const asked = [
       await send(open(null), route, pathOf(route)),
       await send(open(), route, query),
@@ -130,6 +134,8 @@ test("every response of a real installation matches the document", async () => {
     })
   ).body;
   const operationId = (begun as { id: string }).id;
+  await stint.schedules.set("nightly", { cron: "30 2 * * *", job: "work", payload: {}, jitter: "1m" });
+  await stint.schedules.runNow("nightly");
   // In the order of the table: actions on a job come after reads of it.
   const wanted: Record<string, string[]> = {
     "GET /jobs": ["/api/jobs", "/api/jobs?limit=2", "/api/jobs?state=dead,running&tenant=acme"],

@@ -145,7 +145,7 @@ describe("redaction", () => {
     const options = {
       stint,
       redact: ["*.password"],
-      onAudit: ({ job }: { job: string }) => void seen.push(job),
+      onAudit: ({ job }: { job: string | null }) => void seen.push(job ?? ""),
     };
     const path = `/api/jobs/${jobId}?download=payload`;
     const refused = await ask(open({ role: "view" }, options), path);

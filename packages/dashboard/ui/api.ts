@@ -1,4 +1,5 @@
 /** The dashboard's API as the browser sees it. Every call to the server goes through this file. */
+import type { Slot } from "stint";
 import type {
   BulkAction,
   Count,
@@ -9,9 +10,13 @@ import type {
   JobFilter,
   JobPage,
   KindView,
+  LocalSlots,
   Operation,
   OperationPreview,
   PreviewedSet,
+  ScheduleCounts,
+  ScheduleRows,
+  ScheduleView,
   Series,
   SeriesRange,
   SlowJob,
@@ -57,6 +62,17 @@ export type JobResponse = Omit<Wire<JobDetail>, "attemptOfEpoch" | Remembered> &
 /** Servers of an older version do not send these. */
 type Remembered = "steps" | "progress" | "signals" | "stalledMs";
 export type JobsFilter = Wire<JobFilter>;
+
+/** `hidden`: the role may not see the payload, so it is null. `cut`: it is too large, and this is its beginning. */
+export type ScheduleResponse = Wire<ScheduleView> & { readonly hidden?: boolean; readonly cut?: boolean };
+export type SchedulesFilter = Readonly<
+  Partial<Record<"search" | "state" | "owner" | "kind" | "after", string | undefined>>
+>;
+/** A schedule by its name, or a rule that is not stored; `in`: the zone whose local times are shown. */
+export type SlotsQuestion = Readonly<
+  Partial<Record<"name" | "cron" | "every" | "zone" | "in", string | undefined>>
+>;
+export type NewSchedule = Readonly<Record<string, unknown>> & { readonly name: string };
 
 /** Without a fingerprint: values are redacted, and the role may not search by filters that could reveal them. */
 export type GroupsResponse = Omit<Wire<DeadGroups>, "groups"> & {
@@ -179,6 +195,19 @@ export const api = {
     post<{ was: "cancelled" | "asked" }>(`jobs/${part(id)}/cancel`, { reason }),
   runNow: (id: string, reason?: string) => post<object>(`jobs/${part(id)}/run-now`, { reason }),
   replay: (id: string, reason: string) => post<object>(`jobs/${part(id)}/replay`, { reason }),
+
+  schedules: (filter: SchedulesFilter, signal?: AbortSignal) =>
+    get<Wire<ScheduleRows>>("schedules", filter, signal),
+  scheduleCounts: (signal?: AbortSignal) => get<ScheduleCounts>("schedules/counts", {}, signal),
+  schedule: (name: string, signal?: AbortSignal) => get<ScheduleResponse>("schedules/show", { name }, signal),
+  scheduleSlots: (name: string, before: string, signal?: AbortSignal) =>
+    get<{ readonly slots: readonly Wire<Slot>[] }>("schedules/slots", { name, before }, signal),
+  nextSlots: (of: SlotsQuestion, signal?: AbortSignal) => get<Wire<LocalSlots>>("schedules/next", of, signal),
+  pauseSchedule: (name: string, reason: string) => post<object>("schedules/pause", { name, reason }),
+  resumeSchedule: (name: string, reason?: string) => post<object>("schedules/resume", { name, reason }),
+  runSchedule: (name: string, reason?: string) => post<{ id: string }>("schedules/run", { name, reason }),
+  removeSchedule: (name: string, reason: string) => post<object>("schedules/remove", { name, reason }),
+  addSchedule: (schedule: NewSchedule) => post<{ name: string }>("schedules/add", schedule),
 
   operations: (signal?: AbortSignal) => get<readonly Wire<Operation>[]>("operations", {}, signal),
   operation: (id: string, signal?: AbortSignal) => get<Wire<Operation>>(`operations/${part(id)}`, {}, signal),

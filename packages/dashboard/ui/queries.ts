@@ -1,7 +1,7 @@
 /** One hook per API call. `everyMs`: how often it is refreshed while on the screen. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { BulkAction, PreviewedSet, SeriesRange } from "stint/inspect";
-import { api, ApiError, type JobsFilter } from "./api.ts";
+import { api, ApiError, type JobsFilter, type SchedulesFilter, type SlotsQuestion } from "./api.ts";
 import { isRecent, searchJobs, type JobsQuestion, type SearchedPage } from "./screens/jobs/search-jobs.ts";
 
 export function createQueryClient(): QueryClient {
@@ -104,6 +104,46 @@ export const useJob = (id: string) =>
     placeholderData: nothing,
   });
 
+export const useSchedules = (filter: SchedulesFilter) =>
+  useQuery({
+    queryKey: ["schedules", filter],
+    queryFn: ({ signal }) => api.schedules(filter, signal),
+    meta: every(4_000),
+  });
+
+export const useScheduleCounts = () =>
+  useQuery({
+    queryKey: ["schedule-counts"],
+    queryFn: ({ signal }) => api.scheduleCounts(signal),
+    meta: every(10_000),
+  });
+
+export const useSchedule = (name: string) =>
+  useQuery({
+    queryKey: ["schedule", name],
+    queryFn: ({ signal }) => api.schedule(name, signal),
+    meta: every(3_000),
+    placeholderData: nothing,
+  });
+
+/** Slots older than those that the schedule itself brings. */
+export const useOlderSlots = (name: string, before: string | null) =>
+  useQuery({
+    queryKey: ["schedule-slots", name, before],
+    queryFn: ({ signal }) => api.scheduleSlots(name, before ?? "", signal),
+    enabled: before !== null,
+    placeholderData: nothing,
+  });
+
+/** Null asks for nothing: the rule is not complete yet. */
+export const useNextSlots = (of: SlotsQuestion | null) =>
+  useQuery({
+    queryKey: ["next-slots", of],
+    queryFn: ({ signal }) => api.nextSlots(of ?? {}, signal),
+    enabled: of !== null,
+    meta: every(10_000),
+  });
+
 export const useOperations = () =>
   useQuery({
     queryKey: ["operations"],
@@ -135,6 +175,8 @@ export const useRunNow = () =>
   useAct(({ id, reason }: { id: string; reason?: string }) => api.runNow(id, reason));
 export const useReplay = () =>
   useAct(({ id, reason }: { id: string; reason: string }) => api.replay(id, reason));
+
+export const useChange = (act: (reason: string) => Promise<unknown>) => useAct(act);
 
 type Bulk = { action: BulkAction; filter: JobsFilter };
 export const usePreview = () =>

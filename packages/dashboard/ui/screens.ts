@@ -7,10 +7,24 @@ import { screen as jobs } from "./screens/jobs/index.tsx";
 import { screen as operations } from "./screens/operations/index.tsx";
 import { screen as queue } from "./screens/queue/index.tsx";
 import { screen as queues } from "./screens/queues/index.tsx";
+import { screen as schedule } from "./screens/schedule/index.tsx";
+import { screen as schedules } from "./screens/schedules/index.tsx";
 import { screen as slow } from "./screens/slow/index.tsx";
 import { screen as workers } from "./screens/workers/index.tsx";
 
-export const screens: readonly Screen[] = [health, jobs, job, queues, queue, workers, slow, dead, operations];
+export const screens: readonly Screen[] = [
+  health,
+  jobs,
+  job,
+  queues,
+  queue,
+  schedules,
+  schedule,
+  workers,
+  slow,
+  dead,
+  operations,
+];
 
 /** The screens in the navigation, the palette and the shortcuts. */
 export const places = screens.filter((screen) => screen.icon !== undefined);

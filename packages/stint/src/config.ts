@@ -18,7 +18,8 @@ export type DashboardConfig = {
   onAudit?: (event: {
     readonly action: "payload-seen";
     readonly user: string | null;
-    readonly job: string;
+    readonly job: string | null;
+    readonly schedule: string | null;
     readonly kind: string;
     readonly at: Date;
   }) => void | Promise<void>;

@@ -93,19 +93,14 @@ export {
   type ScheduleOptions,
   type SetScheduleOptions,
 } from "./client/define-schedule.ts";
-export type {
-  ListSchedulesOptions,
-  NextSlotsOptions,
-  ScheduleEntry,
-  SchedulePage,
-  SchedulesClient,
-  SchedulesInside,
-} from "./client/schedules.ts";
+export type { ListSchedulesOptions, NextSlotsOptions, SchedulePage } from "./client/read-schedules.ts";
+export type { ScheduleEntry, SchedulesClient, SchedulesInside } from "./client/schedules.ts";
 export type { CatchUp, Overlap, ScheduleTiming } from "./model/schedule.ts";
 export type { AgainOptions } from "./worker/again.ts";
 export type { ScheduledSlot } from "./model/scheduled-slot.ts";
 export type { QuietHours } from "./model/quiet-hours.ts";
-export type { Schedule, ScheduleDetail, ScheduleState, Slot } from "./sql/schedules.ts";
+export type { Schedule, ScheduleDetail, ScheduleState } from "./sql/schedules.ts";
+export type { Slot } from "./sql/schedule-slots.ts";
 export type { ActOptions, ListOptions, Page } from "./client/jobs.ts";
 export type { Connection, ConnectionParts, PoolLike } from "./db/connection.ts";
 export type { Tx } from "./db/db.ts";

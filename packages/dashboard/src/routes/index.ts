@@ -6,6 +6,7 @@ import { jobRoutes } from "./jobs.ts";
 import { overviewRoutes } from "./overviews.ts";
 import { meRoutes } from "./me.ts";
 import { operationRoutes } from "./operations.ts";
+import { scheduleRoutes } from "./schedules.ts";
 
 /** Routes with a fixed segment come before routes with a parameter in its place. */
 export const routes: readonly Route[] = [
@@ -14,5 +15,6 @@ export const routes: readonly Route[] = [
   ...jobRoutes,
   ...deadRoutes,
   ...operationRoutes,
+  ...scheduleRoutes,
   ...eventRoutes,
 ];

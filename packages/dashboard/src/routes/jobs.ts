@@ -68,7 +68,7 @@ export const jobRoutes = [
           hint: "It was never committed, or it was pruned after its retention.",
         });
       }
-      if (visitor.can.payloads) await tools.payloadAudit.record(visitor, detail.job);
+      if (visitor.can.payloads) await tools.payloadAudit.record(visitor, { job: id, kind: detail.job.kind });
       if (download === undefined) return presentDetail(detail, visitor, tools.redactor);
       return respond(presentData(detail.job, download, tools.redactor), 200, {
         ...noStore,

@@ -7,24 +7,27 @@ import { faults, go } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
 import { inLab, slice } from "../../../stint/test/support/lab.ts";
 
-const screens = ["", "queues", "queues/notification", "workers", "slow", "jobs", "dead"];
+const screens = ["", "queues", "queues/notification", "schedules", "workers", "slow", "jobs", "dead"];
 
 describe.skipIf(browserPath === undefined)("accessibility", () => {
-  test.each(slice(screens, (screen) => screen === "jobs"))("the screen /%s", async (screen) => {
-    const url = await serve({
-      // Twelve rows have the same elements as a hundred, and axe checks each of them.
-      stint: fakeStint({
-        ...busyNight,
-        jobs: () => ({ jobs: jobRows().slice(0, 12), next: null, partial: false }),
-      }),
-      environment: { name: "live", production: true },
-    });
-    const { page, problems } = await visit(url + screen);
-    await page.locator("tbody tr:is([id], [data-row])").first().waitFor();
-    await page.getByText("Live", { exact: true }).waitFor();
-    expect(await faults(page)).toEqual([]);
-    expect(problems).toEqual([]);
-  });
+  test.each(slice(screens, (screen) => screen === "jobs" || screen === "schedules"))(
+    "the screen /%s",
+    async (screen) => {
+      const url = await serve({
+        // Twelve rows have the same elements as a hundred, and axe checks each of them.
+        stint: fakeStint({
+          ...busyNight,
+          jobs: () => ({ jobs: jobRows().slice(0, 12), next: null, partial: false }),
+        }),
+        environment: { name: "live", production: true },
+      });
+      const { page, problems } = await visit(url + screen);
+      await page.locator("tbody tr:is([id], [data-row])").first().waitFor();
+      await page.getByText("Live", { exact: true }).waitFor();
+      expect(await faults(page)).toEqual([]);
+      expect(problems).toEqual([]);
+    },
+  );
 
   test.runIf(inLab)("empty states, the palette and the help", async () => {
     const { page, problems } = await visit(await serve({ stint: fakeStint({ series }) }));

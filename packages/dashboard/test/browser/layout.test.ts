@@ -27,6 +27,7 @@ describe.skipIf(browserPath === undefined)("layout", () => {
     "",
     "queues",
     `queues/${encodeURIComponent(queue)}`,
+    "schedules",
     "workers",
     "slow",
     "jobs",

@@ -10,10 +10,22 @@ const bodies: Record<string, unknown> = {
   "operations/preview": { action: "replay", filter },
   operations: { action: "replay", filter, reason: "mended" },
   "operations/:id/abort": {},
+  "schedules/pause": { name: "nightly", reason: "incident 12" },
+  "schedules/resume": { name: "nightly" },
+  "schedules/run": { name: "nightly" },
+  "schedules/remove": { name: "nightly", reason: "not needed" },
+  "schedules/add": { name: "weekly", kind: "work", payload: {}, cron: "0 3 * * 1", zone: "Europe/Berlin" },
+};
+
+/** Parameters without which a route refuses its request. */
+const queries: Record<string, string> = {
+  "schedules/show": "?name=nightly",
+  "schedules/slots": "?name=nightly",
+  "schedules/next": "?name=nightly",
 };
 
 export function pathOf(route: Route): string {
-  return `/api/${route.path.replace(":id", jobId)}`;
+  return `/api/${route.path.replace(":id", jobId)}${queries[route.path] ?? ""}`;
 }
 
 /** @throws A POST route without an example: a new one needs its line above. */

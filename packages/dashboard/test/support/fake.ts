@@ -1,6 +1,6 @@
 /** A fake installation, for states that are hard to produce in a real one: certain failures, slow or hostile data. */
-import type { Job } from "stint";
-import type { Health, Inspector, JobDetail } from "stint/inspect";
+import type { Job, Schedule } from "stint";
+import type { Health, Inspector, JobDetail, ScheduleView } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
 import { aJob } from "../../../stint/test/support/a-job.ts";
 
@@ -52,14 +52,55 @@ export function fakeDetail(job: Partial<Job> = {}, detail: Partial<JobDetail> = 
   };
 }
 
+export const fakeSchedule: Schedule = {
+  name: "nightly",
+  owner: "billing",
+  state: "active",
+  cron: "30 2 * * *",
+  everyMs: null,
+  zone: "Europe/Berlin",
+  startAt: null,
+  endAt: null,
+  jitterMs: 0,
+  catchUp: "last",
+  overlap: "allow",
+  quietHours: null,
+  kind: "work",
+  queue: "default",
+  tenant: null,
+  nextSlot: new Date("2026-01-02T01:30:00Z"),
+  lastSlot: null,
+  lastJobId: null,
+  fired: 0,
+  missed: 0,
+  skipped: 0,
+  error: null,
+  pausedAt: null,
+  createdAt: new Date(0),
+  updatedAt: new Date(0),
+  updatedBy: "ada",
+};
+
+export function fakeScheduleView(schedule: Partial<Schedule> = {}): ScheduleView {
+  return {
+    schedule: { ...fakeSchedule, ...schedule, payload: { secret: "of the payload" } },
+    slots: [],
+    coming: [],
+    audit: [],
+  };
+}
+
 export type Fake = DashboardClient & {
   /** The calls of the inspector and of the client, in order. */
   readonly calls: { readonly name: string; readonly args: readonly unknown[] }[];
 };
 
+/** The methods of `client.schedules`, under names of their own. */
+type ScheduleChange = `${"set" | "pause" | "resume" | "run" | "remove"}Schedule`;
+
 /** Returns a harmless value from every method that a test does not override. */
 export function fakeStint(
-  responses: Partial<Record<keyof Inspector | keyof DashboardClient, unknown>> = {},
+  responses: Partial<Record<keyof Inspector | keyof DashboardClient | ScheduleChange, unknown>> = {},
 ): Fake {
   const calls: { name: string; args: readonly unknown[] }[] = [];
   const matched = { count: 0, capped: false };
@@ -85,6 +126,16 @@ export function fakeStint(
     cancel: "cancelled",
     runNow: undefined,
     replay: undefined,
+    schedules: { schedules: [], next: null },
+    scheduleCounts: { active: 0, paused: 0, ended: 0, broken: 0 },
+    schedule: (name: string) => (name === fakeSchedule.name ? fakeScheduleView() : undefined),
+    scheduleSlots: [],
+    nextSlots: { zone: "UTC", slots: [] },
+    setSchedule: fakeSchedule,
+    pauseSchedule: undefined,
+    resumeSchedule: undefined,
+    runSchedule: jobId,
+    removeSchedule: true,
   };
   const method =
     (name: string) =>
@@ -104,5 +155,12 @@ export function fakeStint(
     cancel: method("cancel") as DashboardClient["cancel"],
     runNow: method("runNow") as DashboardClient["runNow"],
     replay: method("replay") as DashboardClient["replay"],
+    schedules: {
+      set: method("setSchedule"),
+      pause: method("pauseSchedule"),
+      resume: method("resumeSchedule"),
+      runNow: method("runSchedule"),
+      remove: method("removeSchedule"),
+    } as DashboardClient["schedules"],
   };
 }

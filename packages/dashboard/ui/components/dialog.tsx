@@ -68,6 +68,7 @@ export function Field({
   onChange,
   autoFocus = false,
   placeholder,
+  suggestions,
 }: {
   label: ReactNode;
   hint?: ReactNode;
@@ -75,6 +76,7 @@ export function Field({
   onChange: (value: string) => void;
   autoFocus?: boolean;
   placeholder?: string;
+  suggestions?: readonly string[];
 }) {
   const id = useId();
   const input = useRef<HTMLInputElement>(null);
@@ -93,9 +95,17 @@ export function Field({
         maxLength={500}
         value={value}
         placeholder={placeholder}
+        list={suggestions === undefined ? undefined : `${id}-list`}
         aria-describedby={hint === undefined ? undefined : `${id}-hint`}
         onChange={(event) => onChange(event.currentTarget.value)}
       />
+      {suggestions === undefined ? null : (
+        <datalist id={`${id}-list`}>
+          {suggestions.map((suggestion) => (
+            <option key={suggestion} value={suggestion} />
+          ))}
+        </datalist>
+      )}
       {hint === undefined ? null : (
         <p className="field-hint" id={`${id}-hint`}>
           {hint}

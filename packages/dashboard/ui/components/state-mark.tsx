@@ -63,12 +63,12 @@ export function StateShape({ state }: { state: JobState }) {
   );
 }
 
-/** A state by shape, word and colour. */
-export function StateMark({ state }: { state: JobState }) {
+/** A state by shape, word and colour. `word`: the state of something else that looks like this one. */
+export function StateMark({ state, word = state }: { state: JobState; word?: string }) {
   return (
     <span className="state-mark" data-state={state}>
       <StateShape state={state} />
-      {state}
+      {word}
     </span>
   );
 }

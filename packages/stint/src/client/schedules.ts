@@ -3,32 +3,21 @@ import { codeOf } from "../db/sqlstate.ts";
 import { InvalidOptionError, ScheduleConflictError, ScheduleNotFoundError } from "../errors.ts";
 import type { JobTypes } from "../define.ts";
 import { checkName, checkText } from "../model/names.ts";
-import { refuseUnknownKeys, requireDate, requireInteger } from "../model/options.ts";
-import {
-  resolveTiming,
-  slotsOf,
-  timingKeys,
-  type ScheduleTiming,
-  type SlotTiming,
-} from "../model/schedule.ts";
+import { refuseUnknownKeys } from "../model/options.ts";
+import type { ScheduleTiming } from "../model/schedule.ts";
 import { newId } from "../runtime/new-id.ts";
 import {
   changeSchedule,
   changeScheduleInside,
   conflictCode,
-  getSchedule,
-  listSchedules,
   putSchedules,
   putSchedulesInside,
   runSchedule,
   runScheduleInside,
-  scheduleAudit,
-  slotsOfSchedule,
-  type Schedule,
   type ScheduleDetail,
   type ScheduleRow,
-  type Slot,
 } from "../sql/schedules.ts";
+import type { Slot } from "../sql/schedule-slots.ts";
 import type { AuditEntry } from "../sql/audit.ts";
 import type { InsideStatement } from "../sql/inside.ts";
 import {
@@ -38,6 +27,19 @@ import {
   type SetScheduleOptions,
 } from "./define-schedule.ts";
 import type { ActOptions } from "./jobs.ts";
+import {
+  readNextSlots,
+  readSchedule,
+  readScheduleAudit,
+  readSchedules,
+  readSlots,
+  requireSchedule,
+  type Ask,
+  type ListSchedulesOptions,
+  type NextSlotsOptions,
+  type SchedulePage,
+  type SlotsOptions,
+} from "./read-schedules.ts";
 import { withRetry } from "./retry.ts";
 
 export type SchedulesClientOptions = SchedulePrepareOptions & {
@@ -47,27 +49,6 @@ export type SchedulesClientOptions = SchedulePrepareOptions & {
   readonly ready: () => Promise<void>;
   /** Wake workers: a schedule has changed. */
   readonly wake: () => void;
-};
-
-export type ListSchedulesOptions = {
-  /** Names that begin with this. */
-  prefix?: string;
-  owner?: string;
-  kind?: string;
-  /** The `next` of the previous page. */
-  after?: string;
-  /** Schedules per page, at most 1000. Default 50. */
-  limit?: number;
-};
-
-/** One page of schedules by name, and the start of the next page. */
-export type SchedulePage = { readonly schedules: readonly Schedule[]; readonly next: string | undefined };
-
-export type NextSlotsOptions = {
-  /** How many slots, at most 1000. Default 10. */
-  count?: number;
-  /** Slots after this time. Default now. */
-  after?: Date;
 };
 
 /** One of `setMany`. */
@@ -132,36 +113,17 @@ export class SchedulesClient {
 
   /** A schedule; undefined if there is none of this name. */
   async get(name: string): Promise<ScheduleDetail | undefined> {
-    const wanted = checkName(name, "schedules.get(name)");
-    return await this.#run(async (db) => await getSchedule(db, wanted));
+    return await readSchedule(this.#ask, name);
   }
 
   /** Schedules by name, a page at a time. */
   async list(options: ListSchedulesOptions = {}): Promise<SchedulePage> {
-    const what = "schedules.list";
-    refuseUnknownKeys(what, options, ["prefix", "owner", "kind", "after", "limit"]);
-    const { prefix, owner, kind, after } = options;
-    const limit = requireInteger(`${what}.limit`, options.limit ?? 50, { min: 1, max: 1000 });
-    const filter = {
-      after: after === undefined ? "" : checkName(after, `${what}.after`),
-      prefix: prefix === undefined || prefix === "" ? "" : checkName(prefix, `${what}.prefix`),
-      owner: owner === undefined ? null : checkText(owner, `${what}.owner`),
-      kind: kind === undefined ? null : checkName(kind, `${what}.kind`),
-      limit: limit + 1,
-    };
-    const found = await this.#run(async (db) => await listSchedules(db, filter));
-    const schedules = found.slice(0, limit);
-    return { schedules, next: found.length > limit ? schedules.at(-1)?.name : undefined };
+    return await readSchedules(this.#ask, options);
   }
 
   /** The latest slots of a schedule, newest first: which fired, which did not and why. */
-  async slots(name: string, options: { before?: Date; limit?: number } = {}): Promise<Slot[]> {
-    const what = "schedules.slots";
-    refuseUnknownKeys(what, options, ["before", "limit"]);
-    const wanted = checkName(name, `${what}(name)`);
-    const before = options.before === undefined ? undefined : requireDate(`${what}.before`, options.before);
-    const limit = requireInteger(`${what}.limit`, options.limit ?? 50, { min: 1, max: 1000 });
-    return await this.#run(async (db) => await slotsOfSchedule(db, wanted, before, limit));
+  async slots(name: string, options: SlotsOptions = {}): Promise<Slot[]> {
+    return await readSlots(this.#ask, name, options);
   }
 
   /**
@@ -170,24 +132,12 @@ export class SchedulesClient {
    * @throws {InvalidOptionError} The timing cannot work.
    */
   async next(schedule: string | ScheduleTiming, options: NextSlotsOptions = {}): Promise<Date[]> {
-    const what = "schedules.next";
-    refuseUnknownKeys(what, options, ["count", "after"]);
-    const count = requireInteger(`${what}.count`, options.count ?? 10, { min: 1, max: 1000 });
-    if (options.after !== undefined) requireDate(`${what}.after`, options.after);
-    const timing =
-      typeof schedule === "string" ? toTiming(await this.#require(schedule)) : given(what, schedule);
-    await this.#options.whileOpen(async () => await withRetry(this.#db, this.#options.ready));
-    const rule = slotsOf(timing);
-    const slots: Date[] = [];
-    let slot = rule(options.after?.getTime() ?? this.#db.clock.nowMs());
-    for (; slot !== null && slots.length < count; slot = rule(slot)) slots.push(new Date(slot));
-    return slots;
+    return await readNextSlots(this.#ask, schedule, options);
   }
 
   /** The newest 100 changes of a schedule, newest first. */
   async audit(name: string): Promise<AuditEntry[]> {
-    const wanted = checkName(name, "schedules.audit(name)");
-    return await this.#run(async (db) => await scheduleAudit(db, wanted));
+    return await readScheduleAudit(this.#ask, name);
   }
 
   /**
@@ -318,12 +268,12 @@ export class SchedulesClient {
   }
 
   async #require(name: string): Promise<ScheduleDetail> {
-    const schedule = await this.get(name);
-    if (schedule === undefined) throw new ScheduleNotFoundError(name);
-    return schedule;
+    return await requireSchedule(this.#ask, name);
   }
 
   /** Every change may be repeated: sent again after a lost result, it changes nothing. */
+  readonly #ask: Ask = async (work) => await this.#run(work);
+
   async #run<T>(work: (db: Db) => Promise<T>): Promise<T> {
     try {
       return await this.#options.whileOpen(async () => await withRetry(this.#db, work));
@@ -360,19 +310,4 @@ function requireObject<T extends object>(what: string, value: T): T {
   const given: unknown = value;
   if (typeof given === "object" && given !== null && !Array.isArray(given)) return value;
   throw new InvalidOptionError(what, "must be an object of options");
-}
-
-function given(what: string, timing: ScheduleTiming): SlotTiming {
-  refuseUnknownKeys(what, timing, timingKeys);
-  return resolveTiming(what, timing);
-}
-
-function toTiming({ cron, everyMs, zone, startAt, endAt }: Schedule): SlotTiming {
-  return {
-    cron,
-    everyMs,
-    zone,
-    startAt: startAt?.getTime() ?? null,
-    endAt: endAt?.getTime() ?? null,
-  };
 }

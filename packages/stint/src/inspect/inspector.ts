@@ -2,9 +2,10 @@ import type { PgDb } from "../db/pg.ts";
 import { inspectJobs, type JobsInspector } from "./jobs.ts";
 import { inspectOperations, type OperationsInspector, type Wake } from "./operations.ts";
 import { inspectOverview, type OverviewInspector } from "./overview.ts";
+import { inspectSchedules } from "./schedules.ts";
 import type { Inspector } from "./types.ts";
 
-/** Combines the three parts of the inspector, which share connections. */
+/** Combines the parts of the inspector, which share connections. */
 export function makeInspector(db: PgDb, wake: Wake, onClose?: () => void): Inspector {
   let closing: Promise<void> | undefined;
   const overview: OverviewInspector = inspectOverview(db);
@@ -15,6 +16,7 @@ export function makeInspector(db: PgDb, wake: Wake, onClose?: () => void): Inspe
     ...overview,
     ...jobs,
     ...operations,
+    ...inspectSchedules(db),
     close: async () => {
       // Both the caller and the client that made it may close it.
       closing ??= operations

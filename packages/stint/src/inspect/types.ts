@@ -13,52 +13,17 @@ import type { DeadGroup } from "../sql/dead-groups.ts";
 import type { FoundJob } from "../sql/search.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
+import type { Count, Depth, Percentiles, Rates } from "./quantities.ts";
+import type { SchedulesInspector } from "./schedules.ts";
+
+export * from "./quantities.ts";
+export type { SchedulesInspector } from "./schedules.ts";
 
 export type InspectorOptions = {
   /** Connections of its own. Default 2. */
   connections?: number;
   /** How long the database may work on one question. Default "5s". */
   timeout?: Duration;
-};
-
-/** A count up to a limit. `capped`: there are at least this many; `next`, if given, continues the count. */
-export type Count = { readonly count: number; readonly capped: boolean; readonly next?: string };
-
-/** The number of jobs in each live state, and of dead jobs. */
-export type Depth = {
-  readonly scheduled: number;
-  readonly ready: number;
-  readonly running: number;
-  readonly retrying: number;
-  readonly parked: number;
-  readonly dead: number;
-};
-
-export const depthStates = [
-  "scheduled",
-  "ready",
-  "running",
-  "retrying",
-  "parked",
-  "dead",
-] as const satisfies readonly (keyof Depth)[];
-
-/** Events per second, over the last minute unless stated otherwise. */
-export type Rates = {
-  readonly arrived: number;
-  readonly claimed: number;
-  /** Jobs that ended. Retried and snoozed jobs have not. */
-  readonly ended: number;
-  readonly succeeded: number;
-  readonly failed: number;
-  readonly retried: number;
-  readonly dead: number;
-};
-
-export type Percentiles = {
-  readonly p50: number | null;
-  readonly p95: number | null;
-  readonly p99: number | null;
 };
 
 /** One row of the Health screen. */
@@ -367,7 +332,7 @@ export type WaitingTenants = {
 /**
  * Reads an installation on its own connections, with a time limit on each statement. Made by `stint.inspector()`.
  */
-export type Inspector = {
+export type Inspector = SchedulesInspector & {
   /** The schema of the installation. */
   readonly schema: string;
   health(): Promise<Health>;

@@ -62,18 +62,6 @@ export type Schedule = {
 /** With the payload of its jobs. */
 export type ScheduleDetail = Schedule & { readonly payload: unknown };
 
-/** One row of the ledger. A row of missed slots may be for several. */
-export type Slot = {
-  readonly slot: Date;
-  readonly outcome: "fired" | "missed" | "skipped" | "failed" | "run-now";
-  /** How many slots, and the last of them. */
-  readonly slots: number;
-  readonly lastSlot: Date | null;
-  readonly jobId: string | null;
-  /** When it was written. */
-  readonly at: Date;
-};
-
 /** A checked schedule, as the database takes it. */
 export type ScheduleRow = {
   readonly name: string;
@@ -88,12 +76,14 @@ export type ScheduleRow = {
 /** Raised where a schedule belongs to another owner, or its job has not ended. */
 export const conflictCode = "ST005";
 
+const state = `case when paused_at is not null then 'paused' when due_at is not null then 'active' when error is not null then 'broken' else 'ended' end`;
+
 const selected = `
   name, owner, cron, every_ms::float8 as "everyMs", zone, start_at as "startAt", end_at as "endAt", jitter_ms::float8 as "jitterMs",
   catch_up as "catchUp", overlap, quiet_hours as "quietHours", job ->> 'kind' as kind, job ->> 'queue' as queue, job ->> 'tenant' as tenant,
   next_slot as "nextSlot", last_slot as "lastSlot", last_job_id as "lastJobId", fired::float8, missed::float8, skipped::float8, error,
   paused_at as "pausedAt", created_at as "createdAt", updated_at as "updatedAt", updated_by as "updatedBy",
-  case when paused_at is not null then 'paused' when due_at is not null then 'active' when error is not null then 'broken' else 'ended' end as state`;
+  ${state} as state`;
 
 const toSchedule = columns<Schedule>({
   name: text,
@@ -142,8 +132,10 @@ const list = statement(
     and name >= $2 and ($2 = '' or name < $2 || U&'\\FFFF')
     and ($3::text is null or owner = $3)
     and ($4::text is null or job ->> 'kind' = $4)
+    and ($5 = '' or position(lower($5) in lower(name)) > 0)
+    and ($6::text is null or ${state} = $6)
   order by name
-  limit $5`,
+  limit $7`,
 );
 
 export type ScheduleFilter = {
@@ -152,44 +144,51 @@ export type ScheduleFilter = {
   readonly prefix: string;
   readonly owner: string | null;
   readonly kind: string | null;
+  /** Part of the name, in any case. */
+  readonly search: string;
+  readonly state: ScheduleState | null;
   readonly limit: number;
 };
 
 /** Schedules by name. */
 export async function listSchedules(
   db: Run,
-  { after, prefix, owner, kind, limit }: ScheduleFilter,
+  { after, prefix, owner, kind, search, state, limit }: ScheduleFilter,
 ): Promise<Schedule[]> {
-  return await readMany(db, list, [after, prefix, owner, kind, limit], toSchedule);
+  return await readMany(db, list, [after, prefix, owner, kind, search, state, limit], toSchedule);
 }
 
-const listSlots = statement(
-  "schedule-slots",
+const count = statement(
+  "schedule-counts",
   `
-  select slot, outcome, slots, last_slot as "lastSlot", job_id as "jobId", at
-  from stint.schedule_slot
-  where schedule = $1 and slot < coalesce($2::timestamptz, 'infinity')
-  order by slot desc
-  limit $3`,
+  select
+    (count(*) filter (where paused_at is null and due_at is not null))::float8 as active,
+    (count(*) filter (where paused_at is not null))::float8 as paused,
+    (count(*) filter (where paused_at is null and due_at is null and error is null))::float8 as ended,
+    (count(*) filter (where paused_at is null and due_at is null and error is not null))::float8 as broken
+  from stint.schedule`,
 );
 
-const toSlot = columns<Slot>({
-  slot: time,
-  outcome: oneOf(["fired", "missed", "skipped", "failed", "run-now"]),
-  slots: number,
-  lastSlot: timeOrNull,
-  jobId: textOrNull,
-  at: time,
-});
+/** How many schedules are in each state. */
+export type ScheduleCounts = Readonly<Record<ScheduleState, number>>;
 
-/** The latest slots, newest first. */
-export async function slotsOfSchedule(
-  db: Run,
-  name: string,
-  before: Date | undefined,
-  limit: number,
-): Promise<Slot[]> {
-  return await readMany(db, listSlots, [name, before ?? null, limit], toSlot);
+export async function countSchedules(db: Run): Promise<ScheduleCounts> {
+  return await readOne(
+    db,
+    count,
+    [],
+    columns<ScheduleCounts>({ active: number, paused: number, ended: number, broken: number }),
+  );
+}
+
+const readTime = statement(
+  "database-time",
+  `select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`,
+);
+
+/** Milliseconds since 1970 by the database's clock. */
+export async function databaseTime(db: Run): Promise<number> {
+  return await readOne(db, readTime, [], (row) => number(row, "now"));
 }
 
 const listAudit = statement(

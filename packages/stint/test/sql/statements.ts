@@ -35,6 +35,8 @@ import {
   changeSchedule,
   changeScheduleInside,
   declareSchedules,
+  countSchedules,
+  databaseTime,
   getSchedule,
   listSchedules,
   putSchedules,
@@ -42,9 +44,9 @@ import {
   runSchedule,
   runScheduleInside,
   scheduleAudit,
-  slotsOfSchedule,
   type ScheduleRow,
 } from "#stint/sql/schedules.js";
+import { latestSlots, slotsOfSchedule } from "#stint/sql/schedule-slots.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
@@ -329,8 +331,20 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   putSchedules: (db) => putSchedules(db, [schedule("made")], act),
   planNextRun: (db) => planNextRun(db, fence, { delayMs: 1, at: null, payload: null }),
   getSchedule: (db) => getSchedule(db, "made"),
-  listSchedules: (db) => listSchedules(db, { after: "", prefix: "m", owner: null, kind: null, limit: 10 }),
+  listSchedules: (db) =>
+    listSchedules(db, {
+      after: "",
+      prefix: "m",
+      owner: null,
+      kind: null,
+      search: "",
+      state: null,
+      limit: 10,
+    }),
   slotsOfSchedule: (db) => slotsOfSchedule(db, "made", undefined, 10),
+  latestSlots: (db) => latestSlots(db, ["made"], 20),
+  countSchedules: (db) => countSchedules(db),
+  databaseTime: (db) => databaseTime(db),
   scheduleAudit: (db) => scheduleAudit(db, "made"),
   runSchedule: (db) => runSchedule(db, "made", newId(), act),
   dueSchedules: (db) => dueSchedules(db, 10),

@@ -74,6 +74,7 @@ test("stint/inspect loads in a browser: it imports nothing of Node", () => {
 
   expect([...seen].sort()).toEqual([
     "inspect.js",
+    "inspect/quantities.js",
     "inspect/types.js",
     "model/figures.js",
     "model/liveness.js",

@@ -12,6 +12,7 @@ import type {
   SlowJob,
   WorkerView,
 } from "stint/inspect";
+import { schedules } from "./busy-night-schedules.ts";
 import { deadGroups, stats, waitingTenants } from "./busy-night-shares.ts";
 
 const minute = 60_000;
@@ -418,4 +419,6 @@ export const busyNight: Partial<Record<keyof Inspector, unknown>> = {
   stats,
   waitingTenants,
   deadGroups,
+  schedules,
+  scheduleCounts: { active: 2, paused: 1, ended: 0, broken: 1 },
 };

@@ -25,6 +25,9 @@ const names = new Set([
   "notification-1",
   "school-12",
   "night",
+  "nightly-audit",
+  "poll/feed-eu",
+  "billing",
 ]);
 
 /** Replaces every text that is a name, also as an object key. */

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
-import type { ListSchedulesOptions } from "../../client/schedules.ts";
+import type { ListSchedulesOptions } from "../../client/read-schedules.ts";
 import { findZone, localText } from "../../model/zone.ts";
-import type { Schedule, ScheduleDetail, Slot } from "../../sql/schedules.ts";
+import type { Schedule, ScheduleDetail, ScheduleState } from "../../sql/schedules.ts";
+import type { Slot } from "../../sql/schedule-slots.ts";
 import type { AuditEntry } from "../../sql/audit.ts";
 import { ScheduleNotFoundError } from "../../errors.ts";
 import { examples, integer, runs, unknownCommand } from "../command.ts";
@@ -26,12 +27,22 @@ export function addSchedules(program: Command): void {
   addRemove(schedules);
 }
 
-type ListFlags = { prefix?: string; owner?: string; kind?: string; after?: string; limit?: number };
+type ListFlags = {
+  prefix?: string;
+  search?: string;
+  state?: ScheduleState;
+  owner?: string;
+  kind?: string;
+  after?: string;
+  limit?: number;
+};
 
 function addList(schedules: Command): void {
   const command = schedules.command("list", { isDefault: true }).description("Schedules by name.");
   command
     .option("--prefix <text>", "names that begin with this")
+    .option("--search <text>", "names that contain this, case-insensitive")
+    .option("--state <state>", "active, paused, ended or broken")
     .option("--owner <name>", "schedules that the code of this service declares")
     .option("--kind <kind>", "schedules of this kind of job")
     .option("--after <name>", "the page after this name")
