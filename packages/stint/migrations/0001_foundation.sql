@@ -58,7 +58,8 @@ create table stint.job (
   meta             jsonb,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
-  has_follow_ups   boolean,                        -- true: a part of a flow (0011); null: a plain job, as nearly every job
+  has_follow_ups   boolean,                        -- true: a part of a flow (0011) or under a limit (0013); null: a plain job, as nearly every job
+  limits           text[],                         -- the keys it has from its payload (0013), an ordered key among them; empty: its kind has limits
   constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
   constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
   -- Reading relies on these: one row outside them would fail every claim that meets it. An enqueue-only role must not be able to
@@ -163,7 +164,8 @@ create table stint.history (
   meta          jsonb,
   payload       jsonb not null,
   result        jsonb,
-  log           jsonb
+  log           jsonb,
+  limits        text[]
 ) partition by list (state);
 
 create table stint.history_dead partition of stint.history for values in ('dead');
@@ -223,7 +225,7 @@ create table stint.worker (
   vitals     jsonb                                 -- as it last reported: busy, slots, waiting, lagMs, rssBytes
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Actions of operators on jobs, queue settings and schedules, with their reasons. Written in the same statement as the change.
+-- Actions of operators on jobs, queue settings, schedules and limits, with their reasons. Written in the same statement as the change.
 create table stint.audit (
   id     uuid primary key,
   at     timestamptz not null default clock_timestamp(),
@@ -233,12 +235,14 @@ create table stint.audit (
   job_id uuid,
   queue  text,                                     -- a name or a pattern of stint.queue
   schedule text,
+  limit_name text,
   change jsonb,                                    -- of a setting: its name, the value before and after
-  constraint audit_is_about_one_thing check (num_nonnulls(job_id, queue, schedule) = 1)
+  constraint audit_is_about_one_thing check (num_nonnulls(job_id, queue, schedule, limit_name) = 1)
 );
 create index audit_job on stint.audit (job_id, at, id);
 create index audit_queue on stint.audit (queue, at, id) where queue is not null;
 create index audit_schedule on stint.audit (schedule, at, id) where schedule is not null;
+create index audit_limit on stint.audit (limit_name, at, id) where limit_name is not null;
 
 -- ---- For people ------------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ begin
     with new as (
       insert into stint.job (
         id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-        key, tenant, tags, meta, payload
+        key, tenant, tags, meta, payload, limits, has_follow_ups
       )
       select
         i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]),
@@ -176,7 +176,9 @@ begin
         i.more ->> 'key', i.more ->> 'tenant',
         case when i.more -> 'tags' <> 'null' then array(select jsonb_array_elements_text(i.more -> 'tags')) end,
         -- JSON null means that there is no meta. It must be stored as SQL null.
-        nullif(i.more -> 'meta', 'null'), i.payload
+        nullif(i.more -> 'meta', 'null'), i.payload,
+        case when i.more ? 'limits' then array(select jsonb_array_elements_text(i.more -> 'limits')) end,
+        case when i.more ? 'limits' then true end
       from rows from (
         unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
       ) as i (id, kind, queue, payload, more),
@@ -261,7 +263,7 @@ begin
   end if;
 
   -- A dedupe key with a time window, and an enqueue that may have happened before, are decided by more than the live table.
-  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.member) || exists (@.replace))' then
+  if p_rows @? '$[*] ? (exists (@.dedupe_ms) || exists (@.again) || exists (@.member) || exists (@.replace) || exists (@.order))' then
     for ordinal, v_row in
       select r.ordinality, r.value
       from jsonb_array_elements(p_rows) with ordinality r
@@ -291,15 +293,15 @@ begin
       from rows from (jsonb_to_recordset(p_rows) as (
         id uuid, kind text, queue text, priority smallint, run_at timestamptz, delay_ms bigint,
         max_attempts integer, max_crashes integer, timeout_ms bigint, lease_ms bigint,
-        key text, tenant text, tags text[], dedupe_key text, dedupe_until text, meta jsonb, payload jsonb
+        key text, tenant text, tags text[], dedupe_key text, dedupe_until text, meta jsonb, payload jsonb, limits text[]
       )) with ordinality as r (
         id, kind, queue, priority, run_at, delay_ms, max_attempts, max_crashes, timeout_ms, lease_ms,
-        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, ordinal
+        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, ordinal
       )
     ), inserted as (
       insert into stint.job (
         id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-        key, tenant, tags, dedupe_key, dedupe_until, meta, payload
+        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, has_follow_ups
       )
       select
         i.id, i.kind, i.queue,
@@ -309,7 +311,8 @@ begin
         coalesce(i.run_at, v_now + i.delay_ms * interval '1 millisecond', v_now),
         v_now, i.max_attempts, i.max_crashes, i.timeout_ms, i.lease_ms,
         i.key, i.tenant, i.tags, i.dedupe_key, i.dedupe_until, i.meta,
-        coalesce(i.payload, 'null')                -- jsonb_to_recordset turns JSON null into SQL null
+        coalesce(i.payload, 'null'),               -- jsonb_to_recordset turns JSON null into SQL null
+        i.limits, case when i.limits is not null then true end
       from input i
       -- The same order for every caller and collation: two batches with the same keys in opposite order would deadlock.
       order by i.kind collate "C", i.dedupe_key collate "C", i.id
@@ -369,6 +372,8 @@ declare
   v_other  uuid;
   v_found  text;
   v_waits  boolean := stint.waits(p_row -> 'member');
+  -- A job that waits for others joins its ordered key when it first runs.
+  v_turns  boolean := p_row ? 'order' and not v_waits;
 begin
   id := v_id;
   status := 'created';
@@ -419,10 +424,10 @@ begin
 
     insert into stint.job (
       id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
-      key, tenant, tags, dedupe_key, dedupe_until, meta, payload, park_reason, has_follow_ups
+      key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, park_reason, has_follow_ups
     ) values (
       v_id, v_kind, p_row ->> 'queue',
-      case when v_waits then 'parked' when v_run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
+      case when v_waits or v_turns then 'parked' when v_run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
       coalesce((p_row ->> 'priority')::smallint, 0), v_run_at, p_now,
       (p_row ->> 'max_attempts')::integer, (p_row ->> 'max_crashes')::integer,
       (p_row ->> 'timeout_ms')::bigint, (p_row ->> 'lease_ms')::bigint,
@@ -430,7 +435,8 @@ begin
       (select array_agg(t.value) from jsonb_array_elements_text(nullif(p_row -> 'tags', 'null')) t),
       case when v_window is null then v_key end, p_row ->> 'dedupe_until',
       nullif(p_row -> 'meta', 'null'), p_row -> 'payload',
-      case when v_waits then 'blocked' end, case when p_row ? 'member' then true end
+      case when p_row ? 'limits' then array(select jsonb_array_elements_text(p_row -> 'limits')) end,
+      case when v_waits then 'blocked' when v_turns then 'limit' end, case when p_row ? 'member' or p_row ? 'limits' then true end
     )
     on conflict do nothing;
     inserted := found;
@@ -443,7 +449,11 @@ begin
       elsif inserted then
         insert into stint.tally_delta (queue, kind, priority, live, scheduled, parked)
         values (p_row ->> 'queue', v_kind, coalesce((p_row ->> 'priority')::smallint, 0), 1,
-          (v_run_at > v_now and not v_waits)::integer, v_waits::integer);
+          (v_run_at > v_now and not v_waits and not v_turns)::integer, (v_waits or v_turns)::integer);
+        if v_turns then
+          insert into stint.limit_place (job_id, key, holds, run_at, xid)
+          values (v_id, p_row ->> 'order', false, '-infinity', pg_current_xact_id());
+        end if;
       end if;
       created := true;
       return next;
@@ -521,7 +531,7 @@ begin
 
   select j.* into v_job
   from stint.job j
-  where j.kind = v_kind and j.dedupe_key = v_key and j.state in ('scheduled', 'ready', 'retrying')
+  where j.kind = v_kind and j.dedupe_key = v_key and (j.state in ('scheduled', 'ready', 'retrying') or j.park_reason = 'limit')
   for update;
   if found then
     id := v_job.id;

@@ -262,7 +262,7 @@ declare
   v_name    constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
   v_allowed constant text[] := array[
     'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'debounce', 'throttle', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes',
-    'quietHours', 'after', 'onFailure', 'wake'];
+    'quietHours', 'after', 'onFailure', 'limits', 'order', 'wake'];
   v_options jsonb := '{}';
   v_unknown text;
   v_kind    stint.kind;
@@ -376,6 +376,7 @@ begin
     'wake', v_options -> 'wake'
   ))
   || stint.checked_shaping(p_kind, v_options)
+  || stint.checked_limits(p_kind, v_options)
   -- Added last: jsonb_strip_nulls would also remove nulls inside the caller's payload and meta.
   || case when v_options ?| array['meta', 'quietHours'] then jsonb_build_object('meta', coalesce(v_options -> 'meta', '{}')
     || case when v_options ? 'quietHours' then jsonb_build_object('quietHours', v_hours) else '{}' end)

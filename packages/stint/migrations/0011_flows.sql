@@ -317,9 +317,12 @@ $$;
 
 -- Cancel jobs that are not running, and ask for the end of those that are. Returns the ids of the jobs that ended.
 create function stint.cancel_waiting(p_ids uuid[], p_reason text) returns uuid[]
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_ended uuid[];
+begin
   with asked as (
     update stint.job j set cancel_requested = true
     where j.id = any (p_ids) and j.state = 'running'
@@ -330,10 +333,10 @@ as $$
   ), ended as (
     insert into stint.history (
       id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults, epoch, run, lease_id, worker,
-      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, result, log)
+      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, result, log, limits)
     select
       id, kind, queue, 'cancelled', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions, faults, epoch, run, lease_id, worker,
-      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, p_reason, meta, payload, null, log
+      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, p_reason, meta, payload, null, log, limits
     from gone
   ), tallied as (
     insert into stint.tally_delta (queue, kind, priority, live, scheduled, retrying, parked)
@@ -345,7 +348,13 @@ as $$
     update stint.flow_job m set state = 'cancelled', ended_at = clock_timestamp()
     from gone where m.job_id = gone.id
   )
-  select array(select id from gone)
+  select array_agg(id) into v_ended from gone;
+  if v_ended is null then
+    return '{}';
+  end if;
+  perform stint.wake(stint.free_places(v_ended, array_fill('cancelled'::stint.job_state, array[cardinality(v_ended)])));
+  return v_ended;
+end
 $$;
 
 -- Cancel the children that cancelled jobs waited for, with all that waits for them in turn. Returns the hints for workers.
@@ -678,6 +687,7 @@ begin
     v_hints := v_hints || stint.compensate(v_id);
   end loop;
 
+  v_hints := v_hints || stint.free_places(p_ids, p_states);
   perform stint.wake(v_hints);
   return cardinality(v_hints);
 end

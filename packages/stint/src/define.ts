@@ -4,6 +4,14 @@ import { checkName } from "./model/names.ts";
 import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } from "./model/options.ts";
 import { toMs, type Duration } from "./model/duration.ts";
 import { resolveQuietHours, type QuietHours, type ResolvedQuietHours } from "./model/quiet-hours.ts";
+import {
+  resolveLimits,
+  resolveOrder,
+  type LimitOptions,
+  type OrderOptions,
+  type ResolvedLimit,
+  type ResolvedOrder,
+} from "./model/limits.ts";
 import { resolveBackoff, type Backoff, type ResolvedBackoff } from "./model/backoff.ts";
 import type { InferIn, InferOut, StandardSchema } from "./model/standard-schema.ts";
 
@@ -48,6 +56,10 @@ export type DefineOptions<In extends StandardSchema, Result extends StandardSche
   atomic?: boolean;
   /** The signals that its jobs receive. Any other name is refused where it is sent. Default: any. */
   signals?: readonly string[];
+  /** How many of its jobs may run at once, over all workers. Several limits apply together. */
+  limits?: readonly LimitOptions<InferIn<In>>[];
+  /** Jobs with the same key run one at a time, in the order in which they were enqueued. */
+  order?: OrderOptions<InferIn<In>>;
 };
 
 /** The contract of a kind. Enqueueing code and handlers both import it; it contains no handler code. */
@@ -61,6 +73,8 @@ export type JobDefinition<Types extends JobTypes = JobTypes> = {
   readonly requiresTransaction: boolean;
   readonly atomic: boolean;
   readonly signals: readonly string[] | undefined;
+  readonly limits: readonly ResolvedLimit[];
+  readonly order: ResolvedOrder | undefined;
   readonly policy: KindPolicy;
   /** For the compiler only. */
   readonly types?: Types;
@@ -104,6 +118,8 @@ const defineKeys = [
   "requiresTransaction",
   "atomic",
   "signals",
+  "limits",
+  "order",
 ] as const;
 
 /**
@@ -120,9 +136,10 @@ export function defineJob<In extends StandardSchema, Result extends StandardSche
   refuseUnknownKeys(what, options, defineKeys);
   requireSchema(`${what}.payload`, options.payload);
   if (options.result !== undefined) requireSchema(`${what}.result`, options.result);
+  const queue = options.queue === undefined ? "default" : checkName(options.queue, `${what}.queue`);
   return Object.freeze({
     kind,
-    queue: options.queue === undefined ? "default" : checkName(options.queue, `${what}.queue`),
+    queue,
     priority:
       options.priority === undefined ? undefined : requirePriority(`${what}.priority`, options.priority),
     payload: options.payload,
@@ -133,6 +150,9 @@ export function defineJob<In extends StandardSchema, Result extends StandardSche
       requireBoolean(`${what}.requiresTransaction`, options.requiresTransaction),
     atomic: options.atomic !== undefined && requireBoolean(`${what}.atomic`, options.atomic),
     signals: options.signals === undefined ? undefined : resolveSignals(`${what}.signals`, options.signals),
+    limits:
+      options.limits === undefined ? [] : resolveLimits(`${what}.limits`, { kind, queue }, options.limits),
+    order: options.order === undefined ? undefined : resolveOrder(`${what}.order`, kind, options.order),
     policy: resolveKindPolicy(what, options),
   });
 }

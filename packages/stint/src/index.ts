@@ -80,6 +80,9 @@ export type { BatchFunction, BatchHandlerOptions, BatchItem } from "./worker/bat
 export type { EnqueueStatus } from "./model/enqueue-status.ts";
 export type { Dependency } from "./client/after.ts";
 export type { OnFailure } from "./sql/enqueue.ts";
+export type { LimitsClient } from "./client/limits.ts";
+export type { LimitOptions, OrderOptions } from "./model/limits.ts";
+export type { Limit, LimitAuditEntry, LimitKey } from "./sql/limits.ts";
 export type { QueueSettingsClient } from "./client/queue-settings.ts";
 export type { JobSteps } from "./client/steps.ts";
 export type { ProgressView } from "./sql/progress.ts";

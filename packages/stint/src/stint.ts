@@ -10,6 +10,7 @@ import { Lifetime } from "./client/lifetime.ts";
 import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
 import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
 import type { EnqueueOptions } from "./client/prepare.ts";
+import { LimitsClient } from "./client/limits.ts";
 import { QueueSettingsClient } from "./client/queue-settings.ts";
 import { withRetry } from "./client/retry.ts";
 import type { SignalSendOptions, SignalTarget } from "./client/signals.ts";
@@ -135,6 +136,11 @@ export class Stint implements Enqueues {
 
   async batch(entries: readonly ManyEntry[], options: BatchOptions): Promise<Batch> {
     return await this.#lifetime.run(() => this.#enqueues.batch(entries, options));
+  }
+
+  /** How many jobs may run at once: `set` changes a limit live, `keys` shows which jobs hold and wait for places. */
+  get limits(): LimitsClient {
+    return new LimitsClient(this.#db, this.#options.actor, (call) => this.#lifetime.run(call));
   }
 
   /** Flows, chains and batches as a whole: `list`, `get`, `cancel`, `add`, `close`. */

@@ -3,6 +3,7 @@ import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { encodeJson } from "../model/json.ts";
+import { limitKeys } from "../model/limits.ts";
 import { checkText } from "../model/names.ts";
 import { resolveQuietHours, type QuietHours } from "../model/quiet-hours.ts";
 import { refuseUnknownKeys, requireDate } from "../model/options.ts";
@@ -161,6 +162,7 @@ function encodeRow(
   if (options.tenant !== undefined) row.tenant = checkText(options.tenant, `${what}.tenant`);
   if (options.tags !== undefined) row.tags = checkTags(options.tags, what);
   setShaping(row, what, options);
+  Object.assign(row, limitKeys(what, definition, payload));
   const member = toMember(what, options, row.id);
   if (member !== undefined) row.member = member;
 

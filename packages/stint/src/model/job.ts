@@ -90,6 +90,8 @@ export type ClaimedJob = {
   readonly tenant: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, unknown>>;
+  /** The keys of its limits that come from its payload; null: its kind has no limits. */
+  readonly limits: readonly string[] | null;
   readonly payload: unknown;
   /** The length of the payload as text. */
   readonly weight: number;

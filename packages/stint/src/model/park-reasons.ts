@@ -55,7 +55,12 @@ export const parkRules = {
   },
   breaker: { ...reserved, why: "The breaker of a dependency is open." },
   budget: { ...reserved, why: "The retry budget is spent for now." },
-  limit: { ...reserved, why: "It waits for a place within a limit." },
+  limit: {
+    by: "stint",
+    runNow: false,
+    until: false,
+    why: "A limit that it is under is full, or an ordered key has another job first. It runs when there is a place for it.",
+  },
   version: { ...reserved, why: "No running worker can read its payload." },
 } as const satisfies Record<string, ParkRule>;
 

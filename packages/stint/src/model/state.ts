@@ -1,3 +1,4 @@
+import { limitTransitions } from "./limit-transitions.ts";
 import {
   handlerReasons,
   liftableReasons,
@@ -108,6 +109,7 @@ export const transitions: readonly Transition[] = [
     when: 'enqueued with `after` and `onFailure: "cancel"`, and a job that it waits for is dead or cancelled already',
     by: "client, SQL",
   },
+  ...limitTransitions,
   {
     from: ["parked"],
     to: "ready",

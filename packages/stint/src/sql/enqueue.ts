@@ -29,6 +29,10 @@ export type EnqueueRow = {
   /** This id may have been enqueued before: look for it among the finished ones, too. */
   again?: true;
   member?: Member;
+  /** The keys of its limits that come from its payload, its ordered key first. Empty: its kind has limits. */
+  limits?: readonly string[];
+  /** Its ordered key. */
+  order?: string;
 };
 
 /** How a job is part of a flow. Fields left out have no meaning for it. */
@@ -183,9 +187,14 @@ function allNew(rows: readonly EncodedRow[], listening: boolean): EnqueuedRow[] 
   }));
 }
 
-/** Whether it can meet no other job, so that it is certain to be created, and belongs to no flow. */
+/** Whether it can meet no other job, so that it is certain to be created, and belongs to no flow and no order. */
 function isNew({ row }: EncodedRow): boolean {
-  return row.dedupe_key === undefined && row.again === undefined && row.member === undefined;
+  return (
+    row.dedupe_key === undefined &&
+    row.again === undefined &&
+    row.member === undefined &&
+    row.order === undefined
+  );
 }
 
 /** Ids, kinds, queues, payloads, and the whole of those rows that have more than these; all as Postgres reads them. */

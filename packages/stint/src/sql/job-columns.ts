@@ -61,6 +61,7 @@ const columns = {
   result: { only: "ended" },
   log: { listed },
   has_follow_ups: { only: "live", hidden },
+  limits: { enqueued, claimed: "null", hidden },
 } as const satisfies Record<string, Column>;
 
 export type JobColumn = keyof typeof columns;

@@ -149,6 +149,7 @@ type RareColumns = {
   readonly tenant: string | null;
   readonly tags: unknown;
   readonly meta: unknown;
+  readonly limits: readonly string[] | null;
 };
 
 /** The columns are not checked: at tens of thousands of jobs a second that would show, and a claim must not fail on one row. */
@@ -178,6 +179,7 @@ export function toClaimedJob(
     tenant: rare?.tenant ?? null,
     tags: rare === undefined ? none : toTags(rare.tags),
     meta: rare === undefined ? nothing : toMeta(rare.meta),
+    limits: rare?.limits ?? null,
     payload: JSON.parse(payload) as unknown,
     weight: payload.length,
   };

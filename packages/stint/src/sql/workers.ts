@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
-import { flag, json, number, orNull, readMany, text, texts, time } from "../db/row.ts";
+import { flag, json, number, orNull, readMany, readOne, text, texts, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
+import { limitRules } from "./limits.ts";
 import { unresponsiveAfterMs } from "../model/liveness.ts";
 import type { Vitals } from "./series.ts";
 
@@ -41,14 +42,23 @@ const putWorker = statement(
     set host = excluded.host, pid = excluded.pid, version = excluded.version, pools = excluded.pools, kinds = excluded.kinds,
         started_at = clock_timestamp(), seen_at = clock_timestamp(), listening = false, draining = false,
         asleep = false
-  returning current_setting('max_prepared_transactions') <> '0' as prepared`,
+  returning current_setting('max_prepared_transactions') <> '0' as prepared, ${limitRules} as rules`,
 );
 
-/** Also returns whether wakes may be missing: enqueues in a transaction send none on a server with prepared transactions. */
-export async function registerWorker(db: Run, worker: WorkerInfo): Promise<{ wakesMissing: boolean }> {
+export type Registered = {
+  /** Whether wakes may be missing: enqueues in a transaction send none on a server with prepared transactions. */
+  readonly wakesMissing: boolean;
+  /** The limits of queues, kinds and tenants that are in force. */
+  readonly limits: readonly string[];
+};
+
+export async function registerWorker(db: Run, worker: WorkerInfo): Promise<Registered> {
   const { id, host, pid, version, pools, kinds } = worker;
-  const [row] = await db.run(putWorker, [id, host, pid, version, JSON.stringify(pools), kinds]);
-  return { wakesMissing: row?.["prepared"] === true };
+  const values = [id, host, pid, version, JSON.stringify(pools), kinds];
+  return await readOne(db, putWorker, values, (row) => ({
+    wakesMissing: flag(row, "prepared"),
+    limits: texts(row, "rules"),
+  }));
 }
 
 const touchWorker = statement(

@@ -1,5 +1,6 @@
 import { deliver } from "./deliver.ts";
 import { latest } from "./latest.ts";
+import { limits } from "./limits.ts";
 import { presence } from "./presence.ts";
 import { promote } from "./promote.ts";
 import { prune } from "./prune.ts";
@@ -16,6 +17,7 @@ export const services = [
   rescue,
   presence,
   latest,
+  limits,
   tallies,
   prune,
 ] as const satisfies readonly UpkeepService[];

@@ -23,6 +23,8 @@ export type UpkeepDeps = {
   readonly keepDeadMs: number;
   readonly onPromoted: (queues: readonly string[]) => void;
   readonly onRescued: (jobs: readonly Rescued[]) => void;
+  /** The limits of queues, kinds and tenants that are in force. */
+  readonly onLimits: (rules: readonly string[]) => void;
   readonly onUnserved: (kinds: readonly Unserved[]) => void;
   /** The normal run time of each kind of this worker, as of now. */
   readonly onRunBaseline: (p95Ms: ReadonlyMap<string, number>) => void;

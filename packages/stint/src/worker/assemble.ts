@@ -22,6 +22,7 @@ import type { ResolvedWorkerOptions } from "./options.ts";
 import { AttemptPipeline } from "./pipeline.ts";
 import { isCrashSuspect, timeoutOf } from "./policy.ts";
 import { defaultPollMs } from "./poll.ts";
+import { Places } from "./places.ts";
 import { Pools } from "./pools.ts";
 import { leasesOf } from "./registration.ts";
 import { Releaser } from "./releaser.ts";
@@ -42,6 +43,7 @@ export type WorkerParts = {
   readonly logger: Logger;
   readonly events: Emitter<WorkerEvents>;
   readonly pools: Pools;
+  readonly places: Places;
   readonly pipeline: AttemptPipeline;
   readonly releaser: Releaser;
   readonly settler: Settler;
@@ -86,6 +88,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   });
   const pools = new Pools(options.pools, {
     isCrashSuspect: (job) => isCrashSuspect(options, job),
+    isLimited: (job) => places.isLimited(job),
     prefetches: options.prefetchMs > 0,
     excludes: (queue) => scope.excludes(queue),
   });
@@ -104,6 +107,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
 
   // Claims, and what becomes of the jobs they return.
   const releaser = new Releaser({ db, logger, metering, onReleased: notifyReady });
+  const places: Places = new Places({ db, logger, releaser });
   const settler = new Settler(
     db,
     logger,
@@ -115,7 +119,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     worker: id,
     scope,
     ...leasesOf(options),
-    onFound: (jobs, sentAt) => pipeline.claimed(jobs, sentAt),
+    onFound: (jobs, sentAt) => void pipeline.claimed(jobs, sentAt),
     onReleased: notifyReady,
   });
   const quarantine = new CrashQuarantine({
@@ -161,12 +165,14 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     ...writers,
     releaser,
     quarantine,
+    places,
     metering,
     gate,
     events,
     logger,
     onClaimed: () => sleepMode.activity(),
     onRoom: (queue) => loop.roomMade(queue),
+    onPlaceFreed: () => loop.hint(),
     onRequeued: (queue, delayMs) => {
       if (delayMs <= 0) notifyReady([queue]);
       else upkeep.wake("promote", delayMs);
@@ -202,6 +208,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     isDraining: () => stopping.aborted,
     isAsleep: () => sleepMode.isAsleep,
     vitals,
+    onLimits: (rules) => places.learn(rules),
   });
   const upkeep = new Upkeep(db, {
     logger,
@@ -215,6 +222,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     vitals,
     onIdleCheck: async (seen) => await router.idleChecked(seen),
     onIdleCheckFailed: () => loop.hint(),
+    onLimits: (rules) => places.learn(rules),
     onUnserved: (kinds) => events.emit("unserved", kinds),
     onRunBaseline: (p95Ms) => slow.learn(p95Ms),
     onPromoted: notifyReady,
@@ -265,6 +273,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     logger,
     events,
     pools,
+    places,
     pipeline,
     releaser,
     settler,

@@ -8,6 +8,7 @@ import type { CrashQuarantine } from "./crash-quarantine.ts";
 import type { WorkerEvents } from "./events.ts";
 import type { HandlerDeps } from "./handler-call.ts";
 import type { Leases } from "./leases.ts";
+import type { Places } from "./places.ts";
 import type { Metering } from "./metering.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import type { Pools } from "./pools.ts";
@@ -44,12 +45,15 @@ export type AttemptDeps = HandlerDeps & {
   readonly settler: Pick<Settler, "settle">;
   readonly releaser: Pick<Releaser, "release" | "idle">;
   readonly quarantine: Pick<CrashQuarantine, "releaseSuspects">;
+  readonly places: Pick<Places, "isLimited" | "take">;
   readonly metering: Metering;
   readonly events: Emitter<WorkerEvents>;
   /** A claim has returned jobs. */
   readonly onClaimed: () => void;
   /** A slot of this queue is free, or an outcome was recorded. */
   readonly onRoom: (queue: string) => void;
+  /** A place of some limit may be free. */
+  readonly onPlaceFreed: () => void;
   /** A job of this queue will be due again in this many milliseconds. */
   readonly onRequeued: (queue: string, delayMs: number) => void;
 };

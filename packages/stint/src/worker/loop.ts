@@ -18,8 +18,11 @@ export type LoopOptions = {
   readonly logger: Logger;
   /** How long to wait for a wake before the first poll. */
   readonly pollMs: () => number;
-  /** Keep the leases of these jobs and start their attempts as slots are free. `sentAt` is from before the claim. */
-  readonly onClaimed: (jobs: readonly ClaimedJob[], sentAt: number) => void;
+  /**
+   * Keep the leases of these jobs and start their attempts as slots are free. `sentAt` is from before the claim. Resolves when jobs under a limit have
+   * their places: until then their slots count as free.
+   */
+  readonly onClaimed: (jobs: readonly ClaimedJob[], sentAt: number) => Promise<void> | undefined;
   /** Whether enqueuers send wakes. */
   readonly listens: () => boolean;
   /** Called before the loop waits, unless they do: make enqueuers send wakes. True if they sent none before, so one may have been missed. */
@@ -189,6 +192,7 @@ export class ClaimLoop {
     if (jobs.length === 0) return;
     this.#waits = 0;
     quarantine.otherWorkFound(sentAt);
-    onClaimed(jobs, sentAt);
+    const placing = onClaimed(jobs, sentAt);
+    if (placing !== undefined) await placing;
   }
 }

@@ -18,7 +18,7 @@ import { released, type Verdict } from "./verdict.ts";
 /**
  * The life of an attempt, from top to bottom:
  *
- * 1. `claimed`: a claim returned jobs; those that arrived late are released.
+ * 1. `claimed`: a claim returned jobs; those that arrived late are released, and those under a limit take their places.
  * 2. `hold`: the lease thread keeps their leases while they wait for a slot.
  * 3. `begin`: a slot is free, and the attempt starts.
  * 4. `run`: the handler is called, with a timeout.
@@ -44,8 +44,8 @@ export class AttemptPipeline {
   readonly #now = (): number => this.#deps.db.clock.nowMs();
 
   /** 1. A claim sent at `sentAt` returned these jobs. */
-  claimed(jobs: readonly ClaimedJob[], sentAt: number): void {
-    const { telemetry, worker, metering, releaser, onClaimed } = this.#deps;
+  claimed(jobs: readonly ClaimedJob[], sentAt: number): Promise<void> | undefined {
+    const { telemetry, worker, metering, releaser, places, onClaimed } = this.#deps;
     const tookMs = monotonicMs() - sentAt;
     telemetry?.claimed(jobs, tookMs, worker);
     metering.claimed(jobs);
@@ -55,7 +55,29 @@ export class AttemptPipeline {
     const late = jobs.filter(isLate);
     if (late.length > 0) void releaser.release(late);
     const inTime = late.length > 0 ? jobs.filter((job) => !isLate(job)) : jobs;
-    if (inTime.length > 0) this.hold(inTime, sentAt);
+    if (!inTime.some(places.isLimited)) {
+      if (inTime.length > 0) this.hold(inTime, sentAt);
+      return undefined;
+    }
+    const free = inTime.filter((job) => !places.isLimited(job));
+    if (free.length > 0) this.hold(free, sentAt);
+    return this.#takePlaces(inTime.filter(places.isLimited), sentAt);
+  }
+
+  /** Jobs under a limit are never claimed ahead: one without a slot would hold a place that another worker could use. */
+  async #takePlaces(jobs: readonly ClaimedJob[], sentAt: number): Promise<void> {
+    const { pools, places, releaser } = this.#deps;
+    const room = new Map<Pool, number>();
+    const fits = jobs.filter(({ queue }) => {
+      const pool = pools.find(queue);
+      if (pool === undefined) return false;
+      const left = room.get(pool) ?? pool.room;
+      room.set(pool, left - 1);
+      return left > 0;
+    });
+    if (fits.length < jobs.length) void releaser.release(jobs.filter((job) => !fits.includes(job)));
+    const taken = fits.length === 0 ? [] : await places.take(fits);
+    if (taken.length > 0) this.hold(taken, sentAt);
   }
 
   /** 2. Keep their leases, and let them wait for slots. */
@@ -105,8 +127,9 @@ export class AttemptPipeline {
 
   /** Begin a job that must have no other beside it, in a slot of its own. Resolves when its outcome is recorded. */
   async runAlone(job: ClaimedJob, sentAt: number): Promise<void> {
-    const { pools, metering } = this.#deps;
+    const { pools, metering, places } = this.#deps;
     metering.claimed([job]);
+    if (places.isLimited(job) && (await places.take([job])).length === 0) return;
     const [leased] = this.#keepLeases([job], sentAt);
     const pool = pools.find(job.queue);
     if (leased === undefined || pool === undefined) return;
@@ -291,6 +314,7 @@ export class AttemptPipeline {
     this.#endLease(attempt);
     if (attempt.over) this.forget(attempt);
     else this.#watchStuck(attempt);
+    if (this.#deps.places.isLimited(job)) this.#deps.onPlaceFreed();
     // Where recording an outcome makes room, and not only the end of its handler.
     if (wasBehind || pool.countsUnrecorded || this.attempts.size === 0) this.#deps.onRoom(job.queue);
   }

@@ -10,7 +10,7 @@ import { WaitingList } from "./waiting-list.ts";
 
 /** The most jobs one claim asks for, unless the pool has more free slots. */
 const maxClaim = 1_000;
-/** How long a pool prefetches nothing after a claim returned a crash suspect. */
+/** How long a pool prefetches nothing after a claim returned a crash suspect, or a job under a limit. */
 const noPrefetchMs = 1_000;
 
 export type PoolRules = {
@@ -24,9 +24,10 @@ export type PoolRules = {
 export type PoolClaim = {
   readonly takes: readonly Take[];
   readonly jobsByQueue: ReadonlyMap<string, number>;
-  /** The weight of the heaviest job, and whether one of the jobs is a crash suspect. */
+  /** The weight of the heaviest job, and whether one of the jobs is a crash suspect, or under a limit. */
   readonly heaviest: number;
   readonly hasCrashSuspect: boolean;
+  readonly hasLimited: boolean;
   readonly sentAt: number;
   readonly at: number;
 };
@@ -44,6 +45,7 @@ export class Pool {
   /** Begun and not yet recorded. May exceed the running jobs: a slot is free before its outcome is recorded. */
   #unrecorded = 0;
   #noPrefetchUntil = 0;
+  #limitedUntil = 0;
 
   constructor(options: PoolOptions, rules: PoolRules) {
     const { queues, slots } = options;
@@ -108,7 +110,8 @@ export class Pool {
   }
 
   /** Note what a claim returned. Returns the queues that may have more. */
-  claimed({ takes, jobsByQueue, heaviest, hasCrashSuspect, sentAt, at }: PoolClaim): string[] {
+  claimed({ takes, jobsByQueue, heaviest, hasCrashSuspect, hasLimited, sentAt, at }: PoolClaim): string[] {
+    if (hasLimited) this.#limitedUntil = at + noPrefetchMs;
     if (hasCrashSuspect) this.#noPrefetchUntil = at + noPrefetchMs;
     this.#prefetch.measure(at, heaviest, at - sentAt);
     return this.#turns.claimed(takes, jobsByQueue, at);
@@ -183,6 +186,7 @@ export class Pool {
   }
 
   #ahead(at: number): number {
-    return !this.#rules.prefetches || this.#isPrefetchOff(at) ? 0 : this.#prefetch.ahead;
+    const isOff = !this.#rules.prefetches || this.#isPrefetchOff(at) || at < this.#limitedUntil;
+    return isOff ? 0 : this.#prefetch.ahead;
   }
 }

@@ -11,6 +11,8 @@ import { QueueSearch } from "./queue-search.ts";
 export type PoolsRules = PoolRules & {
   /** Whether one more crash could kill or quarantine the job. Such jobs are not prefetched. */
   readonly isCrashSuspect: (job: ClaimedJob) => boolean;
+  /** Whether the job may be under a limit. Such jobs are not prefetched. */
+  readonly isLimited: (job: ClaimedJob) => boolean;
 };
 
 /** The pools of one worker. */
@@ -18,11 +20,13 @@ export class Pools {
   readonly isCrashSuspect: (job: ClaimedJob) => boolean;
   /** The search for queues with ready jobs, if some pool needs it. */
   readonly search: QueueSearch | undefined;
+  readonly #isLimited: (job: ClaimedJob) => boolean;
   readonly #pools: readonly Pool[];
   readonly #byQueue: QueueMap<Pool>;
 
   constructor(options: readonly PoolOptions[], rules: PoolsRules) {
     this.isCrashSuspect = rules.isCrashSuspect;
+    this.#isLimited = rules.isLimited;
     this.#pools = options.map((each) => new Pool(each, rules));
     this.#byQueue = new QueueMap(
       this.#pools.flatMap((pool) => pool.options.queues.map((queue) => [queue, pool] as const)),
@@ -93,6 +97,7 @@ export class Pools {
         jobsByQueue,
         heaviest: got.reduce((most, { weight }) => Math.max(most, weight), 0),
         hasCrashSuspect: got.some(this.isCrashSuspect),
+        hasLimited: got.some(this.#isLimited),
         sentAt,
         at,
       });

@@ -1,12 +1,14 @@
 import { hostname } from "node:os";
+import { InvalidOptionError } from "../errors.ts";
 import type { ClaimInput } from "../sql/claim.ts";
 import { scheduleRow } from "../client/define-schedule.ts";
 import { requireDefinition } from "../client/kinds.ts";
 import { asConflict } from "../client/schedules.ts";
+import { declareLimits } from "../sql/limits.ts";
 import { registerKinds, type KindInfo } from "../sql/kinds.ts";
 import { declareQueues } from "../sql/queue-settings.ts";
 import { declareSchedules } from "../sql/schedules.ts";
-import { registerWorker, type WorkerInfo } from "../sql/workers.ts";
+import { registerWorker, type Registered, type WorkerInfo } from "../sql/workers.ts";
 import type { WorkerDeps } from "./deps.ts";
 import type { DeclaredSchedules, ResolvedWorkerOptions } from "./options.ts";
 
@@ -15,9 +17,11 @@ export async function register(
   deps: Pick<WorkerDeps, "db" | "queues" | "maxResultBytes" | "notify">,
   worker: WorkerInfo,
   options: ResolvedWorkerOptions,
-): Promise<{ wakesMissing: boolean }> {
+): Promise<Registered> {
   const { db, queues } = deps;
   if (queues.size > 0) await declareQueues(db, queues, `code:${worker.id}`);
+  const limits = limitsOf(options);
+  if (limits.size > 0) await declareLimits(db, limits, `code:${worker.id}`);
   await registerKinds(db, kindsOf(options));
   if (options.schedules !== undefined) await reconcile(deps, options.schedules, `code:${worker.id}`);
   return await registerWorker(db, worker);
@@ -63,6 +67,24 @@ function kindsOf({
     stallAfterMs: policy.stallAfterMs ?? stallAfterMs,
     signals,
   }));
+}
+
+/** The limits that the kinds of a worker declare, by the name of the rule. */
+export function limitsOf({ handlers }: Pick<ResolvedWorkerOptions, "handlers">): Map<string, number> {
+  const declared = new Map<string, { max: number; kind: string }>();
+  for (const { definition } of handlers.values()) {
+    const { kind, limits } = definition;
+    for (const { rule, max } of limits) {
+      const other = declared.get(rule);
+      if (other !== undefined && other.max !== max)
+        throw new InvalidOptionError(
+          `defineJob("${kind}").limits`,
+          `declares ${rule} with max ${max}, but ${other.kind} declares it with max ${other.max}`,
+        );
+      declared.set(rule, { max, kind });
+    }
+  }
+  return new Map([...declared].map(([rule, { max }]) => [rule, max]));
 }
 
 /** The worker itself, as the database keeps it. */

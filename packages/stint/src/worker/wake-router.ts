@@ -42,7 +42,7 @@ export class WakeRouter {
     return this.#lastIdleCheckAt;
   }
 
-  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `cancel` or `waiting`. */
+  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `limits`, `cancel` or `waiting`. */
   wake(hint: string): void {
     const { pools, loop, leases, upkeep, sleepMode, row } = this.#options;
     // Some process waits for jobs. That is no work, so a sleeping worker goes on sleeping.
@@ -57,6 +57,7 @@ export class WakeRouter {
       upkeep.wake("promote", 0);
       loop.hint();
     } else if (hint === "signal") upkeep.wake("deliver", 0);
+    else if (hint === "limits") upkeep.wake("limits", 0);
     else if (hint === "schedule") upkeep.wake("schedules", 0);
     else if (hint === "cancel") leases.renewNow();
   }

@@ -15,6 +15,8 @@ export type WorkerRowOptions = {
   readonly isSaturated: () => boolean;
   readonly isDraining: () => boolean;
   readonly isAsleep: () => boolean;
+  /** The limits of queues, kinds and tenants that are in force. */
+  readonly onLimits: (rules: readonly string[]) => void;
   readonly vitals: () => Vitals;
 };
 
@@ -43,8 +45,10 @@ export class WorkerRow {
   }
 
   async register(): Promise<void> {
-    const { deps, options } = this.#options;
-    this.#wakesMissing = (await register(deps, this.info, options)).wakesMissing;
+    const { deps, options, onLimits } = this.#options;
+    const { wakesMissing, limits } = await register(deps, this.info, options);
+    this.#wakesMissing = wakesMissing;
+    onLimits(limits);
   }
 
   /** Write the state of the worker. False: its row is gone. */

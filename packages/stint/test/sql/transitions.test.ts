@@ -19,6 +19,8 @@ import { requeue } from "#stint/sql/requeue.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { deliver, sendSignalOnce } from "#stint/sql/signals.js";
 import { succeed } from "#stint/sql/succeed.js";
+import { tendLimits } from "#stint/sql/limits.js";
+import { placesFor } from "#stint/sql/take-places.js";
 import { suspend } from "#stint/sql/suspend.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { liftMissedLatest } from "#stint/sql/latest.js";
@@ -138,6 +140,50 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
     await addOne(db, { member: { after, on_failure: "cancel" } });
     return subject;
   },
+  "running, and its limit is full": async (fresh) => {
+    const [, second] = await heldAtLimit(fresh, 2);
+    return { id: second!.fence.job, fence: second!.fence };
+  },
+  "running, and others wait for its place": async (fresh) => {
+    const [first, second] = await heldAtLimit(fresh, 2);
+    await placesFor(fresh.db, [second!.fence]);
+    return { id: first!.fence.job, fence: first!.fence };
+  },
+  "running alone, and its limit is full": async (fresh) => {
+    const { fence } = await heldAlone(fresh);
+    await heldAtLimit(fresh, 1);
+    return { id: fence.job, fence };
+  },
+  "waiting for a place": async (fresh) => {
+    const [, second] = await heldAtLimit(fresh, 2);
+    await placesFor(fresh.db, [second!.fence]);
+    return stranger(fresh, second!.fence.job);
+  },
+  "waiting for a place of a limit that is gone": async (fresh) => {
+    const subject = await begins["waiting for a place"]!(fresh);
+    await fresh.sql(`delete from stint.limit`);
+    return subject;
+  },
+  "running, and others wait for their turn": async ({ db }) => {
+    const id = await addOne(db, turn);
+    const [job] = await take(db);
+    await placesFor(db, [job!.fence]);
+    await addOne(db, turn);
+    return { id, fence: job!.fence };
+  },
+  "running, and a later job waits for its turn": async ({ db }) => {
+    const id = await addOne(db, turn);
+    const [job] = await take(db);
+    await placesFor(db, [job!.fence]);
+    await addOne(db, { ...turn, delay_ms: 3_600_000 });
+    return { id, fence: job!.fence };
+  },
+  "waiting for a turn that no job has": async (fresh) => {
+    const { fence } = await begins["running, and a later job waits for its turn"]!(fresh);
+    await fresh.sql(`delete from stint.limit_place where holds`);
+    const [waits] = await fresh.sql<{ id: string }>(`select job_id as id from stint.limit_place`);
+    return { id: waits!.id, fence: { ...fence, job: newId() } };
+  },
   succeeded: async ({ db }) => await ended(db, "succeeded"),
   dead: async ({ db }) => await ended(db, "dead"),
   cancelled: async ({ db }) => await ended(db, "cancelled"),
@@ -161,6 +207,13 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
     ]),
   waitForChildren: (db, { fence }) =>
     park(db, [{ ...forReview(fence, null), reason: "blocked", plan: planOf("spawn") }]),
+  enqueueOrdered: async (db) => {
+    const key = `order:work=${newId()}`;
+    await addOne(db, { limits: [key], order: key });
+    await addOne(db, { limits: [key], order: key });
+  },
+  takePlaces: (db, { fence }) => placesFor(db, [fence]),
+  tendLimits: (db) => tendLimits(db, true),
   promote: (db) => promote(db, 10),
   claim: (db) => take(db),
   claimQuarantined: (db) => alone(db),
@@ -205,6 +258,21 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
     ]),
   ),
 };
+
+const turn = { limits: ["order:work=1"], order: "order:work=1" } as const;
+
+/** So many jobs are claimed, the first has the only place of their limit, and one more is ready. */
+async function heldAtLimit(fresh: Fresh, count: number): Promise<ClaimedJob[]> {
+  await fresh.sql(`insert into stint.limit (name, max, updated_by) values ('kind:work', 1, 'tester')`);
+  for (let index = 0; index < count; index++) await addOne(fresh.db);
+  const jobs = await take(fresh.db, { limit: count });
+  await placesFor(
+    fresh.db,
+    jobs.slice(0, 1).map(({ fence }) => fence),
+  );
+  await addOne(fresh.db);
+  return jobs;
+}
 
 const keyed = { dedupe_key: "k", dedupe_until: "finished" } as const;
 
@@ -343,7 +411,7 @@ async function movesIn(
     const to = is?.state ?? null;
     if (from === to) return [];
     const move = statement.replaceAll(variants, "");
-    const own = [id, fence.job].includes(job) || move === "enqueue" || move === "claim";
+    const own = [id, fence.job].includes(job) || ["enqueue", "claim", "take-places"].includes(move);
     const park = parks(from, to) ? (is?.park ?? was?.park ?? null) : null;
     if (isLifted(from, to, park)) return show(from, to, "latest", park);
     return show(from, to, own ? move : "follow-ups", park);
@@ -360,7 +428,20 @@ const show = (from: FromState, to: string | null, move: string, park: string | n
   `${from} → ${to}: ${move}${park === null ? "" : ` (${park})`}`;
 
 /** One text for all tables: a thousand round trips for each would take half of the test's time. */
-const emptied = ["job", "history", "audit", "step", "signal", "latest", "flow", "flow_job", "flow_edge"]
+const emptied = [
+  "job",
+  "history",
+  "audit",
+  "step",
+  "signal",
+  "latest",
+  "flow",
+  "flow_job",
+  "flow_edge",
+  "limit",
+  "limit_place",
+  "limit_missed",
+]
   .map((table) => `delete from stint.${table};`)
   .join("\n");
 
@@ -414,6 +495,7 @@ function fileOf(move: string): string {
     "claim-quarantined": "claim.ts",
     deliver: "signals.ts",
     "follow-ups": "transitions.ts",
+    "tend-limits": "limits.ts",
   };
   return shared[move] ?? `${move}.ts`;
 }

@@ -1,0 +1,182 @@
+import type { Run } from "../db/db.ts";
+import {
+  columns,
+  flag,
+  json,
+  number,
+  numberOrNull,
+  readMany,
+  readMaybe,
+  readOne,
+  text,
+  textOrNull,
+  texts,
+  time,
+  timeOrNull,
+} from "../db/row.ts";
+import { statement } from "../db/statement.ts";
+import type { AuditEntry } from "./audit.ts";
+import type { IdleCheckPart } from "./idle-check.ts";
+
+/** A limit in force. */
+export type Limit = {
+  /** A rule such as `kind:charge`, or one key of a rule, such as `key:account=42`. */
+  readonly name: string;
+  readonly max: number;
+  /** The value that code declared last; null: none did. */
+  readonly declaredMax: number | null;
+  readonly updatedAt: Date;
+  readonly updatedBy: string;
+};
+
+/** One key that jobs hold or wait for. */
+export type LimitKey = {
+  /** Of a rule without keys, its name. Ordered keys begin with `order:` or `pass:`. */
+  readonly key: string;
+  /** Null: no limit is in force any more. */
+  readonly max: number | null;
+  readonly held: number;
+  readonly waiting: number;
+  /** Since when the first of the waiting jobs waits. */
+  readonly waitingSince: Date | null;
+  /** The job that has the turn of an ordered key; null for other keys, or while no job has it. */
+  readonly holder: string | null;
+};
+
+/** Who changes a limit and why. A repeat with the same id changes nothing. */
+export type LimitAudit = { readonly auditId: string; readonly actor: string; readonly reason: string };
+
+/** One change of a limit. */
+export type LimitAuditEntry = AuditEntry & {
+  readonly limit: string;
+  readonly change: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>;
+};
+
+const selected = `l.name, l.max, l.declared_max as "declaredMax", l.updated_at as "updatedAt", l.updated_by as "updatedBy"`;
+
+const toLimit = columns<Limit>({
+  name: text,
+  max: number,
+  declaredMax: numberOrNull,
+  updatedAt: time,
+  updatedBy: text,
+});
+
+const declare = statement("declare-limits", `select stint.declare_limits($1::text::jsonb, $2)`);
+
+/** Write the limits that code declares. A declaration that does not differ from the last one writes nothing. */
+export async function declareLimits(
+  db: Run,
+  limits: ReadonlyMap<string, number>,
+  actor: string,
+): Promise<void> {
+  await db.run(declare, [JSON.stringify(Object.fromEntries(limits)), actor]);
+}
+
+/** The rules that a worker applies to jobs which carry no keys: those of queues, kinds and tenants. */
+export const limitRules = `array(select name from stint.limit where name !~ '=' and name !~ '^key:')`;
+
+const tend = statement("tend-limits", `select stint.tend_limits($1) as more, ${limitRules} as rules`);
+
+/** Let in jobs that were missed; with `all`, wherever there is room. `more`: some key has to be looked at again soon. */
+export async function tendLimits(db: Run, all: boolean): Promise<{ more: boolean; rules: string[] }> {
+  return await readOne(db, tend, [all], (row) => ({ more: flag(row, "more"), rules: texts(row, "rules") }));
+}
+
+/** Whether there are limits, places or keys to look at again: 0 if some key was missed. */
+export const limitsInUse: IdleCheckPart = {
+  sql: `
+      select case
+        when exists (select from stint.limit_missed) then 0
+        when exists (select from stint.limit_place) or exists (select from stint.limit) then 15000
+      end`,
+  endsSleep: false,
+};
+
+const list = statement("limits", `select ${selected} from stint.limit l order by l.name`);
+
+export async function limits(db: Run): Promise<Limit[]> {
+  return await readMany(db, list, [], toLimit);
+}
+
+const listKeys = statement(
+  "limit-keys",
+  `
+  select
+    k.key, stint.max_of(k.key) as max, k.held, k.waiting, k.since as "waitingSince", k.holder
+  from (
+    select
+      p.key, count(*) filter (where p.holds)::integer as held, count(*) filter (where not p.holds)::integer as waiting,
+      min(p.at) filter (where not p.holds) as since,
+      (array_agg(p.job_id::text) filter (where p.holds and p.ordered is not null))[1] as holder
+    from stint.limit_place p
+    where $1::text is null or p.key = $1 or starts_with(p.key, $1 || '=')
+    group by p.key
+  ) k
+  order by k.waiting desc, k.held desc, k.key
+  limit $2`,
+);
+
+const toKey = columns<LimitKey>({
+  key: text,
+  max: numberOrNull,
+  held: number,
+  waiting: number,
+  waitingSince: timeOrNull,
+  holder: textOrNull,
+});
+
+/** The keys that jobs hold or wait for, those with the most waiting jobs first. `name`: only this rule or key. */
+export async function limitKeys(db: Run, name: string | null, limit: number): Promise<LimitKey[]> {
+  return await readMany(db, listKeys, [name, limit], toKey);
+}
+
+const set = statement(
+  "set-limit",
+  `select ${selected} from stint.set_limit($1, $2::integer, $3, $4, $5::uuid) l where l.name is not null`,
+);
+
+/** Change a limit; null returns it to the declared value, or removes it. Undefined: there is none now. */
+export async function setLimit(
+  db: Run,
+  name: string,
+  max: number | null,
+  { auditId, actor, reason }: LimitAudit,
+): Promise<Limit | undefined> {
+  return await readMaybe(db, set, [name, max, reason, actor, auditId], toLimit);
+}
+
+const pass = statement("pass-order", `select stint.pass_order($1, $2, $3, $4::uuid)::text as job`);
+
+/** Take the turn of an ordered key from its dead job. Returns the job; null: no dead job blocks the key. */
+export async function passOrder(
+  db: Run,
+  key: string,
+  { auditId, actor, reason }: LimitAudit,
+): Promise<string | null> {
+  return await readOne(db, pass, [key, reason, actor, auditId], (row) => textOrNull(row, "job"));
+}
+
+const findAudit = statement(
+  "limit-audit",
+  `
+  select at, actor, action, reason, limit_name as limit, change
+  from stint.audit
+  where limit_name = $1
+  order by at desc, id desc
+  limit 100`,
+);
+
+const toAuditEntry = columns<LimitAuditEntry>({
+  at: time,
+  actor: text,
+  action: text,
+  reason: textOrNull,
+  limit: text,
+  change: json<LimitAuditEntry["change"]>,
+});
+
+/** The newest 100 changes of a limit, newest first. */
+export async function limitAudit(db: Run, name: string): Promise<LimitAuditEntry[]> {
+  return await readMany(db, findAudit, [name], toAuditEntry);
+}
