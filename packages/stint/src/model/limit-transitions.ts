@@ -1,7 +1,5 @@
-import type { Transition } from "./state.ts";
-
 /** How jobs come to wait for a place within a limit, or for their turn, and how they go on. A part of `transitions`. */
-export const limitTransitions: readonly Transition[] = [
+export const limitTransitions = [
   {
     from: ["absent"],
     to: "parked",
@@ -66,4 +64,4 @@ export const limitTransitions: readonly Transition[] = [
     by: "any worker",
     park: ["limit"],
   },
-];
+] as const;

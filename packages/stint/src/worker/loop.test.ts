@@ -30,6 +30,7 @@ function start(queue: string, slots: number, answer: Answer) {
   });
   const pools = new Pools([{ name: "pool", queues: [queue], slots }], {
     isCrashSuspect: () => false,
+    isLimited: () => false,
     prefetches: true,
     excludes: (each) => scope.excludes(each),
   });
@@ -65,7 +66,10 @@ function start(queue: string, slots: number, answer: Answer) {
     quarantine,
     logger: silentLogger,
     pollMs: () => 60_000,
-    onClaimed: (jobs) => jobs.forEach((each) => pools.find(each.queue)?.takeSlot()),
+    onClaimed: (jobs) => {
+      for (const each of jobs) pools.find(each.queue)?.takeSlot();
+      return undefined;
+    },
     listens: () => false,
     listen: async () => await Promise.resolve(false),
   });

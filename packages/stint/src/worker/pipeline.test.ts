@@ -43,6 +43,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
   for (const name of workerEventNames) events.on(name, () => story.push(name));
   const pools = new Pools(options.pools, {
     isCrashSuspect: ({ crashes }) => crashes > 0,
+    isLimited: ({ limits }) => limits !== null,
     prefetches: true,
     excludes: () => false,
   });
@@ -88,10 +89,15 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
     events,
     onClaimed: () => story.push("onClaimed"),
     onRoom: () => story.push("onRoom"),
+    places: {
+      isLimited: ({ limits }) => limits !== null,
+      take: (jobs) => Promise.resolve(jobs.filter(({ limits }) => limits?.[0] !== "full")),
+    },
+    onPlaceFreed: () => story.push("onPlaceFreed"),
     onRequeued: (_, delayMs) => story.push(`onRequeued ${delayMs > 0 ? "later" : "now"}`),
   };
   const pipeline = new AttemptPipeline(deps);
-  const claim = (...jobs: ClaimedJob[]): void => pipeline.claimed(jobs, monotonicMs());
+  const claim = (...jobs: ClaimedJob[]): void => void pipeline.claimed(jobs, monotonicMs());
   const settled = async (count = 1): Promise<Settling> =>
     await vi.waitUntil(() => settling[count - 1], { interval: 1 });
   return { pipeline, pools, story, claims, claim, settled };
@@ -113,10 +119,21 @@ test("a job passes through every stage in order, and nothing of it is left", asy
 test("claimed: jobs whose lease is half over when the claim returns are released", () => {
   const { pipeline, story, pools } = pipelineOf(2, never);
   const late = claimedJob("late", { leaseMs: 1_000 });
-  pipeline.claimed([late, claimedJob("fine")], monotonicMs() - 600);
+  void pipeline.claimed([late, claimedJob("fine")], monotonicMs() - 600);
 
   expect(story).toEqual(["onClaimed", "released late", "claimed", "began"]);
   expect(pools.busy).toBe(1);
+});
+
+test("claimed: a job under a limit begins with its place, and never waits for a slot", async () => {
+  const { pipeline, story, pools } = pipelineOf(2, never);
+  const jobs = ["full", "free", "free"].map((key, index) =>
+    claimedJob(`limited-${index}`, { limits: [key] }),
+  );
+  await pipeline.claimed(jobs, monotonicMs());
+
+  expect(story).toEqual(["onClaimed", "released limited-2", "claimed", "began"]);
+  expect(pools.views).toMatchObject([{ busy: 1, waiting: 0 }]);
 });
 
 test("hold: jobs without a slot wait, and crash suspects among them are released first", async () => {

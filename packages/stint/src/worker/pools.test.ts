@@ -30,6 +30,7 @@ const named = (count: number, options = {}): ClaimedJob[] =>
   Array.from({ length: count }, (_, n) => job(`job-${String(n).padStart(3, "0")}`, options));
 const rules = {
   isCrashSuspect: ({ crashes }: ClaimedJob) => crashes > 0,
+  isLimited: ({ limits }: ClaimedJob) => limits !== null,
   prefetches: true,
   excludes: () => false,
 };
@@ -112,6 +113,14 @@ test("one claim asks for at most 1,000 jobs, but never for less than the free sl
 test("for a second after a claim returned a crash suspect, nothing is prefetched", () => {
   const pools = quick(4);
   pools.claimed(pools.takes(1_000), named(54, { crashes: 1 }), at(1_000));
+
+  expect(pools.takes(1_999)).toEqual([{ queue: "main", limit: 4 }]);
+  expect(pools.takes(2_000)[0]?.limit).toBeGreaterThan(4);
+});
+
+test("for a second after a claim returned a job under a limit, nothing is prefetched", () => {
+  const pools = quick(4);
+  pools.claimed(pools.takes(1_000), named(54, { limits: [] }), at(1_000));
 
   expect(pools.takes(1_999)).toEqual([{ queue: "main", limit: 4 }]);
   expect(pools.takes(2_000)[0]?.limit).toBeGreaterThan(4);

@@ -23,6 +23,7 @@ export function claimedJob(id: string, own: Partial<ClaimedJob> = {}): ClaimedJo
     tenant: null,
     tags: [],
     meta: {},
+    limits: null,
     payload: null,
     weight: 4,
     ...own,
