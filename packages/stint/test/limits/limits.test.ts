@@ -212,7 +212,7 @@ test("a job that is cancelled, fails, snoozes or sleeps frees its place", async 
         ran.push(how);
         if (how === "fails") throw new Error("no");
         if (how === "snoozes") return snooze("1h");
-        if (how === "sleeps") await sleep("nap", "1h");
+        if (how === "sleeps") await sleep("1h");
         if (how === "holds") await hold.opened;
         return undefined;
       }),
