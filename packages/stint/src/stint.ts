@@ -60,20 +60,17 @@ export class Stint implements Enqueues {
     this.#lockWaitDb = this.#openDb({ connections: 4, clock: this.#db.clock });
     this.#waker = new Waker(this.#db);
     this.#enqueues = new EnqueueClient(options, this.#db, this.#lockWaitDb, this.#waker);
-    this.#jobs = new Jobs(this.#db, {
-      actor: options.actor,
-      wake: (hint) => this.#wake([hint]),
-      ready: () => this.#enqueues.checkSchema(),
-      encoders: this.#enqueues,
-    });
+    const ready = (): Promise<void> => this.#enqueues.checkSchema();
+    const { actor } = options;
+    const encoders = this.#enqueues;
+    this.#jobs = new Jobs(this.#db, { actor, wake: (hint) => this.#wake([hint]), ready, encoders });
     this.#waiting = new Waiting(this.#db, { ...options, remind: () => this.#wake(["waiting"]) });
     this.queueSettings = new QueueSettingsClient(this.#db, options.actor, (call) => this.#lifetime.run(call));
     this.schedules = new SchedulesClient(this.#db, {
-      actor: options.actor,
-      maxPayloadBytes: options.maxPayloadBytes,
+      ...options,
       find: (job) => this.#enqueues.kinds.find(job),
       whileOpen: (call) => this.#lifetime.run(call),
-      ready: () => this.#enqueues.checkSchema(),
+      ready,
       wake: () => this.#wake(["schedule"]),
     });
   }
