@@ -16,6 +16,7 @@ import {
   type Batch,
   type BatchOptions,
   type Enqueued,
+  type Enqueues,
   type Flow,
   type FlowParts,
   type InOptions,
@@ -89,8 +90,7 @@ export class EnqueueClient {
     const onRefused = (error: Error): void =>
       logger.error({ err: error }, "an enqueue was refused because its transaction was over");
     const commits = this.#commits;
-    return {
-      ...inTransaction(inside, { schema, actor, logger, commits, schedules, encoders: this }),
+    const enqueues: Enqueues = {
       // Nothing is awaited before the statement is sent: a ROLLBACK of a caller that does not await it must come after it.
       enqueue: (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
         const one = async (): Promise<Enqueued> => {
@@ -115,6 +115,11 @@ export class EnqueueClient {
         return refusedQuietly(one(), onRefused);
       },
     };
+    // Assigned, not spread: a spread would call the getter of `schedules`.
+    return Object.assign(
+      inTransaction(inside, { schema, actor, logger, commits, schedules, encoders: this }),
+      enqueues,
+    );
   }
 
   /** After `before`, calls the hooks of transactions that have committed, and drops the others. Undefined if there is nothing to wait for. */

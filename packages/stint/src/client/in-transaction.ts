@@ -15,7 +15,7 @@ import type { Enqueued, Enqueues } from "./entries.ts";
 import { idOf } from "./ids.ts";
 import { runInside, runLater } from "./inside.ts";
 import { toAuditInfo, type ActOptions, type Encoders } from "./jobs.ts";
-import type { SchedulesClient, SchedulesInside } from "./schedules.ts";
+import type { SchedulesClient, SchedulesInside, TransactionOfSchedules } from "./schedules.ts";
 
 /** The caller's transaction: what is done here happens exactly if it commits. */
 export interface InTransaction extends Enqueues {
@@ -103,10 +103,9 @@ export function inTransaction(
     complete: (job, result, options) => quietly(complete(job, result, options)),
     change: (job, wished, options) => quietly(change(job, wished, options)),
     afterCommit: (hook) => quietly(afterCommit(hook)),
-    schedules: deps.schedules.inside({
-      begin,
-      run: (what, statement) => runLater(tx, schema, what, statement),
-      quietly,
-    }),
+    get schedules() {
+      const run: TransactionOfSchedules["run"] = (what, statement) => runLater(tx, schema, what, statement);
+      return deps.schedules.inside({ begin, run, quietly });
+    },
   };
 }

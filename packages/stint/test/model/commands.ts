@@ -28,6 +28,13 @@ export type Command =
   | { do: "receive"; fence: Pick; awaits: string }
   | { do: "signal"; job: number; name: string }
   | { do: "again"; fence: Pick; delayMs: number }
+  | {
+      do: "change";
+      job: number;
+      payload: number | null;
+      delayMs: number | null;
+      priority: number | null;
+    }
   | { do: "cancel" | "replay" | "runNow" | "complete"; job: number }
   | { do: "rescue" | "promote" | "deliver" }
   | { do: "tick"; ms: number };
@@ -147,6 +154,16 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant("receive" as const), fence, awaits: signalName }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("signal" as const), job: index, name: signalName }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("again" as const), fence, delayMs: waits }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("change" as const),
+      job: index,
+      payload: fc.option(index),
+      delayMs: fc.option(fc.constantFrom(0, 50_000, 250_000), { freq: 1 }),
+      priority: fc.option(fc.nat({ max: 2 })),
+    }),
+  },
   {
     weight: 5,
     arbitrary: fc.record({

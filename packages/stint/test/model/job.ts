@@ -8,7 +8,7 @@ export type ModelJob = {
   readonly id: string;
   readonly kind: string;
   readonly queue: string;
-  readonly priority: number;
+  priority: number;
   readonly maxCrashes: number | null;
   readonly createdAt: Moment;
   payload: number;

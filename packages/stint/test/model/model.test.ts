@@ -71,6 +71,8 @@ const mustHappen = [
   "deliver some",
   "again accepted",
   "complete some",
+  "change changed",
+  "change refused",
   "cancel running",
   "cancel waiting",
   "replay main",
@@ -89,7 +91,7 @@ function count(seen: Map<string, number>, command: Command, answer: unknown): vo
     note(`${command.do} ${answer === true ? "accepted" : "refused"}`);
   if (command.do === "enqueue")
     for (const { status } of answer as { status: string }[]) note(`enqueue ${status}`);
-  if (command.do === "receive" || command.do === "signal") note(`${command.do} ${String(answer)}`);
+  if (["receive", "signal", "change"].includes(command.do)) note(`${command.do} ${String(answer)}`);
   if (command.do === "deliver" && (answer as { delivered: number }).delivered > 0) note("deliver some");
   if (command.do === "complete" && answer !== undefined) note("complete some");
   if (command.do === "cancel" || command.do === "replay") note(`${command.do} ${String(answer)}`);

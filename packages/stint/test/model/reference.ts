@@ -10,39 +10,25 @@ import {
   later,
   log,
   unparked,
-  untouched,
   type ModelJob,
   type Moment,
   type NewJob,
 } from "./job.ts";
-import { Waits, type NextWait } from "./waits.ts";
+import { Store, type Latest } from "./store.ts";
+import type { NextWait } from "./waits.ts";
 
 // What the SQL is meant to do, in plain TypeScript and without any idea of SQL. One call is one statement.
 
 type Answer = { id: string; status: EnqueueStatus };
 
-/** The job that waits behind the holder of a dedupe key. */
-type Latest = { job: string; behind: string; until: "started" | "finished" };
+export type JobChange = { payload: number | null; delayMs: number | null; priority: number | null };
 
 /** The reasons that `runNow` lifts. */
 const liftable = new Set<string | null>(["quarantine", "review", "sleep"]);
 
-export class Reference {
-  readonly jobs = new Map<string, ModelJob>();
-  readonly windows = new Map<string, { job: string; until: number }>();
-  readonly latest = new Map<string, Latest>();
-  readonly waits = new Waits();
-  /** How many enqueues created nothing. */
-  readonly duplicates = { existing: 0, replaced: 0, deferred: 0 };
-  #now = 0;
-  #order = 0;
-
-  tick(ms: number): void {
-    this.#now += ms;
-  }
-
+export class Reference extends Store {
   enqueue(batch: readonly NewJob[]): Answer[] {
-    const order = ++this.#order;
+    const order = ++this.order;
     const answers = new Map<string, Answer>();
     // Everybody writes in the same order, so of two rows with one key the first in that order is the one.
     for (const job of [...batch].sort(byKey)) {
@@ -61,39 +47,39 @@ export class Reference {
     leaseId: string,
     leaseMs: number,
   ): Fence[] {
-    const order = ++this.#order;
-    return this.#in("ready")
+    const order = ++this.order;
+    return this.in("ready")
       .filter((job) => job.queue === queue && kinds.includes(job.kind))
       .sort((a, b) => a.priority - b.priority || before(a.runAt, b.runAt) || compare(a.id, b.id))
       .slice(0, limit)
-      .map((job) => this.#lease(job, worker, leaseId, [this.#now + leaseMs, order]));
+      .map((job) => this.lease(job, worker, leaseId, [this.now + leaseMs, order]));
   }
 
   /** Which of several quarantined jobs goes first is decided by microseconds the model does not have. */
   quarantined(): string[] {
-    return this.#in("parked")
+    return this.in("parked")
       .filter((job) => job.parkReason === "quarantine")
       .map((job) => job.id);
   }
 
   claimQuarantined(id: string, worker: string, leaseId: string, leaseMs: number): Fence {
-    return this.#lease(this.#get(id), worker, leaseId, [this.#now + leaseMs, ++this.#order]);
+    return this.lease(this.get(id), worker, leaseId, [this.now + leaseMs, ++this.order]);
   }
 
   renew(fence: Fence, leaseMs: number): { held: boolean; renewed: boolean; cancelRequested: boolean } {
-    const job = this.#held(fence);
+    const job = this.held(fence);
     if (job === undefined) return { held: false, renewed: false, cancelRequested: false };
-    job.leaseUntil = [this.#now + leaseMs, ++this.#order];
+    job.leaseUntil = [this.now + leaseMs, ++this.order];
     return { held: true, renewed: true, cancelRequested: job.cancelRequested };
   }
 
   finish(fence: Fence, state: TerminalState, reason: string | null, outcome: AttemptOutcome | null): boolean {
-    const job = this.#held(fence);
+    const job = this.held(fence);
     if (job === undefined) return false;
     job.state = state;
     job.reason = state === "cancelled" && job.cancelRequested ? (job.cancelReason ?? reason) : reason;
     if (outcome !== null) log(job, outcome);
-    this.#end(job);
+    this.end(job);
     return true;
   }
 
@@ -104,11 +90,11 @@ export class Reference {
     spent: boolean,
     outcome: AttemptOutcome,
   ): boolean {
-    const job = this.#held(fence);
+    const job = this.held(fence);
     if (job === undefined || job.cancelRequested) return false;
     const stillSuspected = delayMs === null && job.parkReason === "quarantine";
     job.state = stillSuspected ? "parked" : (delayMs ?? 0) <= 0 ? "ready" : state;
-    if (delayMs !== null) job.runAt = [this.#now + delayMs, ++this.#order];
+    if (delayMs !== null) job.runAt = [this.now + delayMs, ++this.order];
     if (!spent) {
       job.attempts--;
       job.interruptions++;
@@ -116,15 +102,15 @@ export class Reference {
     if (!stillSuspected) job.parkReason = null;
     job.reason = null;
     log(job, outcome);
-    this.#unlease(job);
+    this.unlease(job);
     return true;
   }
 
   /** The handler sleeps, or waits for a signal. Nothing is logged. */
   suspend(fence: Fence, wait: NextWait, delayMs: number | null): boolean {
-    const job = this.#held(fence);
+    const job = this.held(fence);
     if (job === undefined || job.cancelRequested) return false;
-    const now = this.#moment();
+    const now = this.moment();
     const { until, signalled } = this.waits.begin(job.id, wait, delayMs === null ? null : plus(now, delayMs));
     if (signalled) {
       Object.assign(job, { state: "ready", ...unparked, runAt: now });
@@ -141,16 +127,16 @@ export class Reference {
     }
     job.attempts--;
     job.interruptions++;
-    this.#unlease(job);
+    this.unlease(job);
     return true;
   }
 
   nextWait(job: string, awaits: string | null): NextWait {
-    return this.waits.next(job, awaits, this.#now);
+    return this.waits.next(job, awaits, this.now);
   }
 
   receive(fence: Fence, wait: NextWait): "received" | "timed-out" | "none" | "lost" {
-    return this.#held(fence) === undefined ? "lost" : this.waits.receive(fence.job, wait, this.#now);
+    return this.held(fence) === undefined ? "lost" : this.waits.receive(fence.job, wait, this.now);
   }
 
   signal(id: string, target: string, name: string): "sent" | "ended" | "absent" {
@@ -165,15 +151,15 @@ export class Reference {
   deliver(readyInOrder: readonly string[]): { found: number; delivered: number } {
     const { found, awaited } = this.waits.deliver();
     for (const id of readyInOrder) {
-      const job = this.#get(id);
+      const job = this.get(id);
       if (!awaited.has(id) || job.parkReason !== "signal") continue;
-      Object.assign(job, { state: "ready", ...unparked, runAt: this.#moment() });
+      Object.assign(job, { state: "ready", ...unparked, runAt: this.moment() });
     }
     return { found, delivered: found };
   }
 
   planNextRun(fence: Fence, id: string, delayMs: number): boolean {
-    const job = this.#held(fence);
+    const job = this.held(fence);
     if (job === undefined) return false;
     if (job.plan?.made === true) return true;
     const { kind, queue, priority, maxCrashes, payload, dedupeKey, dedupeUntil } = job;
@@ -182,27 +168,47 @@ export class Reference {
         ? null
         : { key: dedupeKey, until: dedupeUntil, replace: null, maxWaitMs: null };
     const next: NewJob = { id, kind, queue, priority, maxCrashes, payload, delayMs, dedupe };
-    job.plan = { next, runAt: plus(this.#moment(), delayMs), stale: false, made: false };
+    job.plan = { next, runAt: plus(this.moment(), delayMs), stale: false, made: false };
     return true;
+  }
+
+  change(id: string, { payload, delayMs, priority }: JobChange): "changed" | "refused" | "absent" {
+    const job = this.jobs.get(id);
+    if (job === undefined) return "absent";
+    const isParked = job.state === "parked";
+    const isMidway = isParked && (job.parkReason === "sleep" || job.parkReason === "signal");
+    if (isEnded(job) || job.state === "running" || (payload !== null && isMidway)) return "refused";
+    if (delayMs !== null && isParked && job.parkReason !== "latest") return "refused";
+    const now = this.moment();
+    if (delayMs !== null) {
+      job.runAt = plus(now, delayMs);
+      if (!isParked && delayMs === 0) job.state = "ready";
+      else if (job.state === "ready") job.state = "scheduled";
+    } else if (job.state === "ready" && priority !== null && priority !== job.priority) {
+      job.runAt = now;
+    }
+    job.priority = priority ?? job.priority;
+    if (payload !== null) this.#setPayload(job, payload);
+    return "changed";
   }
 
   complete(id: string): string | undefined {
     const job = this.jobs.get(id);
     if (job === undefined || isEnded(job) || job.state === "running") return undefined;
     Object.assign(job, { state: "succeeded", reason: null });
-    this.#end(job);
+    this.end(job);
     return job.kind;
   }
 
   park(fence: Fence, parkReason: string, reason: string | null, delayMs: number | null): boolean {
-    const job = this.#held(fence);
+    const job = this.held(fence);
     if (job === undefined || job.cancelRequested) return false;
     Object.assign(job, { state: "parked", parkReason, parkTimed: delayMs !== null, reason });
-    job.runAt = [this.#now + (delayMs ?? 0), ++this.#order];
+    job.runAt = [this.now + (delayMs ?? 0), ++this.order];
     job.attempts--;
     job.interruptions++;
     log(job, "parked");
-    this.#unlease(job);
+    this.unlease(job);
     return true;
   }
 
@@ -216,7 +222,7 @@ export class Reference {
     if (job === undefined || isEnded(job)) return undefined;
     job.state = "cancelled";
     job.reason = reason;
-    this.#end(job);
+    this.end(job);
     return "waiting";
   }
 
@@ -225,7 +231,7 @@ export class Reference {
     if (job === undefined || !["scheduled", "retrying", "parked"].includes(job.state)) return undefined;
     if (job.state === "parked" && !liftable.has(job.parkReason)) return undefined;
     Object.assign(job, { state: "ready", ...unparked });
-    job.runAt = this.#moment();
+    job.runAt = this.moment();
     this.waits.awake(id, job.runAt);
     return job.queue;
   }
@@ -234,14 +240,14 @@ export class Reference {
     const job = this.jobs.get(id);
     if (job?.state !== "dead" && job?.state !== "cancelled") return undefined;
     Object.assign(job, { state: "ready", ...unparked, attempts: 0, crashes: 0, run: job.run + 1 });
-    job.runAt = [this.#now, ++this.#order];
-    this.#unlease(job);
+    job.runAt = [this.now, ++this.order];
+    this.unlease(job);
     return job.queue;
   }
 
   rescue(maxCrashes: number): { job: string; state: JobState; crashes: number }[] {
-    const order = ++this.#order;
-    const lost = this.#in("running").filter((job) => (job.leaseUntil?.[0] ?? 0) < this.#now);
+    const order = ++this.order;
+    const lost = this.in("running").filter((job) => (job.leaseUntil?.[0] ?? 0) < this.now);
     for (const job of lost) {
       const limit = job.maxCrashes ?? maxCrashes;
       job.crashes++;
@@ -250,35 +256,35 @@ export class Reference {
       if (job.cancelRequested) {
         job.state = "cancelled";
         job.reason = job.cancelReason ?? "cancelled while it ran; its worker died";
-        this.#end(job);
+        this.end(job);
       } else if (job.crashes >= limit && (job.parkReason === "quarantine" || limit === 1)) {
         job.state = "dead";
         job.reason = "worker died while running it";
-        this.#end(job);
+        this.end(job);
       } else {
         const suspected = job.crashes >= limit - 1;
         job.state = suspected ? "parked" : "ready";
         job.parkReason = suspected ? "quarantine" : null;
         job.reason = null;
-        if (suspected) job.runAt = [this.#now, order];
-        this.#unlease(job);
+        if (suspected) job.runAt = [this.now, order];
+        this.unlease(job);
       }
     }
     return lost.map((job) => ({ job: job.id, state: job.state, crashes: job.crashes }));
   }
 
   promote(): { promoted: number; someWait: boolean } {
-    const timed = this.#in("parked").filter((job) => job.parkTimed);
-    const waiting = [...this.#in("scheduled"), ...this.#in("retrying"), ...timed];
-    const due = waiting.filter((job) => job.runAt[0] <= this.#now);
+    const timed = this.in("parked").filter((job) => job.parkTimed);
+    const waiting = [...this.in("scheduled"), ...this.in("retrying"), ...timed];
+    const due = waiting.filter((job) => job.runAt[0] <= this.now);
     for (const job of due) Object.assign(job, { state: "ready", ...unparked });
     return { promoted: due.length, someWait: waiting.length > due.length };
   }
 
   #enqueueOne(row: NewJob, order: number): Answer {
-    const existing = this.#holderOf(row);
+    const existing = this.holderOf(row);
     if (existing === undefined) {
-      this.#create(row, order);
+      this.create(row, order);
       return { id: row.id, status: "created" };
     }
     const { dedupe } = row;
@@ -287,10 +293,10 @@ export class Reference {
     const behind = this.jobs.get(this.latest.get(key)?.job ?? "");
     if (behind?.parkReason === "latest") return this.#replace(behind, row, order);
     this.latest.delete(key);
-    const holder = this.#get(existing);
+    const holder = this.get(existing);
     if (["scheduled", "ready", "retrying"].includes(holder.state)) return this.#replace(holder, row, order);
-    this.#create({ ...row, dedupe: null }, order);
-    Object.assign(this.#get(row.id), { state: "parked", parkReason: "latest" });
+    this.create({ ...row, dedupe: null }, order);
+    Object.assign(this.get(row.id), { state: "parked", parkReason: "latest" });
     this.latest.set(key, { job: row.id, behind: existing, until: dedupe.until as Latest["until"] });
     return { id: row.id, status: "deferred" };
   }
@@ -299,122 +305,20 @@ export class Reference {
     const { replace, maxWaitMs } = row.dedupe as NonNullable<NewJob["dedupe"]>;
     const was = job.runAt;
     if (replace !== "payload") {
-      const wanted: Moment = row.delayMs === null ? was : [this.#now + row.delayMs, order];
+      const wanted: Moment = row.delayMs === null ? was : [this.now + row.delayMs, order];
       const bounded = maxWaitMs === null ? wanted : earlier(wanted, plus(job.createdAt, maxWaitMs));
       job.runAt = job.state === "retrying" ? later(bounded, was) : bounded;
-      if (job.state === "scheduled" || job.state === "ready") job.state = this.#due(job.runAt);
+      if (job.state === "scheduled" || job.state === "ready") job.state = this.due(job.runAt);
     }
-    if (replace !== "run_at") {
-      job.payload = row.payload;
-      job.attempts = 0;
-      this.waits.forget(job.id);
-      if (job.plan?.made === false) job.plan.next.payload = row.payload;
-    }
+    if (replace !== "run_at") this.#setPayload(job, row.payload);
     return { id: job.id, status: before(job.runAt, was) > 0 ? "deferred" : "replaced" };
   }
 
-  #create(job: NewJob, order: number, runAt: Moment = [this.#now + (job.delayMs ?? 0), order]): void {
-    const { id, kind, queue, priority, maxCrashes, payload, dedupe } = job;
-    const until = dedupe?.until ?? null;
-    this.jobs.set(id, {
-      ...untouched,
-      id,
-      kind,
-      queue,
-      priority,
-      maxCrashes,
-      payload,
-      state: this.#due(runAt),
-      createdAt: [this.#now, order],
-      runAt,
-      outcomes: [],
-      dedupeKey: typeof until === "string" && dedupe !== null ? dedupe.key : null,
-      dedupeUntil: typeof until === "string" ? until : null,
-    });
-    if (dedupe !== null && typeof until === "number") {
-      this.windows.set(`${kind} ${dedupe.key}`, { job: id, until: this.#now + until });
-    }
-  }
-
-  #due(runAt: Moment): "scheduled" | "ready" {
-    return runAt[0] > this.#now ? "scheduled" : "ready";
-  }
-
-  #holderOf({ kind, dedupe }: NewJob): string | undefined {
-    if (dedupe === null) return undefined;
-    if (typeof dedupe.until === "number") {
-      const window = this.windows.get(`${kind} ${dedupe.key}`);
-      return window !== undefined && window.until > this.#now ? window.job : undefined;
-    }
-    return [...this.jobs.values()].find((job) => job.kind === kind && job.dedupeKey === dedupe.key)?.id;
-  }
-
-  #lease(job: ModelJob, worker: string, leaseId: string, leaseUntil: Moment): Fence {
-    Object.assign(job, { state: "running", worker, leaseId, leaseUntil });
-    job.attempts++;
-    job.epoch++;
-    if (job.dedupeUntil === "started") job.dedupeKey = null;
-    return { job: job.id, epoch: job.epoch, leaseId };
-  }
-
-  #unlease(job: ModelJob): void {
-    Object.assign(job, { leaseId: null, leaseUntil: null, worker: null });
-    if (job.plan !== null) job.plan.stale = true;
-  }
-
-  /** The finished row keeps the worker and the lease. Its keys are free again. */
-  #end(job: ModelJob): void {
-    Object.assign(job, { leaseUntil: null, cancelRequested: false, dedupeKey: null, dedupeUntil: null });
-    Object.assign(job, { parkReason: null, parkTimed: false });
-    this.#makeNextRun(job);
-    for (const [key, { job: next, behind, until }] of this.latest)
-      if (behind === job.id) this.#lift(key, this.#get(next), until);
-  }
-
-  /** Cancelling ends a series. A success counts only if its own attempt planned the next run. */
-  #makeNextRun(job: ModelJob): void {
-    const { plan } = job;
-    if (plan === null || plan.made) return;
-    if (job.state === "cancelled" || (job.state === "succeeded" && plan.stale)) {
-      job.plan = null;
-      return;
-    }
-    plan.made = true;
-    this.#create(plan.next, ++this.#order, plan.runAt);
-  }
-
-  /** What waits behind a job that ended takes its key, unless another job has it already. */
-  #lift(key: string, job: ModelJob, until: Latest["until"]): void {
-    const dedupeKey = key.slice(job.kind.length + 1);
-    const holder = [...this.jobs.values()].find(
-      (one) => one.kind === job.kind && one.dedupeKey === dedupeKey,
-    );
-    if (holder !== undefined) {
-      this.latest.set(key, { job: job.id, behind: holder.id, until });
-      return;
-    }
-    this.latest.delete(key);
-    if (job.parkReason !== "latest") return;
-    Object.assign(job, { state: this.#due(job.runAt), ...unparked, dedupeKey, dedupeUntil: until });
-  }
-
-  #held({ job: id, epoch, leaseId }: Fence): ModelJob | undefined {
-    const job = this.jobs.get(id);
-    return job?.state === "running" && job.epoch === epoch && job.leaseId === leaseId ? job : undefined;
-  }
-
-  #moment(): Moment {
-    return [this.#now, ++this.#order];
-  }
-
-  #in(state: JobState): ModelJob[] {
-    return [...this.jobs.values()].filter((job) => job.state === state);
-  }
-
-  #get(id: string): ModelJob {
-    const job = this.jobs.get(id);
-    if (job === undefined) throw new Error(`the model has no job ${id}`);
-    return job;
+  /** A new payload has all its attempts, and nothing of what earlier ones remembered. */
+  #setPayload(job: ModelJob, payload: number): void {
+    Object.assign(job, { payload, attempts: 0 });
+    this.waits.forget(job.id);
+    if (job.plan?.made === false) job.plan.next.payload = payload;
   }
 }
 

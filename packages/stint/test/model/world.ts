@@ -1,6 +1,7 @@
 import type { Fence } from "#stint/model/job.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { claim, claimQuarantined } from "#stint/sql/claim.js";
+import { changeWaiting } from "#stint/sql/change.js";
 import { completeWaiting } from "#stint/sql/complete.js";
 import { enqueue } from "#stint/sql/enqueue.js";
 import { planNextRun } from "#stint/sql/next-run.js";
@@ -131,6 +132,18 @@ export class World {
         );
         if (planned && next !== undefined && !this.ids.includes(next.id)) this.ids.push(next.id);
         return { real: planned, model: model.planNextRun(fence, next?.id ?? "", command.delayMs) };
+      }
+      case "change": {
+        const { job, payload, delayMs, priority } = command;
+        const id = this.#job(job);
+        const change = {
+          ...(payload === null ? {} : { payload: String(payload) }),
+          ...(delayMs === null ? {} : { delay_ms: delayMs }),
+          ...(priority === null ? {} : { priority }),
+        };
+        const audit = { auditId: newId(), actor: "model", reason: null };
+        const { status } = await changeWaiting(db, id, change, audit);
+        return { real: status, model: model.change(id, command) };
       }
       case "complete": {
         const id = this.#job(command.job);

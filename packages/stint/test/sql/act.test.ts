@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
+import { changeWaiting } from "#stint/sql/change.js";
+import { completeWaiting } from "#stint/sql/complete.js";
+import { cancel } from "#stint/sql/operate.js";
 import { freshSchema } from "../support/fresh.ts";
 import { wrongTallies } from "../support/tallies.ts";
-import { addOne, auditInfo, running } from "./jobs.ts";
-import { cancel } from "#stint/sql/operate.js";
+import { addOne, auditInfo, running, take } from "./jobs.ts";
+import { sessions } from "./sessions.ts";
 
 const nobody = "00000000-0000-7000-8000-000000000000";
 
@@ -93,4 +96,53 @@ test("stint.enqueue takes quiet hours, and refuses those that cannot be", async 
   ];
   for (const hours of wrong) await expect(enqueue(hours)).rejects.toThrow(/kind "work": quietHours must be/);
   expect(await fresh.sql(`select from stint.job`)).toHaveLength(3);
+});
+
+test("claim × change: a change that waited is refused; a claim skips a locked job", async () => {
+  const fresh = await freshSchema();
+  const [caller, worker] = await sessions(fresh, 2);
+  const id = await addOne(fresh.db, { payload: 1 });
+  await worker!.begin();
+  const [claimed] = await take(worker!);
+  const changing = changeWaiting(caller!, id, { payload: "2" }, auditInfo());
+  await caller!.blocked();
+  await worker!.commit();
+  expect(await changing).toMatchObject({ status: "refused", state: "running" });
+  expect(claimed).toMatchObject({ payload: 1 });
+
+  const other = await addOne(fresh.db, { payload: 1 });
+  await caller!.begin();
+  await changeWaiting(caller!, other, { payload: "2" }, auditInfo());
+  expect(await take(fresh.db)).toEqual([]);
+  await caller!.commit();
+  expect(await take(fresh.db)).toMatchObject([{ payload: 2 }]);
+});
+
+test("complete × claim: a job is either completed or run", async () => {
+  const fresh = await freshSchema();
+  const [caller, worker] = await sessions(fresh, 2);
+  const id = await addOne(fresh.db);
+  await worker!.begin();
+  await take(worker!);
+  const completing = completeWaiting(caller!, id, "1", auditInfo());
+  await caller!.blocked();
+  await worker!.commit();
+  expect(await completing).toBeUndefined();
+
+  const other = await addOne(fresh.db);
+  await caller!.begin();
+  await completeWaiting(caller!, other, "1", auditInfo());
+  expect(await take(fresh.db)).toEqual([]);
+  await caller!.rollback();
+  expect(await take(fresh.db)).toHaveLength(1);
+});
+
+test("a change or completion that arrives after its deadline changes nothing", async () => {
+  const fresh = await freshSchema();
+  const id = await addOne(fresh.db, { payload: 1 });
+  const late = { ...auditInfo(), until: Date.now() - 3_600_000 };
+  await expect(changeWaiting(fresh.db, id, { payload: "2" }, late)).rejects.toMatchObject({ code: "ST001" });
+  await expect(completeWaiting(fresh.db, id, "1", late)).rejects.toMatchObject({ code: "ST001" });
+  expect(await fresh.sql(`select state, payload from stint.jobs`)).toEqual([{ state: "ready", payload: 1 }]);
+  expect(await fresh.sql(`select from stint.audit`)).toEqual([]);
 });
