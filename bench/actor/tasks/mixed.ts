@@ -68,7 +68,7 @@ async function commitLate(
   await tx.connect();
   try {
     await tx.query("begin");
-    await client.enqueueInTransaction(tx, makePayload(n));
+    await client.enqueueInTransaction(tx, makePayload(n, nowMs()));
     await sleep(heldMs);
     const committedMs = nowMs();
     await tx.query("commit");
