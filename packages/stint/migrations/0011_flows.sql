@@ -43,6 +43,7 @@ create index flow_job_flow on stint.flow_job (flow_id, job_id);
 create index flow_job_live on stint.flow_job (flow_id) where state is null;
 create index flow_job_parent on stint.flow_job (parent_id) where parent_id is not null;
 create index flow_job_refused on stint.flow_job (job_id) where refused is not null;
+create index flow_job_undoes on stint.flow_job (job_id) where undoes is not null;
 create index flow_job_unchecked on stint.flow_job (job_id) where unchecked;
 
 -- What a job waits for, and what came of it. Results are copied here when the job that is waited for ends: the history is dropped by day.

@@ -2,6 +2,7 @@ import type { Check } from "./check.ts";
 import { clock } from "./checks/clock.ts";
 import { connections } from "./checks/connections.ts";
 import { drift } from "./checks/drift.ts";
+import { flows } from "./checks/flows.ts";
 import { history } from "./checks/history.ts";
 import { horizon } from "./checks/horizon.ts";
 import { indexes } from "./checks/indexes.ts";
@@ -42,4 +43,5 @@ export const checks: readonly Check[] = [
   queues,
   lease,
   stalls,
+  flows,
 ];

@@ -1,6 +1,7 @@
 import type { AuditEntry } from "../sql/audit.ts";
 import { plural } from "../model/figures.ts";
 import type { CloseJob, Surroundings } from "../sql/explain-job.ts";
+import type { FlowPlace } from "../sql/flow-place.ts";
 import type { Explanation } from "./types.ts";
 
 /** Everything known about a job and its surroundings. The rules of `why` read nothing else. */
@@ -10,6 +11,8 @@ export type Facts = Pick<CloseJob, "job" | "at" | "timeoutMs" | "maxCrashes"> &
     readonly schema: string;
     readonly around: Surroundings;
     readonly audit: readonly AuditEntry[];
+    /** Where the job stands in its flow, if it is part of one. */
+    readonly flow?: FlowPlace | undefined;
     /** The 95th percentile of the kind's run times; null while there are too few. */
     readonly p95Ms: number | null;
   };

@@ -17,6 +17,7 @@ import { jobFilterKeys, type Explanation, type Inspector, type Percentiles } fro
 import { searchPage } from "./search-page.ts";
 import { countMatches } from "./tallied.ts";
 import type { Budget } from "./bounded-search.ts";
+import { flowPlace } from "../sql/flow-place.ts";
 import { explain } from "./why.ts";
 
 export type JobsInspector = Pick<Inspector, "jobs" | "count" | "deadGroups" | "job" | "why">;
@@ -45,7 +46,8 @@ export function inspectJobs(
     const around = isTerminal(seen.job.state)
       ? noSurroundings
       : await withRetry(db, (run) => surroundings(run, seen.job));
-    return explain({ ...seen, schema: db.schema, around, audit, p95Ms: normal.p95 });
+    const flow = await withRetry(db, (run) => flowPlace(run, seen.job.id));
+    return explain({ ...seen, schema: db.schema, around, audit, flow, p95Ms: normal.p95 });
   };
 
   return {

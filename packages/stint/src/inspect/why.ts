@@ -6,6 +6,7 @@ import { parkRules, type ParkRule } from "../model/park-reasons.ts";
 import { isBeyondNormal, isNearTimeout, isStalled } from "../model/slow.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
+import { leftInFlow, waitsForOthers } from "./why-flow.ts";
 import { whyReady } from "./why-ready.ts";
 
 /** An automatic step that is later than this is reported. */
@@ -152,7 +153,8 @@ function slowFindings(facts: Facts, runningMs: number): Finding[] {
   return findings;
 }
 
-function whyParked({ schema, job, maxCrashes, around, at }: Facts): Explanation {
+function whyParked(facts: Facts): Explanation {
+  const { schema, job, maxCrashes, around, at } = facts;
   const { parkReason, parkUntil, reason, id, crashes, queue, kind } = job;
   if (parkReason !== "quarantine") {
     const rule = parkReason === null ? undefined : (parkRules[parkReason] as ParkRule | undefined);
@@ -160,7 +162,11 @@ function whyParked({ schema, job, maxCrashes, around, at }: Facts): Explanation 
     return {
       summary: `It is parked${because(parkReason)}${until}.`,
       findings: [
-        ...(reason === null ? [] : [notes(reason)]),
+        ...(parkReason === "blocked" && facts.flow !== undefined
+          ? waitsForOthers(facts)
+          : reason === null
+            ? []
+            : [notes(reason)]),
         rule?.runNow === false
           ? blocks(rule.why)
           : blocks(rule?.why ?? "It is held back.", `To run it at once: \`${runNow(schema, id)}\`.`),
@@ -187,7 +193,8 @@ function whyParked({ schema, job, maxCrashes, around, at }: Facts): Explanation 
   };
 }
 
-function whyDead({ schema, job, at }: Facts): Explanation {
+function whyDead(facts: Facts): Explanation {
+  const { schema, job, at } = facts;
   const error = lastError(job);
   const reason = job.reason ?? "no reason was kept";
   const spent = `It spent ${job.attempts === 1 ? "1 attempt" : `${job.attempts} attempts`}${job.crashes > 0 ? ` and its worker died ${times(job.crashes)}` : ""}.`;
@@ -199,20 +206,27 @@ function whyDead({ schema, job, at }: Facts): Explanation {
         `${spent} It won't be retried automatically.`,
         `Once the cause is fixed: \`${replay(schema, job.id)}\`.`,
       ),
+      ...leftInFlow(facts),
     ],
   };
 }
 
-function whyCancelled({ schema, job, audit, at }: Facts): Explanation {
+function whyCancelled(facts: Facts): Explanation {
+  const { schema, job, audit, at, flow } = facts;
   const entry = audit.findLast(({ action }) => action === "cancel");
-  const by = entry === undefined ? "by its handler" : `by ${entry.actor}`;
+  const own = flow === undefined || job.log.at(-1)?.outcome === "cancelled";
+  const by = entry === undefined ? (own ? "by its handler" : "with its flow") : `by ${entry.actor}`;
   return {
     summary: `It was cancelled ${by} ${ago(job.finishedAt, at)}${because(entry?.reason ?? job.reason)}.`,
-    findings: [blocks("It won't be retried automatically.", `To requeue it: \`${replay(schema, job.id)}\`.`)],
+    findings: [
+      blocks("It won't be retried automatically.", `To requeue it: \`${replay(schema, job.id)}\`.`),
+      ...leftInFlow(facts),
+    ],
   };
 }
 
-function whySucceeded({ job, at }: Facts): Explanation {
+function whySucceeded(facts: Facts): Explanation {
+  const { job, at } = facts;
   const { claimedAt, finishedAt, worker, attempts } = job;
   const took =
     claimedAt === null || finishedAt === null
@@ -221,7 +235,7 @@ function whySucceeded({ job, at }: Facts): Explanation {
   const on = worker === null ? "" : ` on ${worker}`;
   return {
     summary: `It succeeded ${ago(finishedAt, at)}${on}${took}, at attempt ${attempts}.`,
-    findings: [],
+    findings: leftInFlow(facts),
   };
 }
 

@@ -216,6 +216,27 @@ test("SQL takes after and onFailure as TypeScript does", async () => {
   await expect(enqueue({ onFailure: "park" })).rejects.toThrow(/beside after/);
 });
 
+test("one enqueue_many in SQL declares jobs that wait for one another, in any order", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const [first, last] = ["01980000-0000-7000-8000-000000000001", "01980000-0000-7000-8000-000000000002"];
+  const job = (id: string, options: object): object => ({
+    kind: "sum",
+    options: { id, queue: "default", ...options },
+  });
+  const jobs = [job(last, { after: [first], onFailure: "cancel" }), job(first, {})];
+  await fresh.sql(`select * from stint.enqueue_many($1)`, [JSON.stringify(jobs)]);
+  expect(await stint.get(last)).toMatchObject({ state: "parked", parkReason: "blocked" });
+
+  await stint.cancel(first);
+  expect(await stint.get(last)).toMatchObject({ state: "cancelled" });
+  const own = "01980000-0000-7000-8000-000000000003";
+  const itself = JSON.stringify([job(own, { after: [own] })]);
+  await expect(fresh.sql(`select * from stint.enqueue_many($1)`, [itself])).rejects.toThrow(
+    /wait for itself/,
+  );
+});
+
 test.each<[string, object, RegExp]>([
   ["no array", { after: "x" }, /after: must be an array of jobs/],
   ["no id", { after: ["x"] }, /after\[0\]: must be the UUID/],

@@ -3,6 +3,7 @@ import { toSearch } from "#stint/inspect/filter.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { deadGroups } from "#stint/sql/dead-groups.js";
 import { closeJob, surroundings } from "#stint/sql/explain-job.js";
+import { flowPlace } from "#stint/sql/flow-place.js";
 import { actOnMany } from "#stint/sql/operate-many.js";
 import {
   abortOperation,
@@ -48,6 +49,7 @@ export const inspectCalls: Record<string, (db: Run) => Promise<unknown>> = {
   deadGroups: (db) => deadGroups(db, { kind: "work", queue: "a", most: 1_000, groups: 100 }),
   waitingTenants: (db) => waitingTenants(db, { most: 1_000, tenants: 20 }),
   closeJob: (db) => closeJob(db, id),
+  flowPlace: (db) => flowPlace(db, id),
   surroundings: (db) => surroundings(db, { id, queue: "a", kind: "work", worker: "w" }),
   cancelMany: (db) => actOnMany(db, "cancel", batch),
   runManyNow: (db) => actOnMany(db, "run-now", batch),
