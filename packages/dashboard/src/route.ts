@@ -9,6 +9,7 @@ import type { PayloadAudit } from "./payload-audit.ts";
 /** The part of a client that the dashboard uses. */
 export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay"> & {
   readonly schedules: Pick<Stint["schedules"], "set" | "pause" | "resume" | "runNow" | "remove">;
+  readonly flows: Pick<Stint["flows"], "cancel">;
 };
 
 export type Environment = { readonly name: string; readonly production: boolean };

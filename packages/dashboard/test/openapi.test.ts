@@ -101,7 +101,17 @@ describe.each(named)("$name", ({ route, operation }) => {
     ];
     const more = ["operations", "operation", "abort", "cancel", "runNow", "replay"];
     const changes = ["set", "pause", "resume", "run", "remove"].map((change) => `${change}Schedule`);
-    const schedules = ["schedules", "scheduleCounts", "schedule", "scheduleSlots", "nextSlots", ...changes];
+    const schedules = [
+      "schedules",
+      "scheduleCounts",
+      "schedule",
+      "scheduleSlots",
+      "nextSlots",
+      "flows",
+      "flow",
+      "cancelFlow",
+      ...changes,
+    ];
     const failing = fakeStint(
       Object.fromEntries([...names, ...more, ...schedules].map((name) => [name, away])),
     );
@@ -136,14 +146,18 @@ test("every response of a real installation matches the document", async () => {
   const operationId = (begun as { id: string }).id;
   await stint.schedules.set("nightly", { cron: "30 2 * * *", job: "work", payload: {}, jitter: "1m" });
   await stint.schedules.runNow("nightly");
+  const waiting = await stint.enqueue("work", {}, { delay: "1h" });
+  const flow = await stint.enqueue("work", {}, { after: [waiting] });
   // In the order of the table: actions on a job come after reads of it.
   const wanted: Record<string, string[]> = {
     "GET /jobs": ["/api/jobs", "/api/jobs?limit=2", "/api/jobs?state=dead,running&tenant=acme"],
     "GET /series": ["/api/series", "/api/series?queue=default&range=24h", "/api/series?kind=work&range=30d"],
-    "GET /jobs/{id}": Object.values(ids).map((id) => `/api/jobs/${id}`),
+    "GET /jobs/{id}": [...Object.values(ids), flow.id].map((id) => `/api/jobs/${id}`),
     "POST /jobs/{id}/cancel": [`/api/jobs/${ids.scheduled}/cancel`, `/api/jobs/${ids.running}/cancel`],
     "POST /jobs/{id}/run-now": [`/api/jobs/${ids.retrying}/run-now`],
     "POST /jobs/{id}/replay": [`/api/jobs/${ids.dead}/replay`],
+    "GET /flows/{id}": [`/api/flows/${flow.id}`],
+    "POST /flows/{id}/cancel": [`/api/flows/${flow.id}/cancel`],
     "GET /operations/{id}": [`/api/operations/${operationId}`],
     "POST /operations/{id}/abort": [`/api/operations/${operationId}/abort`],
   };

@@ -1,10 +1,11 @@
 /** The dashboard's API as the browser sees it. Every call to the server goes through this file. */
-import type { Slot } from "stint";
+import type { FlowView, Slot } from "stint";
 import type {
   BulkAction,
   Count,
   DeadGroup,
   DeadGroups,
+  FlowRows,
   Health,
   JobDetail,
   JobFilter,
@@ -60,7 +61,7 @@ export type JobResponse = Omit<Wire<JobDetail>, "attemptOfEpoch" | Remembered> &
     readonly hidden?: boolean;
   };
 /** Servers of an older version do not send these. */
-type Remembered = "steps" | "progress" | "signals" | "stalledMs";
+type Remembered = "steps" | "progress" | "signals" | "stalledMs" | "flow";
 export type JobsFilter = Wire<JobFilter>;
 
 /** `hidden`: the role may not see the payload, so it is null. `cut`: it is too large, and this is its beginning. */
@@ -68,6 +69,7 @@ export type ScheduleResponse = Wire<ScheduleView> & { readonly hidden?: boolean;
 export type SchedulesFilter = Readonly<
   Partial<Record<"search" | "state" | "owner" | "kind" | "after", string | undefined>>
 >;
+export type FlowsFilter = Readonly<Partial<Record<"search" | "live" | "after", string | undefined>>>;
 /** A schedule by its name, or a rule that is not stored; `in`: the zone whose local times are shown. */
 export type SlotsQuestion = Readonly<
   Partial<Record<"name" | "cron" | "every" | "zone" | "in", string | undefined>>
@@ -208,6 +210,11 @@ export const api = {
   runSchedule: (name: string, reason?: string) => post<{ id: string }>("schedules/run", { name, reason }),
   removeSchedule: (name: string, reason: string) => post<object>("schedules/remove", { name, reason }),
   addSchedule: (schedule: NewSchedule) => post<{ name: string }>("schedules/add", schedule),
+
+  flows: (filter: FlowsFilter, signal?: AbortSignal) => get<Wire<FlowRows>>("flows", filter, signal),
+  flow: (id: string, signal?: AbortSignal) => get<Wire<FlowView>>(`flows/${part(id)}`, {}, signal),
+  cancelFlow: (id: string, reason: string, confirm: string) =>
+    post<{ cancelled: number }>(`flows/${part(id)}/cancel`, { reason, confirm }),
 
   operations: (signal?: AbortSignal) => get<readonly Wire<Operation>[]>("operations", {}, signal),
   operation: (id: string, signal?: AbortSignal) => get<Wire<Operation>>(`operations/${part(id)}`, {}, signal),

@@ -1,7 +1,14 @@
 /** One hook per API call. `everyMs`: how often it is refreshed while on the screen. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { BulkAction, PreviewedSet, SeriesRange } from "stint/inspect";
-import { api, ApiError, type JobsFilter, type SchedulesFilter, type SlotsQuestion } from "./api.ts";
+import {
+  api,
+  ApiError,
+  type FlowsFilter,
+  type JobsFilter,
+  type SchedulesFilter,
+  type SlotsQuestion,
+} from "./api.ts";
 import { isRecent, searchJobs, type JobsQuestion, type SearchedPage } from "./screens/jobs/search-jobs.ts";
 
 export function createQueryClient(): QueryClient {
@@ -142,6 +149,21 @@ export const useNextSlots = (of: SlotsQuestion | null) =>
     queryFn: ({ signal }) => api.nextSlots(of ?? {}, signal),
     enabled: of !== null,
     meta: every(10_000),
+  });
+
+export const useFlows = (filter: FlowsFilter) =>
+  useQuery({
+    queryKey: ["flows", filter],
+    queryFn: ({ signal }) => api.flows(filter, signal),
+    meta: every(4_000),
+  });
+
+export const useFlow = (id: string) =>
+  useQuery({
+    queryKey: ["flow", id],
+    queryFn: ({ signal }) => api.flow(id, signal),
+    meta: every(2_000),
+    placeholderData: nothing,
   });
 
 export const useOperations = () =>

@@ -1,6 +1,8 @@
 /** Every screen, in the order of the navigation. A new one is a folder in `screens/` and a line here. */
 import type { Screen } from "./screen.ts";
 import { screen as dead } from "./screens/dead/index.tsx";
+import { screen as flow } from "./screens/flow/index.tsx";
+import { screen as flows } from "./screens/flows/index.tsx";
 import { screen as health } from "./screens/health/index.tsx";
 import { screen as job } from "./screens/job/index.tsx";
 import { screen as jobs } from "./screens/jobs/index.tsx";
@@ -20,6 +22,8 @@ export const screens: readonly Screen[] = [
   queue,
   schedules,
   schedule,
+  flows,
+  flow,
   workers,
   slow,
   dead,

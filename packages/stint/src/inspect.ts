@@ -31,9 +31,11 @@ export {
   type WaitingTenants,
   type WorkerView,
 } from "./inspect/types.ts";
+export type { FlowRows } from "./inspect/flows.ts";
 export type { LocalSlots, ScheduleRow, ScheduleRows, ScheduleView } from "./inspect/schedules.ts";
 export { formatCount, formatMs, plural } from "./model/figures.ts";
 export { isUnresponsive, unresponsiveAfterMs } from "./model/liveness.ts";
 export type { DeadGroup } from "./sql/dead-groups.ts";
+export type { FlowNeighbour, JobFlow } from "./sql/flows.ts";
 export type { ScheduleCounts } from "./sql/schedules.ts";
 export type { WaitingTenant } from "./sql/waiting-tenants.ts";

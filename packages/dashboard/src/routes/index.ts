@@ -2,6 +2,7 @@
 import type { Route } from "../route.ts";
 import { deadRoutes } from "./dead.ts";
 import { eventRoutes } from "./events.ts";
+import { flowRoutes } from "./flows.ts";
 import { jobRoutes } from "./jobs.ts";
 import { overviewRoutes } from "./overviews.ts";
 import { meRoutes } from "./me.ts";
@@ -16,5 +17,6 @@ export const routes: readonly Route[] = [
   ...deadRoutes,
   ...operationRoutes,
   ...scheduleRoutes,
+  ...flowRoutes,
   ...eventRoutes,
 ];

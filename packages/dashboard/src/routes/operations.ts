@@ -1,8 +1,9 @@
 /** Bulk operations: preview, start with a reason, progress, abort. */
+import { requireConfirmation } from "../confirmation.ts";
 import { requireSearchable } from "../filters.ts";
 import { actionOf, bulkFilterOf, idOf, nothing, previewOf, reasonOf } from "../input.ts";
 import { Problem } from "../problem.ts";
-import { route, type Environment, type Input } from "../route.ts";
+import { route } from "../route.ts";
 import { presentOperation, presentPreview } from "../present.ts";
 
 export const operationRoutes = [
@@ -47,7 +48,7 @@ export const operationRoutes = [
         reason: reasonOf(body, true) ?? "",
         preview: previewOf(body),
       };
-      requireConfirmation(body, environment);
+      requireConfirmation(body, environment, "Bulk operations");
       return begin;
     },
     run: async (tools, { action, filter, reason, preview }, visitor) => {
@@ -66,14 +67,6 @@ export const operationRoutes = [
       presentOperation((await tools.inspector().abort(id)) ?? notFound(id), visitor, tools.redactor),
   }),
 ];
-
-/** Prevents bulk operations in production by mistake, or in the wrong window. */
-function requireConfirmation(body: Input["body"], environment: Environment | null): void {
-  if (environment === null || !environment.production || body["confirm"] === environment.name) return;
-  throw new Problem(400, "CONFIRMATION_NEEDED", "Bulk operations in production must be confirmed.", {
-    hint: `Send confirm: ${JSON.stringify(environment.name)}, the name of this environment.`,
-  });
-}
 
 function notFound(id: string): never {
   throw new Problem(404, "OPERATION_NOT_FOUND", `No operation ${id} exists.`);

@@ -10,6 +10,7 @@ const bodies: Record<string, unknown> = {
   "operations/preview": { action: "replay", filter },
   operations: { action: "replay", filter, reason: "mended" },
   "operations/:id/abort": {},
+  "flows/:id/cancel": { reason: "not needed" },
   "schedules/pause": { name: "nightly", reason: "incident 12" },
   "schedules/resume": { name: "nightly" },
   "schedules/run": { name: "nightly" },

@@ -1,5 +1,5 @@
 /** A fake installation, for states that are hard to produce in a real one: certain failures, slow or hostile data. */
-import type { Job, Schedule } from "stint";
+import type { FlowSummary, Job, Schedule } from "stint";
 import type { Health, Inspector, JobDetail, ScheduleView } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
 import { aJob } from "../../../stint/test/support/a-job.ts";
@@ -48,9 +48,25 @@ export function fakeDetail(job: Partial<Job> = {}, detail: Partial<JobDetail> = 
     progress: null,
     signals: [],
     stalledMs: null,
+    flow: null,
     ...detail,
   };
 }
+
+export const fakeFlow: FlowSummary = {
+  id: jobId,
+  name: "checkout",
+  state: "stuck",
+  createdAt: new Date(0),
+  endedAt: null,
+  reason: null,
+  parts: 2,
+  live: 1,
+  blocked: 1,
+  succeeded: 0,
+  dead: 1,
+  cancelled: 0,
+};
 
 export const fakeSchedule: Schedule = {
   name: "nightly",
@@ -95,8 +111,8 @@ export type Fake = DashboardClient & {
   readonly calls: { readonly name: string; readonly args: readonly unknown[] }[];
 };
 
-/** The methods of `client.schedules`, under names of their own. */
-type ScheduleChange = `${"set" | "pause" | "resume" | "run" | "remove"}Schedule`;
+/** The methods of `client.schedules` and `client.flows`, under names of their own. */
+type ScheduleChange = `${"set" | "pause" | "resume" | "run" | "remove"}Schedule` | "cancelFlow";
 
 /** Returns a harmless value from every method that a test does not override. */
 export function fakeStint(
@@ -131,6 +147,9 @@ export function fakeStint(
     schedule: (name: string) => (name === fakeSchedule.name ? fakeScheduleView() : undefined),
     scheduleSlots: [],
     nextSlots: { zone: "UTC", slots: [] },
+    flows: { flows: [], next: null },
+    flow: { ...fakeFlow, jobs: [] },
+    cancelFlow: 2,
     setSchedule: fakeSchedule,
     pauseSchedule: undefined,
     resumeSchedule: undefined,
@@ -155,6 +174,7 @@ export function fakeStint(
     cancel: method("cancel") as DashboardClient["cancel"],
     runNow: method("runNow") as DashboardClient["runNow"],
     replay: method("replay") as DashboardClient["replay"],
+    flows: { cancel: method("cancelFlow") } as DashboardClient["flows"],
     schedules: {
       set: method("setSchedule"),
       pause: method("pauseSchedule"),

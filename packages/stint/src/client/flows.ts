@@ -11,6 +11,7 @@ import {
   closeBatch,
   findFlow,
   listFlows,
+  type FlowFilter,
   type FlowSummary,
   type FlowView,
 } from "../sql/flows.ts";
@@ -22,6 +23,10 @@ import { requireEntries, type Enqueued, type ManyEntry } from "./entries.ts";
 export type ListFlowsOptions = {
   /** Only flows with parts that have not ended. */
   live?: boolean;
+  /** Names that contain this, case-insensitive. */
+  search?: string;
+  /** The id of the last flow of the page before. */
+  after?: string;
   /** Flows per page, at most 200. Default 50. */
   limit?: number;
 };
@@ -47,10 +52,8 @@ export class FlowsClient {
 
   /** Flows, newest first. */
   async list(options: ListFlowsOptions = {}): Promise<FlowSummary[]> {
-    refuseUnknownKeys("flows.list", options, ["live", "limit"]);
-    const limit = requireInteger("flows.list.limit", options.limit ?? 50, { min: 1, max: 200 });
-    const live = options.live !== undefined && requireBoolean("flows.list.live", options.live);
-    return await this.#send((db) => listFlows(db, live, limit));
+    const filter = flowFilter(options);
+    return await this.#send((db) => listFlows(db, filter));
   }
 
   /** A flow by its id or by the id of any of its jobs, with up to a thousand of its parts; undefined if there is none. */
@@ -105,4 +108,16 @@ export class FlowsClient {
   async #send<T>(work: (db: Db) => Promise<T>): Promise<T> {
     return await this.#run(() => withRetry(this.#db, work));
   }
+}
+
+/** @throws {InvalidOptionError} An option of `flows.list` cannot work. */
+export function flowFilter(options: ListFlowsOptions): FlowFilter {
+  refuseUnknownKeys("flows.list", options, ["live", "search", "after", "limit"]);
+  const { live, search, after } = options;
+  return {
+    live: live !== undefined && requireBoolean("flows.list.live", live),
+    search: search === undefined || search === "" ? "" : checkText(search, "flows.list.search", { max: 128 }),
+    after: after === undefined ? null : requireId(after, "flows.list.after"),
+    limit: requireInteger("flows.list.limit", options.limit ?? 50, { min: 1, max: 200 }),
+  };
 }

@@ -1,4 +1,5 @@
 import type { PgDb } from "../db/pg.ts";
+import { inspectFlows } from "./flows.ts";
 import { inspectJobs, type JobsInspector } from "./jobs.ts";
 import { inspectOperations, type OperationsInspector, type Wake } from "./operations.ts";
 import { inspectOverview, type OverviewInspector } from "./overview.ts";
@@ -17,6 +18,7 @@ export function makeInspector(db: PgDb, wake: Wake, onClose?: () => void): Inspe
     ...jobs,
     ...operations,
     ...inspectSchedules(db),
+    ...inspectFlows(db),
     close: async () => {
       // Both the caller and the client that made it may close it.
       closing ??= operations

@@ -10,6 +10,7 @@ import { isTerminal } from "../model/state.ts";
 import { auditOf, replaysIn, type AuditEntry } from "../sql/audit.ts";
 import { deadGroups } from "../sql/dead-groups.ts";
 import { closeJob, surroundings, type CloseJob, type Surroundings } from "../sql/explain-job.ts";
+import { jobFlow } from "../sql/flows.ts";
 import { earlier, toBefore, toSearch } from "./filter.ts";
 import type { OverviewInspector } from "./overview.ts";
 import { timeline } from "./timeline.ts";
@@ -79,10 +80,11 @@ export function inspectJobs(
 
     async job(id) {
       const wanted = requireId(id);
-      const [seen, audit, remembered] = await Promise.all([
+      const [seen, audit, remembered, flow] = await Promise.all([
         withRetry(db, (run) => closeJob(run, wanted)),
         withRetry(db, (run) => auditOf(run, wanted)),
         readSteps(db, wanted),
+        withRetry(db, (run) => jobFlow(run, wanted)),
       ]);
       if (seen === undefined) return undefined;
       const run = await normalOf(seen.job.kind);
@@ -97,6 +99,7 @@ export function inspectJobs(
         traceId: traceIdOf(seen.job.meta),
         ...remembered,
         stalledMs: isStalled(seen.quietMs, seen.stallAfterMs) ? seen.quietMs : null,
+        flow: flow ?? null,
       };
     },
 

@@ -10,9 +10,11 @@ import type { JobState } from "../model/state.ts";
 import type { Arrivals } from "../sql/arrivals.ts";
 import type { AuditEntry } from "../sql/audit.ts";
 import type { DeadGroup } from "../sql/dead-groups.ts";
+import type { JobFlow } from "../sql/flows.ts";
 import type { FoundJob } from "../sql/search.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
+import type { FlowsInspector } from "./flows.ts";
 import type { Count, Depth, Percentiles, Rates } from "./quantities.ts";
 import type { SchedulesInspector } from "./schedules.ts";
 
@@ -218,6 +220,8 @@ export type JobDetail = {
   readonly signals: JobSteps["signals"];
   /** Since its handler last reported anything, if it runs and its kind declares `stallAfter`. */
   readonly stalledMs: number | null;
+  /** Its place in a flow, a chain or a batch; null if it is part of none. */
+  readonly flow: JobFlow | null;
 };
 
 /** Why a job is not running, or how it runs, in plain words. */
@@ -332,33 +336,34 @@ export type WaitingTenants = {
 /**
  * Reads an installation on its own connections, with a time limit on each statement. Made by `stint.inspector()`.
  */
-export type Inspector = SchedulesInspector & {
-  /** The schema of the installation. */
-  readonly schema: string;
-  health(): Promise<Health>;
-  stats(): Promise<Stats>;
-  series(options: { queue?: string; kind?: string; range?: SeriesRange }): Promise<Series>;
-  kinds(): Promise<readonly KindView[]>;
-  jobs(filter: JobFilter & { after?: string; limit?: number }): Promise<JobPage>;
-  /** `after`: continue a capped count at its `next`; add the result to it. */
-  count(filter: JobFilter & { after?: string }): Promise<Count>;
-  /** The newest 10,000 dead jobs, grouped by error. */
-  deadGroups(filter?: Pick<JobFilter, "kind" | "queue">): Promise<DeadGroups>;
-  /** The tenants of the next 10,000 ready jobs, divided among the queues. */
-  waitingTenants(): Promise<WaitingTenants>;
-  job(id: string): Promise<JobDetail | undefined>;
-  why(id: string): Promise<Explanation | undefined>;
-  workers(): Promise<readonly WorkerView[]>;
-  slow(): Promise<readonly SlowJob[]>;
-  preview(action: BulkAction, filter: JobFilter): Promise<OperationPreview>;
-  /** Start an operation. It runs in this process, a batch at a time, until it is finished or aborted. */
-  begin(
-    action: BulkAction,
-    filter: JobFilter,
-    options: { reason: string; actor: string; preview?: PreviewedSet },
-  ): Promise<Operation>;
-  operations(): Promise<readonly Operation[]>;
-  operation(id: string): Promise<Operation | undefined>;
-  abort(id: string): Promise<Operation | undefined>;
-  close(): Promise<void>;
-};
+export type Inspector = SchedulesInspector &
+  FlowsInspector & {
+    /** The schema of the installation. */
+    readonly schema: string;
+    health(): Promise<Health>;
+    stats(): Promise<Stats>;
+    series(options: { queue?: string; kind?: string; range?: SeriesRange }): Promise<Series>;
+    kinds(): Promise<readonly KindView[]>;
+    jobs(filter: JobFilter & { after?: string; limit?: number }): Promise<JobPage>;
+    /** `after`: continue a capped count at its `next`; add the result to it. */
+    count(filter: JobFilter & { after?: string }): Promise<Count>;
+    /** The newest 10,000 dead jobs, grouped by error. */
+    deadGroups(filter?: Pick<JobFilter, "kind" | "queue">): Promise<DeadGroups>;
+    /** The tenants of the next 10,000 ready jobs, divided among the queues. */
+    waitingTenants(): Promise<WaitingTenants>;
+    job(id: string): Promise<JobDetail | undefined>;
+    why(id: string): Promise<Explanation | undefined>;
+    workers(): Promise<readonly WorkerView[]>;
+    slow(): Promise<readonly SlowJob[]>;
+    preview(action: BulkAction, filter: JobFilter): Promise<OperationPreview>;
+    /** Start an operation. It runs in this process, a batch at a time, until it is finished or aborted. */
+    begin(
+      action: BulkAction,
+      filter: JobFilter,
+      options: { reason: string; actor: string; preview?: PreviewedSet },
+    ): Promise<Operation>;
+    operations(): Promise<readonly Operation[]>;
+    operation(id: string): Promise<Operation | undefined>;
+    abort(id: string): Promise<Operation | undefined>;
+    close(): Promise<void>;
+  };

@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import {
   flag,
+  json,
   number,
   numberOrNull,
   oneOf,
@@ -136,15 +137,27 @@ const selectFlows = statement(
   select ${summary}
   from (
     select f.* from stint.flow f
-    where not $1::boolean or exists (select from stint.flow_job m where m.flow_id = f.id and m.state is null)
+    where (not $1::boolean or exists (select from stint.flow_job m where m.flow_id = f.id and m.state is null))
+      and ($3::text = '' or position(lower($3) in lower(f.name)) > 0)
+      and ($4::uuid is null or (f.created_at, f.id) < (select a.created_at, a.id from stint.flow a where a.id = $4))
     order by f.created_at desc, f.id desc
     limit $2
   ) f${counted}
   order by f.created_at desc, f.id desc`,
 );
 
-export async function listFlows(db: Run, live: boolean, limit: number): Promise<FlowSummary[]> {
-  return await readMany(db, selectFlows, [live, limit], toSummary);
+export type FlowFilter = {
+  readonly live: boolean;
+  /** Part of the name, in any case. */
+  readonly search: string;
+  /** The last flow of the page before. */
+  readonly after: string | null;
+  readonly limit: number;
+};
+
+/** Flows, newest first. */
+export async function listFlows(db: Run, { live, search, after, limit }: FlowFilter): Promise<FlowSummary[]> {
+  return await readMany(db, selectFlows, [live, limit, search, after], toSummary);
 }
 
 const selectFlow = statement(
@@ -223,6 +236,65 @@ function toPart(row: Row): FlowPart {
     undoes: textOrNull(row, "undoes"),
     refused: textOrNull(row, "refused"),
   };
+}
+
+/** A part beside a job in its flow. */
+export type FlowNeighbour = {
+  readonly id: string;
+  readonly kind: string;
+  readonly name: string | null;
+  readonly state: JobState | null;
+};
+
+/** The place of a job in its flow. */
+export type JobFlow = {
+  readonly id: string;
+  readonly name: string | null;
+  /** The jobs it waits for, continues or was spawned by; at most twenty. */
+  readonly before: readonly FlowNeighbour[];
+  /** The jobs that wait for it, continue it or that it spawned; at most twenty. */
+  readonly after: readonly FlowNeighbour[];
+};
+
+const neighbours = (ids: string): string => `
+    coalesce((
+      select jsonb_agg(jsonb_build_object('id', n.id, 'kind', n.kind, 'name', p.name, 'state', coalesce(j.state, p.state)))
+      from (select distinct on (i.id) i.id, i.kind from (${ids}) i order by i.id limit 20) n
+      left join stint.flow_job p on p.job_id = n.id
+      left join stint.job j on j.id = n.id
+    ), '[]')`;
+
+const selectPlace = statement(
+  "job-flow",
+  `
+  select
+    f.id, f.name,${neighbours(`
+      select e.on_id as id, e.kind from stint.flow_edge e where e.job_id = m.job_id and e.on_id is distinct from m.undoes
+      union all
+      select p.job_id, p.kind from stint.flow_job p
+      where p.flow_id = m.flow_id and m.chain_id is not null and coalesce(p.chain_id, p.job_id) = m.chain_id and p.position = m.position - 1
+      union all
+      select p.job_id, p.kind from stint.flow_job p where m.chain_id is null and p.job_id = m.parent_id`)} as before,${neighbours(`
+      select e.job_id as id, w.kind from stint.flow_edge e join stint.flow_job w on w.job_id = e.job_id
+      where e.on_id = coalesce(m.chain_id, m.job_id)
+      union all
+      select p.job_id, p.kind from stint.flow_job p
+      where p.flow_id = m.flow_id and p.chain_id = coalesce(m.chain_id, m.job_id) and p.position = m.position + 1
+      union all
+      select p.job_id, p.kind from stint.flow_job p where p.parent_id = m.job_id and p.chain_id is null`)} as after
+  from stint.flow_job m
+  join stint.flow f on f.id = m.flow_id
+  where m.job_id = $1`,
+);
+
+/** Where a job stands in its flow; undefined if it is part of none. */
+export async function jobFlow(db: Run, job: string): Promise<JobFlow | undefined> {
+  return await readMaybe(db, selectPlace, [job], (row) => ({
+    id: text(row, "id"),
+    name: textOrNull(row, "name"),
+    before: json<FlowNeighbour[]>(row, "before"),
+    after: json<FlowNeighbour[]>(row, "after"),
+  }));
 }
 
 const cancelOne = statement("cancel-flow", `select cancelled, missed from stint.cancel_flow($1, $2, $3)`);

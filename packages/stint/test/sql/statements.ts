@@ -58,6 +58,7 @@ import {
   closeBatch,
   dependencyResults,
   findFlow,
+  jobFlow,
   listFlows,
   partsOf,
 } from "#stint/sql/flows.js";
@@ -202,7 +203,8 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   finished: (db) => finished(db, [id]),
   dependencyResults: (db) => dependencyResults(db, id, null),
   lastOfChain: (db) => lastOfChain(db, id),
-  listFlows: (db) => listFlows(db, true, 10),
+  jobFlow: (db) => jobFlow(db, id),
+  listFlows: (db) => listFlows(db, { live: true, search: "", after: null, limit: 10 }),
   findFlow: (db) => findFlow(db, id),
   partsOf: (db) => partsOf(db, id),
   cancelFlow: (db) => cancelFlow(db, id, "tester", null),

@@ -12,6 +12,7 @@ import type { Screen } from "../../screen.ts";
 import { usePathPart } from "../../url.ts";
 import { AttemptChart } from "./attempt-chart.tsx";
 import { Facts } from "./facts.tsx";
+import { JobFlow } from "./flow.tsx";
 import { JobActions } from "./job-actions.tsx";
 import { Steps } from "./steps.tsx";
 import { Timeline } from "./timeline.tsx";
@@ -92,6 +93,7 @@ function Shown({ response, stale }: { response: Body; stale: Error | null }) {
           <AttemptChart response={response} />
         </div>
       </Section>
+      <JobFlow response={response} />
       <Steps response={response} />
       <div className="job-columns">
         <Section title="Timeline">

@@ -3,7 +3,7 @@ import { Age } from "../../components/age.tsx";
 import { Bar } from "../../components/bar.tsx";
 import { Section } from "../../components/page.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
-import { duration } from "../../format.ts";
+import { duration, number } from "../../format.ts";
 
 /** Progress, steps, sleeps, waits, log lines, and signals that the job has not received. */
 export function Steps({ response }: { response: JobResponse }) {
@@ -100,12 +100,17 @@ function Signals({ signals }: { signals: NonNullable<JobResponse["signals"]> }) 
             <Age at={sentAt} />
           </span>
           <span>
-            signal <strong>{name}</strong> not received yet{" "}
+            Signal{" "}
+            <strong>
+              <PlainText>{name}</PlainText>
+            </strong>
             {sentBy === null ? null : (
               <>
-                by <PlainText>{sentBy}</PlainText>{" "}
+                {" sent by "}
+                <PlainText>{sentBy}</PlainText>
               </>
             )}
+            , not received yet{" "}
             {payload === null ? null : <PlainText className="mono break">{short(payload)}</PlainText>}
           </span>
         </li>
@@ -123,6 +128,7 @@ function Lines({ progress: { lines, lineCount } }: { progress: ProgressView }) {
         {lines.map(({ at, text }, index) => (
           // Two lines may be equal in all other fields
           <li key={`${at} ${index}`}>
+            <span className="muted job-line-number">{number(earlier + index + 1)}</span>{" "}
             <span className="muted">{at.slice(11, 19)}</span> <PlainText>{text}</PlainText>
           </li>
         ))}
