@@ -12,7 +12,7 @@ const last = defineJob("last", { payload: typed<object>(), attempts: 1 });
 
 type Listed = { flows: { id: string; name: string | null; state: string }[]; next: string | null };
 
-test("flows are listed a page at a time, searched by name, and drawn from any of their jobs", async () => {
+test("flows are paged, searched by name, and found by any of their jobs", async () => {
   const { stint } = await installation({ jobs: [part, last] });
   for (const name of ["checkout", "import", "nightly/import"])
     await stint.flow(name, { a: entry(part, {}), b: entry(last, {}, { after: ["a"] }) });

@@ -10,8 +10,8 @@ import {
   type SlotTiming,
 } from "../model/schedule.ts";
 import type { AuditEntry } from "../sql/audit.ts";
+import { databaseNow } from "../sql/operations.ts";
 import {
-  databaseTime,
   getSchedule,
   listSchedules,
   scheduleAudit,
@@ -107,7 +107,7 @@ export async function readNextSlots(
   if (options.after !== undefined) requireDate(`${what}.after`, options.after);
   const timing =
     typeof schedule === "string" ? toTiming(await requireSchedule(ask, schedule)) : given(what, schedule);
-  return nextSlots(timing, options.after?.getTime() ?? (await ask(databaseTime)), count);
+  return nextSlots(timing, options.after?.getTime() ?? Date.parse(await ask(databaseNow)), count);
 }
 
 export async function readScheduleAudit(ask: Ask, name: string): Promise<AuditEntry[]> {

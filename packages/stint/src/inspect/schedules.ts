@@ -16,13 +16,8 @@ import type { Db } from "../db/db.ts";
 import type { ScheduleTiming } from "../model/schedule.ts";
 import { findZone, localText } from "../model/zone.ts";
 import type { AuditEntry } from "../sql/audit.ts";
-import {
-  countSchedules,
-  databaseTime,
-  type Schedule,
-  type ScheduleCounts,
-  type ScheduleDetail,
-} from "../sql/schedules.ts";
+import { databaseNow } from "../sql/operations.ts";
+import { countSchedules, type Schedule, type ScheduleCounts, type ScheduleDetail } from "../sql/schedules.ts";
 import { latestSlots, type Slot } from "../sql/schedule-slots.ts";
 
 /** A schedule in a list. */
@@ -86,12 +81,12 @@ export function inspectSchedules(db: Db): SchedulesInspector {
       const names = schedules.map(({ name }) => name);
       const [latest, now] = await Promise.all([
         ask(async (run) => await latestSlots(run, names, mostInList)),
-        ask(databaseTime),
+        ask(databaseNow),
       ]);
       const rowOf = (schedule: Schedule): ScheduleRow => ({
         ...schedule,
         latest: latest.get(schedule.name) ?? [],
-        coming: comingSlots(schedule, now, mostInList),
+        coming: comingSlots(schedule, Date.parse(now), mostInList),
       });
       return { schedules: schedules.map(rowOf), next: next ?? null };
     },
@@ -104,9 +99,9 @@ export function inspectSchedules(db: Db): SchedulesInspector {
       const [slots, audit, now] = await Promise.all([
         readSlots(ask, name, { limit: mostInView }),
         readScheduleAudit(ask, name),
-        ask(databaseTime),
+        ask(databaseNow),
       ]);
-      return { schedule, slots, audit, coming: comingSlots(schedule, now, mostInView) };
+      return { schedule, slots, audit, coming: comingSlots(schedule, Date.parse(now), mostInView) };
     },
 
     scheduleSlots: async (name, options = {}) => await readSlots(ask, name, options),

@@ -181,16 +181,6 @@ export async function countSchedules(db: Run): Promise<ScheduleCounts> {
   );
 }
 
-const readTime = statement(
-  "database-time",
-  `select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`,
-);
-
-/** Milliseconds since 1970 by the database's clock. */
-export async function databaseTime(db: Run): Promise<number> {
-  return await readOne(db, readTime, [], (row) => number(row, "now"));
-}
-
 const listAudit = statement(
   "schedule-audit",
   `select at, actor, action, reason from stint.audit where schedule = $1 order by at desc, id desc limit 100`,
