@@ -17,6 +17,9 @@ const all = ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "ben
 /** Files that change their process (globals, signals, threads, memory), each in one of its own. The others share: to start one costs more than most files. */
 const apart = ["packages/stint/test/{embedded,health,hot-path,tracing}/**/*.test.ts"];
 
+/** A browser takes two seconds of CPU for a test: `npm run test:browser` runs these, `npm test` does not. */
+const inBrowser = ["packages/dashboard/test/browser/**/*.test.ts"];
+
 /** Files that mostly wait for leases and deadlines to run out, for up to a minute. Begun last, they would be all that still runs. */
 const waiting =
   /\/(?:late-enqueue|late-claim|lost-connection|outage|frozen-claim|lease-thread|paused|completion|statement-timeout|inspector|sleep|timeout|pgbouncer|crash\/steps|dev|firing)\.test\.ts$/;
@@ -60,7 +63,15 @@ export default defineConfig({
           ...settings,
           name: "together",
           include: all,
-          exclude: ["**/node_modules/**", ...apart],
+          exclude: ["**/node_modules/**", ...apart, ...inBrowser],
+          isolate: false,
+        },
+      },
+      {
+        test: {
+          ...settings,
+          name: "browser",
+          include: inBrowser,
           isolate: false,
         },
       },
