@@ -225,7 +225,7 @@ create table stint.worker (
   vitals     jsonb                                 -- as it last reported: busy, slots, waiting, lagMs, rssBytes
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Actions of operators on jobs, queue settings, schedules and limits, with their reasons. Written in the same statement as the change.
+-- Actions of operators on jobs, queue settings, schedules, limits and other subjects, with their reasons. Written in the same statement as the change.
 create table stint.audit (
   id     uuid primary key,
   at     timestamptz not null default clock_timestamp(),
@@ -236,13 +236,15 @@ create table stint.audit (
   queue  text,                                     -- a name or a pattern of stint.queue
   schedule text,
   limit_name text,
+  subject text,                                    -- anything else: what it is and its name, such as kind:charge-card
   change jsonb,                                    -- of a setting: its name, the value before and after
-  constraint audit_is_about_one_thing check (num_nonnulls(job_id, queue, schedule, limit_name) = 1)
+  constraint audit_is_about_one_thing check (num_nonnulls(job_id, queue, schedule, limit_name, subject) = 1)
 );
 create index audit_job on stint.audit (job_id, at, id);
 create index audit_queue on stint.audit (queue, at, id) where queue is not null;
 create index audit_schedule on stint.audit (schedule, at, id) where schedule is not null;
 create index audit_limit on stint.audit (limit_name, at, id) where limit_name is not null;
+create index audit_subject on stint.audit (subject, at, id) where subject is not null;
 
 -- ---- For people ------------------------------------------------------------------------------------
 

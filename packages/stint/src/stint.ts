@@ -9,6 +9,7 @@ import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/job
 import { Lifetime } from "./client/lifetime.ts";
 import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
 import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
+import { PausesClient } from "./client/pauses.ts";
 import type { EnqueueOptions } from "./client/prepare.ts";
 import { LimitsClient } from "./client/limits.ts";
 import { QueueSettingsClient } from "./client/queue-settings.ts";
@@ -119,12 +120,7 @@ export class Stint implements Enqueues {
     payload?: unknown,
     options: SignalSendOptions = {},
   ): Promise<string> {
-    return await this.#lifetime.run(async () => {
-      const id = await this.#enqueues.signal(target, name, payload, options);
-      // Workers of this process; the statement has sent the wake to the others.
-      this.#waker.wake(["signal"], false);
-      return id;
-    });
+    return await this.#lifetime.run(() => this.#enqueues.signal(target, name, payload, options));
   }
 
   async flow<Parts extends FlowParts>(name: string, parts: Parts): Promise<Flow<Parts>> {
@@ -143,6 +139,11 @@ export class Stint implements Enqueues {
   /** Flows, chains and batches as a whole: `list`, `get`, `cancel`, `add`, `close`. */
   get flows(): FlowsClient {
     return new FlowsClient(this.#db, this.#enqueues, this.#options.actor, (call) => this.#lifetime.run(call));
+  }
+
+  /** Pauses of queues, kinds, tenants and keys: `pause`, `resume`, `list` and `audit`. */
+  get pauses(): PausesClient {
+    return new PausesClient(this.#db, this.#options.actor, this.#waker, (call) => this.#lifetime.run(call));
   }
 
   /** A job, live or finished; undefined if there is none. */
@@ -249,13 +250,11 @@ export class Stint implements Enqueues {
     this.#lifetime.requireNotClosing();
     const resolved = resolveWorkerOptions(options);
     for (const handler of resolved.handlers.values()) this.#enqueues.kinds.add(handler.definition);
-    const { maxPayloadBytes } = this.#options;
-    const connection = requireWorkerConnection(this.#options.connection);
     const deps = {
       ...this.#options,
-      connection,
+      connection: requireWorkerConnection(this.#options.connection),
       db: this.#db,
-      maxResultBytes: maxPayloadBytes,
+      maxResultBytes: this.#options.maxPayloadBytes,
       version,
       listen: (listener: (hint: string) => void) => this.#waker.listen(listener),
       notify: (hints: readonly string[]) => this.#wake(hints),

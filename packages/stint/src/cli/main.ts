@@ -12,6 +12,7 @@ import { addFlows } from "./commands/flows.ts";
 import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
 import { addMigrate } from "./commands/migrate.ts";
+import { addPause, addPauses, addResume } from "./commands/pauses.ts";
 import { addQueues } from "./commands/queues.ts";
 import { addSchedules } from "./commands/schedules.ts";
 import { addSignal } from "./commands/signal.ts";
@@ -67,6 +68,9 @@ function program(): Command {
     addTop,
     addStats,
     addQueues,
+    addPause,
+    addResume,
+    addPauses,
     addSchedules,
     addWorkers,
     addDashboard,

@@ -55,6 +55,7 @@ export class EnqueueClient {
   readonly kinds: Kinds;
   readonly #options: ResolvedStintOptions;
   readonly #db: PgDb;
+  readonly #waker: Waker;
   readonly #enqueuer: Enqueuer;
   readonly #commits: CommitWatch;
   #checked: Promise<void> | undefined;
@@ -65,6 +66,7 @@ export class EnqueueClient {
     this.kinds = new Kinds(options.jobs);
     this.#options = options;
     this.#db = db;
+    this.#waker = waker;
     this.#commits = new CommitWatch(db, options.logger);
     this.#enqueuer = new Enqueuer({
       db,
@@ -136,7 +138,10 @@ export class EnqueueClient {
   ): Promise<string> {
     const row = this.#signalRow(target, name, payload, options);
     await withRetry(this.#db, async () => await this.checkSchema());
-    return jobOfSignal(row, await sendSignal(this.#db, row, this.#options.wake !== "none"));
+    const id = jobOfSignal(row, await sendSignal(this.#db, row, this.#options.wake !== "none"));
+    // Workers of this process; the statement has sent the wake to the others.
+    this.#waker.wake(["signal"], false);
+    return id;
   }
 
   /** A result as JSON text, checked by the schema of its kind if this client has it. */

@@ -1,18 +1,14 @@
 import type { Db } from "../db/db.ts";
-import { InvalidOptionError } from "../errors.ts";
 import { checkNameOrPattern } from "../model/name-pattern.ts";
-import { checkText } from "../model/names.ts";
-import { refuseUnknownKeys } from "../model/options.ts";
 import { resolveQueueChange, type QueueChange, type QueueSetting } from "../model/queue-settings.ts";
-import { newId } from "../runtime/new-id.ts";
 import {
   forgetQueue,
   queueAudit,
   queueSettings,
   setQueue,
-  type QueueAudit,
   type QueueAuditEntry,
 } from "../sql/queue-settings.ts";
+import { auditOf } from "./audit-of.ts";
 import type { ActOptions } from "./jobs.ts";
 import { withRetry } from "./retry.ts";
 
@@ -49,7 +45,7 @@ export class QueueSettingsClient {
   async set(queue: string, change: QueueChange, options: Change): Promise<QueueSetting> {
     const name = checkNameOrPattern(queue, "queueSettings.set(queue)");
     const settings = resolveQueueChange("queueSettings.set", change);
-    const audit = this.#auditOf("queueSettings.set", options);
+    const audit = auditOf("queueSettings.set", options, this.#actor);
     return await this.#run(async (db) => await setQueue(db, name, settings, audit));
   }
 
@@ -59,23 +55,7 @@ export class QueueSettingsClient {
    */
   async forget(queue: string, options: Change): Promise<boolean> {
     const name = checkNameOrPattern(queue, "queueSettings.forget(queue)");
-    const audit = this.#auditOf("queueSettings.forget", options);
+    const audit = auditOf("queueSettings.forget", options, this.#actor);
     return await this.#run(async (db) => await forgetQueue(db, name, audit));
-  }
-
-  /** From JavaScript the options may be missing. */
-  #auditOf(what: string, options: ActOptions = {}): QueueAudit {
-    refuseUnknownKeys(what, options, ["actor", "reason"]);
-    const { actor = this.#actor, reason } = options;
-    if (reason === undefined)
-      throw new InvalidOptionError(
-        `${what}.reason`,
-        "is required: say why, for the people who read the audit later",
-      );
-    return {
-      auditId: newId(),
-      actor: checkText(actor, `${what}.actor`),
-      reason: checkText(reason, `${what}.reason`),
-    };
   }
 }

@@ -15,10 +15,10 @@ export function whyReady(facts: Facts): Explanation {
   const waitedMs = Math.max(0, at.getTime() - job.runAt.getTime());
   const serving = around.workers.filter((worker) => worker.slots !== null && worker.servesKind);
   const able = serving.filter((worker) => !worker.draining && !isUnresponsive(worker));
-  const findings =
-    able.length === 0
-      ? [unserved(facts, serving)]
-      : [...busyFindings(facts, able), ...asleepFindings(able, waitedMs)];
+  const findings = pauseFindings(facts);
+  if (able.length === 0) findings.push(unserved(facts, serving));
+  else if (findings.length === 0)
+    findings.push(...busyFindings(facts, able), ...asleepFindings(able, waitedMs));
   if (!findings.some((finding) => finding.blocks)) findings.push(freeFinding(able, waitedMs));
 
   const [first] = findings;
@@ -26,6 +26,15 @@ export function whyReady(facts: Facts): Explanation {
     summary: `It has been ready for ${formatMs(waitedMs)}. ${first?.text ?? ""}`.trim(),
     findings,
   };
+}
+
+function pauseFindings({ schema, around: { pauses } }: Facts): Finding[] {
+  return pauses.map(({ scope, name, reason }) =>
+    blocks(
+      `Its ${scope} is paused (${name}): ${reason}`,
+      `To let it run: \`${command(schema, "resume", scope, name, "--reason", "…")}\`.`,
+    ),
+  );
 }
 
 /** No worker can take the job. Names the missing part: the queue or the handler. */

@@ -35,7 +35,7 @@ function worker(own: Partial<NearWorker> = {}): NearWorker {
 }
 
 function facts(job: Partial<Job>, own: Partial<Facts> & Partial<Facts["around"]> = {}): Facts {
-  const { workers = [worker()], ahead = 0, suspects = 0, ...rest } = own;
+  const { workers = [worker()], ahead = 0, suspects = 0, pauses = [], ...rest } = own;
   return {
     schema: "stint",
     job: { ...ready, ...job },
@@ -44,10 +44,15 @@ function facts(job: Partial<Job>, own: Partial<Facts> & Partial<Facts["around"]>
     maxCrashes: null,
     audit: [],
     p95Ms: null,
-    around: { workers, ahead, suspects },
+    around: { workers, ahead, suspects, pauses },
     ...rest,
   };
 }
+
+test("a ready job whose queue is paused waits for a resume", () => {
+  const pauses = [{ scope: "queue", name: "ma*", reason: "the provider is down" }] as const;
+  expect(words(facts({}, { pauses }))[1]).toBe("! Its queue is paused (ma*): the provider is down");
+});
 
 /** The summary, then the findings, those that block with a mark. */
 function words(given: Facts): string[] {

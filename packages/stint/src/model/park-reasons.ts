@@ -53,6 +53,12 @@ export const parkRules = {
     until: false,
     why: "It waits for other jobs: `stint flows show` draws them.",
   },
+  paused: {
+    by: "stint",
+    runNow: false,
+    until: false,
+    why: "Its tenant or its key is paused (`stint pauses`). It runs after `stint resume`, or when the pause ends.",
+  },
   breaker: { ...reserved, why: "The breaker of a dependency is open." },
   budget: { ...reserved, why: "The retry budget is spent for now." },
   limit: {

@@ -303,6 +303,15 @@ export const transitions: readonly Transition[] = [
   },
   {
     from: ["running"],
+    to: "parked",
+    move: "hold-paused",
+    when: "claimed and not begun, and its tenant or key is paused: `attempts − 1`, nothing is logged",
+    by: itsWorker,
+    park: ["paused"],
+  },
+  { from: ["parked"], to: "ready", move: "lift-paused", when: "resumed", by: anyWorker, park: ["paused"] },
+  {
+    from: ["running"],
     to: "ready",
     move: "rescue",
     when: "its lease ran out: `attempts − 1`, `crashes + 1`",

@@ -202,13 +202,20 @@ function toClaimed(rows: readonly Row[], input: LeaseInput): ClaimedJob[] {
 }
 
 /** The one of these kinds and queues that has been in quarantine for the longest, if that is long enough. */
-const longestSuspected = (kinds: string, queues: string, waitedMs: string, patterns: string): string => `
+const longestSuspected = (
+  kinds: string,
+  queues: string,
+  waitedMs: string,
+  patterns: string,
+  excluded: string,
+): string => `
       select r.ctid
       from stint.job r
       where r.state = 'parked'
         and r.park_reason = 'quarantine'
         and r.run_at <= stint.by_index(statement_timestamp() - ${waitedMs}::bigint * interval '1 millisecond')
         and (r.queue = any (${queues}::text[]) or r.queue like any (${patterns}::text[]))
+        and r.queue not like all (${excluded}::text[])
         and r.kind = any (${kinds}::text[])
       order by r.park_reason, r.run_at
       limit 1
@@ -221,7 +228,7 @@ const claimParked = statement(
     update stint.job j
     set ${leased}
     where j.ctid = any (array(
-        ${longestSuspected("$5", "$7", "$8", "$9")}
+        ${longestSuspected("$5", "$7", "$8", "$9", "$10")}
       ))
       and j.state::text = 'parked'
       and ${inTime}
@@ -237,6 +244,8 @@ export type QuarantineInput = Omit<ClaimInput, "takes"> & {
   queues: readonly string[];
   /** Patterns for more queues, such as `tenant-*`. */
   patterns?: readonly string[];
+  /** Queues to leave out, in the syntax of LIKE. */
+  excluded?: readonly string[];
   waitedMs: number;
 };
 
@@ -249,8 +258,8 @@ export async function claimQuarantined(
   input: QuarantineInput,
   options?: RunOptions,
 ): Promise<ClaimedJob[]> {
-  const { queues, waitedMs, patterns = [] } = input;
-  const values = [...claimValues(input), queues, waitedMs, patterns.map(toLike)];
+  const { queues, waitedMs, patterns = [], excluded = [] } = input;
+  const values = [...claimValues(input), queues, waitedMs, patterns.map(toLike), excluded];
   return toClaimed(await db.run(claimParked, values, options), input);
 }
 
@@ -260,7 +269,7 @@ const reserveParked = statement(
   update stint.job j
   set run_at = clock_timestamp()
   where j.ctid = any (array(
-      ${longestSuspected("$1", "$2", "$3", "$4")}
+      ${longestSuspected("$1", "$2", "$3", "$4", "$5")}
     ))
     and j.state::text = 'parked'
   returning j.id`,
@@ -276,10 +285,11 @@ export async function reserveQuarantined(
     kinds,
     queues,
     patterns = [],
+    excluded = [],
     waitedMs,
-  }: Pick<QuarantineInput, "kinds" | "queues" | "patterns" | "waitedMs">,
+  }: Pick<QuarantineInput, "kinds" | "queues" | "patterns" | "excluded" | "waitedMs">,
 ): Promise<boolean> {
-  return (await db.run(reserveParked, [kinds, queues, waitedMs, patterns.map(toLike)])).length > 0;
+  return (await db.run(reserveParked, [kinds, queues, waitedMs, patterns.map(toLike), excluded])).length > 0;
 }
 
 const selectClaimed = statement(

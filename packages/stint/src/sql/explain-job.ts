@@ -76,6 +76,12 @@ export type Surroundings = {
   readonly ahead: number;
   /** Jobs that run or wait in quarantine before it, counted up to 101. */
   readonly suspects: number;
+  /** Pauses of its queue and its kind. */
+  readonly pauses: readonly {
+    readonly scope: "queue" | "kind";
+    readonly name: string;
+    readonly reason: string;
+  }[];
 };
 
 const lookAround = statement(
@@ -131,7 +137,14 @@ const lookAround = statement(
         order by p.park_reason, p.run_at
         limit 101
       ) before
-    )::integer as suspects`,
+    )::integer as suspects,
+    (
+      select coalesce(jsonb_agg(jsonb_build_object('scope', p.scope, 'name', p.name, 'reason', p.reason)), '[]')
+      from stint.pause p
+      where (p.until is null or p.until > clock_timestamp())
+        and case p.scope when 'queue' then $2::text when 'kind' then $3::text end
+          like replace(replace(p.name, '_', '!_'), '*', '%') escape '!'
+    ) as pauses`,
 );
 
 /** The surroundings of a live job: workers that could run it, and jobs before it. */
@@ -143,5 +156,6 @@ export async function surroundings(
     workers: json<NearWorker[]>(row, "workers"),
     ahead: number(row, "ahead"),
     suspects: number(row, "suspects"),
+    pauses: json<Surroundings["pauses"]>(row, "pauses"),
   }));
 }

@@ -42,14 +42,18 @@ const putWorker = statement(
     set host = excluded.host, pid = excluded.pid, version = excluded.version, pools = excluded.pools, kinds = excluded.kinds,
         started_at = clock_timestamp(), seen_at = clock_timestamp(), listening = false, draining = false,
         asleep = false
-  returning current_setting('max_prepared_transactions') <> '0' as prepared, ${limitRules} as rules`,
+  returning current_setting('max_prepared_transactions') <> '0' as prepared, ${limitRules} as rules,
+    exists (select from stint.pause) as paused`,
 );
 
+/** What a worker needs to know before its first claim. */
 export type Registered = {
   /** Whether wakes may be missing: enqueues in a transaction send none on a server with prepared transactions. */
   readonly wakesMissing: boolean;
   /** The limits of queues, kinds and tenants that are in force. */
   readonly limits: readonly string[];
+  /** Whether anything is paused. */
+  readonly paused: boolean;
 };
 
 export async function registerWorker(db: Run, worker: WorkerInfo): Promise<Registered> {
@@ -58,6 +62,7 @@ export async function registerWorker(db: Run, worker: WorkerInfo): Promise<Regis
   return await readOne(db, putWorker, values, (row) => ({
     wakesMissing: flag(row, "prepared"),
     limits: texts(row, "rules"),
+    paused: flag(row, "paused"),
   }));
 }
 

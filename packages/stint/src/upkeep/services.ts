@@ -1,6 +1,7 @@
 import { deliver } from "./deliver.ts";
 import { latest } from "./latest.ts";
 import { limits } from "./limits.ts";
+import { pauses } from "./pauses.ts";
 import { presence } from "./presence.ts";
 import { promote } from "./promote.ts";
 import { prune } from "./prune.ts";
@@ -16,6 +17,7 @@ export const services = [
   schedules,
   rescue,
   presence,
+  pauses,
   latest,
   limits,
   tallies,

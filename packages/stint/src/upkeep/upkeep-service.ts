@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { IdleCheckPart } from "../sql/idle-check.ts";
 import type { Unserved } from "../sql/kinds.ts";
+import type { PauseId } from "../model/pause.ts";
 import type { Rescued } from "../sql/rescue.ts";
 import type { Vitals } from "../sql/series.ts";
 import type { WorkerInfo } from "../sql/workers.ts";
@@ -26,6 +27,8 @@ export type UpkeepDeps = {
   /** The limits of queues, kinds and tenants that are in force. */
   readonly onLimits: (rules: readonly string[]) => void;
   readonly onUnserved: (kinds: readonly Unserved[]) => void;
+  /** What is paused now. */
+  readonly onPauses: (pauses: readonly PauseId[]) => void;
   /** The normal run time of each kind of this worker, as of now. */
   readonly onRunBaseline: (p95Ms: ReadonlyMap<string, number>) => void;
 };

@@ -96,6 +96,11 @@ export class Upkeep {
     await Promise.all([...this.#running.values()].map(async ({ flush }) => await flush?.()));
   }
 
+  /** Do an idle check at once. */
+  checkSoon(): void {
+    this.#idleCheck.wakeIn(0);
+  }
+
   /** Run a service in at most this many milliseconds. */
   wake(name: ServiceName, inMs: number): void {
     const running = this.#running.get(name);

@@ -19,6 +19,7 @@ import { logTotals } from "./log-totals.ts";
 import { ClaimLoop } from "./loop.ts";
 import { Metering } from "./metering.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
+import { WorkerPauses } from "./pauses.ts";
 import { AttemptPipeline } from "./pipeline.ts";
 import { isCrashSuspect, timeoutOf } from "./policy.ts";
 import { defaultPollMs } from "./poll.ts";
@@ -57,6 +58,7 @@ export type WorkerParts = {
   readonly sleepMode: SleepMode;
   readonly router: WakeRouter;
   readonly row: WorkerRow;
+  readonly pauses: WorkerPauses;
   readonly loopLag: EventLoopLag;
   /** Jobs of these queues are ready again: wake workers that serve them. */
   readonly notifyReady: (queues: readonly string[]) => void;
@@ -108,6 +110,16 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   // Claims, and what becomes of the jobs they return.
   const releaser = new Releaser({ db, logger, metering, onReleased: notifyReady });
   const places: Places = new Places({ db, logger, releaser });
+  const pauses = new WorkerPauses({
+    db,
+    logger,
+    kinds: [...options.handlers.keys()],
+    releaser,
+    takeWaiting: (which) => pools.releaseWaiting(which),
+    read: () => upkeep.wake("pauses", 0),
+    onChanged: () => loop.hint(),
+  });
+  scope.exclude(pauses.exclusion);
   const settler = new Settler(
     db,
     logger,
@@ -166,6 +178,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     releaser,
     quarantine,
     places,
+    pauses,
     metering,
     gate,
     events,
@@ -214,7 +227,9 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     logger,
     ...upkeepOptionsOf(options),
     queues: () => (pools.saturated ? [] : pools.askedQueues.filter((queue) => !scope.excludes(queue))),
-    search: pools.search && (() => pools.searched),
+    search:
+      pools.search &&
+      (() => ({ ...pools.searched, serves: (queue) => pools.serves(queue) && !scope.excludes(queue) })),
     idleCheckMs: () => Math.min(pollMs(), options.rescueEveryMs),
     worker: row.info,
     saveState: async () => await row.update(),
@@ -224,6 +239,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     onIdleCheckFailed: () => loop.hint(),
     onLimits: (rules) => places.learn(rules),
     onUnserved: (kinds) => events.emit("unserved", kinds),
+    onPauses: (known) => pauses.learn(known),
     onRunBaseline: (p95Ms) => slow.learn(p95Ms),
     onPromoted: notifyReady,
     onRescued: (jobs) => {
@@ -256,6 +272,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   const sleeps = options.sleepMs !== undefined;
   const router = new WakeRouter({
     pools,
+    pauses,
     attempts,
     loop,
     quarantine,
@@ -286,6 +303,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     sleepMode,
     router,
     row,
+    pauses,
     loopLag,
     notifyReady,
   };

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { QueueMap } from "../model/queue-pattern.ts";
 import { ClaimScope } from "./claim-scope.ts";
 
 const scope = (): ClaimScope =>
@@ -28,7 +29,10 @@ test("exclusions of several sources add up, and end when their sources end them"
 
 test("an excluded queue is left out by name, also one that only a pattern serves", () => {
   const some = scope();
-  const paused = new Set(["slow", "tenant-7"]);
+  const paused = new QueueMap([
+    ["slow", true],
+    ["tenant-7", true],
+  ]);
   some.exclude({ queues: () => paused });
 
   expect(some.queues).toEqual(["main"]);

@@ -1,11 +1,13 @@
-import { isPattern } from "../model/name-pattern.ts";
+import { isPattern, toLike } from "../model/name-pattern.ts";
+import type { QueueMap } from "../model/queue-pattern.ts";
 
 /** A reason to claim less for a while. Each part is optional, and is asked again before every claim. */
 export type ClaimExclusion = {
   /** Whether nothing at all may be claimed now. */
   readonly everything?: () => boolean;
   readonly kinds?: () => ReadonlySet<string>;
-  readonly queues?: () => ReadonlySet<string>;
+  /** Names of queues, and patterns. */
+  readonly queues?: () => QueueMap<unknown>;
 };
 
 /**
@@ -17,7 +19,7 @@ export type ClaimExclusion = {
 export class ClaimScope {
   readonly #kinds: readonly string[];
   readonly #queues: readonly string[];
-  /** For every queue that matches. A claim by pattern cannot leave out single queues. */
+  /** For every queue that matches. */
   readonly patterns: readonly string[];
   readonly #exclusions: ClaimExclusion[] = [];
 
@@ -53,6 +55,14 @@ export class ClaimScope {
   /** Whether claims skip this queue now. */
   excludes(queue: string): boolean {
     return this.#exclusions.some(({ queues }) => queues?.().has(queue) === true);
+  }
+
+  /** The excluded queues in the syntax of LIKE, for claims by pattern. */
+  get excludedPatterns(): readonly string[] {
+    return this.#exclusions.flatMap(({ queues }) => {
+      const excluded = queues?.();
+      return excluded === undefined ? [] : [...excluded.names, ...excluded.patterns].map(toLike);
+    });
   }
 
   #excludesKinds(): boolean {

@@ -58,9 +58,10 @@ export class Claimer {
   /** Claim one job from crash quarantine. Only for a worker that runs nothing else. */
   async quarantined(stopping: AbortSignal): Promise<ClaimedJob | undefined> {
     const { db, scope } = this.#options;
-    const { queues, patterns } = scope;
+    const { queues, patterns, excludedPatterns: excluded } = scope;
     const jobs = await this.#surely(
-      (input, options) => claimQuarantined(db, { ...input, queues, patterns, waitedMs: 0 }, options),
+      (input, options) =>
+        claimQuarantined(db, { ...input, queues, patterns, excluded, waitedMs: 0 }, options),
       (lost) => this.#find(lost, stopping),
     );
     return jobs[0];
@@ -69,8 +70,8 @@ export class Claimer {
   /** Whether a job has been in crash quarantine for so long that this worker should make room for it. */
   async quarantinedWaits(waitedMs: number): Promise<boolean> {
     const { db, scope } = this.#options;
-    const { kinds, queues, patterns } = scope;
-    return await reserveQuarantined(db, { kinds, queues, patterns, waitedMs });
+    const { kinds, queues, patterns, excludedPatterns: excluded } = scope;
+    return await reserveQuarantined(db, { kinds, queues, patterns, excluded, waitedMs });
   }
 
   /** Queues in these ranges that have ready jobs of the kinds to claim. */

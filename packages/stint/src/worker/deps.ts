@@ -11,6 +11,7 @@ import type { Leases } from "./leases.ts";
 import type { Places } from "./places.ts";
 import type { Metering } from "./metering.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
+import type { WorkerPauses } from "./pauses.ts";
 import type { Pools } from "./pools.ts";
 import type { Releaser } from "./releaser.ts";
 import type { Settler } from "./settler.ts";
@@ -46,6 +47,7 @@ export type AttemptDeps = HandlerDeps & {
   readonly releaser: Pick<Releaser, "release" | "idle">;
   readonly quarantine: Pick<CrashQuarantine, "releaseSuspects">;
   readonly places: Pick<Places, "isLimited" | "take">;
+  readonly pauses: Pick<WorkerPauses, "admit">;
   readonly metering: Metering;
   readonly events: Emitter<WorkerEvents>;
   /** A claim has returned jobs. */

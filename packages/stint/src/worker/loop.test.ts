@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { expect, test, vi } from "vitest";
 import { claimedJob } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
+import { QueueMap } from "../model/queue-pattern.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import type { Floor, Take } from "../sql/claim.ts";
 import { ClaimScope } from "./claim-scope.ts";
@@ -22,7 +23,7 @@ function start(queue: string, slots: number, answer: Answer) {
   const excluded = new Set<string>();
   const blocked = { everything: false };
   scope.exclude({
-    queues: () => excluded,
+    queues: () => new QueueMap([...excluded].map((name) => [name, true])),
     everything: () => {
       seen.turns += 1;
       return blocked.everything;

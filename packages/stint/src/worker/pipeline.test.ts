@@ -56,6 +56,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
     unstorableKinds: new Set(),
     logger: silentLogger,
     pools,
+    pauses: { admit: (jobs) => jobs },
     leases: {
       hold: (jobs) => {
         const leased = leasedJobs(jobs);

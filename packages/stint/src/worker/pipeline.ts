@@ -18,7 +18,7 @@ import { released, type Verdict } from "./verdict.ts";
 /**
  * The life of an attempt, from top to bottom:
  *
- * 1. `claimed`: a claim returned jobs; those that arrived late are released, and those under a limit take their places.
+ * 1. `claimed`: a claim returned jobs; those that arrived late or are paused are released, and those under a limit take their places.
  * 2. `hold`: the lease thread keeps their leases while they wait for a slot.
  * 3. `begin`: a slot is free, and the attempt starts.
  * 4. `run`: the handler is called, with a timeout.
@@ -45,7 +45,7 @@ export class AttemptPipeline {
 
   /** 1. A claim sent at `sentAt` returned these jobs. */
   claimed(jobs: readonly ClaimedJob[], sentAt: number): Promise<void> | undefined {
-    const { telemetry, worker, metering, releaser, places, onClaimed } = this.#deps;
+    const { telemetry, worker, metering, releaser, pauses, places, onClaimed } = this.#deps;
     const tookMs = monotonicMs() - sentAt;
     telemetry?.claimed(jobs, tookMs, worker);
     metering.claimed(jobs);
@@ -54,7 +54,7 @@ export class AttemptPipeline {
     const isLate = ({ leaseMs }: ClaimedJob): boolean => tookMs > leaseMs / 2;
     const late = jobs.filter(isLate);
     if (late.length > 0) void releaser.release(late);
-    const inTime = late.length > 0 ? jobs.filter((job) => !isLate(job)) : jobs;
+    const inTime = pauses.admit(late.length > 0 ? jobs.filter((job) => !isLate(job)) : jobs);
     if (!inTime.some(places.isLimited)) {
       if (inTime.length > 0) this.hold(inTime, sentAt);
       return undefined;
@@ -127,8 +127,9 @@ export class AttemptPipeline {
 
   /** Begin a job that must have no other beside it, in a slot of its own. Resolves when its outcome is recorded. */
   async runAlone(job: ClaimedJob, sentAt: number): Promise<void> {
-    const { pools, metering, places } = this.#deps;
+    const { pools, metering, pauses, places } = this.#deps;
     metering.claimed([job]);
+    if (pauses.admit([job]).length === 0) return;
     if (places.isLimited(job) && (await places.take([job])).length === 0) return;
     const [leased] = this.#keepLeases([job], sentAt);
     const pool = pools.find(job.queue);

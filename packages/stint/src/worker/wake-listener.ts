@@ -20,10 +20,11 @@ export function wakeListener(options: WakeListenerOptions): Listener | undefined
     applicationName: `stint wakes ${worker}`.slice(0, 63),
     throughPooler: deps.wake === "notify",
     onHint,
-    // Wakes sent before the subscription are lost: new jobs, jobs that became due, cancels.
+    // Wakes sent before the subscription are lost: new jobs, jobs that became due, cancels, pauses.
     onListening: () => {
       onHint("due");
       onHint("cancel");
+      onHint("listening");
     },
     onPooler: (detail) =>
       logger.info({ detail, pollMs: pollMs() }, "a pooler stands between: polling for jobs, without LISTEN"),

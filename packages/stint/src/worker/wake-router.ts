@@ -6,6 +6,7 @@ import type { EndedReports } from "./ended-reports.ts";
 import type { Leases } from "./leases.ts";
 import type { ClaimLoop } from "./loop.ts";
 import type { Metering } from "./metering.ts";
+import type { WorkerPauses } from "./pauses.ts";
 import type { Pools } from "./pools.ts";
 import type { SleepMode } from "./sleep-mode.ts";
 import type { WorkerRow } from "./worker-row.ts";
@@ -15,6 +16,7 @@ const stopWakesAfterMs = 500;
 
 export type WakeRouterOptions = {
   readonly pools: Pools;
+  readonly pauses: Pick<WorkerPauses, "changed">;
   readonly attempts: Attempts;
   readonly loop: ClaimLoop;
   readonly quarantine: CrashQuarantine;
@@ -42,12 +44,14 @@ export class WakeRouter {
     return this.#lastIdleCheckAt;
   }
 
-  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `limits`, `cancel` or `waiting`. */
+  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `limits`, `cancel`, `paused` or `waiting`; `listening` when wakes may have been missed. */
   wake(hint: string): void {
-    const { pools, loop, leases, upkeep, sleepMode, row } = this.#options;
+    const { pools, pauses, loop, leases, upkeep, sleepMode, row } = this.#options;
     // Some process waits for jobs. That is no work, so a sleeping worker goes on sleeping.
     if (hint === "waiting") return this.#options.endedReports.wanted();
     const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
+    // Before a sleeping worker wakes up and claims.
+    if (hint === "paused") pauses.changed();
     // A wake for a queue of other workers must not end the sleep of this one.
     if (queue === undefined || pools.serves(queue)) sleepMode.activity();
     // This wake could not be followed. If there is still no room after a while, enqueuers are asked to send none.
@@ -60,6 +64,7 @@ export class WakeRouter {
     else if (hint === "limits") upkeep.wake("limits", 0);
     else if (hint === "schedule") upkeep.wake("schedules", 0);
     else if (hint === "cancel") leases.renewNow();
+    else if (hint === "listening") upkeep.checkSoon();
   }
 
   /** The idle check returned: claim what it saw, or consider sleep mode. */

@@ -44,11 +44,13 @@ export class WorkerRow {
     return this.#options.listener()?.listening === true && !this.#wakesMissing;
   }
 
-  async register(): Promise<void> {
+  /** Returns whether anything is paused. */
+  async register(): Promise<boolean> {
     const { deps, options, onLimits } = this.#options;
-    const { wakesMissing, limits } = await register(deps, this.info, options);
+    const { wakesMissing, limits, paused } = await register(deps, this.info, options);
     this.#wakesMissing = wakesMissing;
     onLimits(limits);
+    return paused;
   }
 
   /** Write the state of the worker. False: its row is gone. */

@@ -125,11 +125,12 @@ export class Worker {
 
   async #start(): Promise<void> {
     const { db, listen } = this.#deps;
-    const { leases, row, loopLag, listener, router, upkeep, loop, events } = this.#parts;
+    const { leases, row, pauses, loopLag, listener, router, upkeep, loop, events } = this.#parts;
     await checkSchemaVersion(db, db.schema);
     const registered = row.register();
     try {
-      await Promise.all([registered, leases.start()]);
+      const [paused] = await Promise.all([registered, leases.start()]);
+      if (paused) pauses.changed();
     } catch (error) {
       // A row that is deleted before its insert arrives would stay.
       await registered.catch(() => undefined);

@@ -22,7 +22,15 @@ test("without work, a check reports none, and its time", async () => {
 
   expect(seen).toEqual({
     ...nothing,
-    dueInMs: { promote: null, deliver: null, schedules: null, rescue: null, latest: null, tallies: null },
+    dueInMs: {
+      promote: null,
+      deliver: null,
+      schedules: null,
+      rescue: null,
+      pauses: null,
+      latest: null,
+      tallies: null,
+    },
     at: expect.any(String) as string,
     serverMs: expect.any(Number) as number,
   });

@@ -18,6 +18,7 @@ import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { notifyEnded } from "#stint/sql/ended.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
+import { holdPaused, knownPauses, liftPaused, pause, pauseAudit, pauses, resume } from "#stint/sql/pauses.js";
 import { promote } from "#stint/sql/promote.js";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "#stint/sql/prune.js";
 import {
@@ -167,10 +168,21 @@ function inside(db: Run, more: { again?: true }): Promise<unknown> {
   return db.run(statement, values);
 }
 
+const acme = { scope: "tenant", name: "acme" } as const;
+const pauseInfo = { auditId: id, actor: "tester", reason: "because" };
+
 /** Every function of `sql/`, called once with plausible values. */
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
   liftMissedLatest: (db) => liftMissedLatest(db),
+  pause: (db) => pause(db, acme, new Date(Date.now() + 3_600_000), pauseInfo),
+  pauseFor: (db) => pause(db, acme, 3_600_000, pauseInfo),
+  resume: (db) => resume(db, acme, pauseInfo),
+  pauses: (db) => pauses(db),
+  pauseAudit: (db) => pauseAudit(db, acme),
+  knownPauses: (db) => knownPauses(db),
+  liftPaused: (db) => liftPaused(db, 10),
+  holdPaused: (db) => holdPaused(db, [{ fence: fences[0]!, pause: acme }]),
   notifyEnded: (db) => notifyEnded(db, "stint", [id]),
   claim: (db) => claim(db, claimInput),
   claimOnward: (db) => claim(db, claimInput, floorsOf(["a", "b"])),

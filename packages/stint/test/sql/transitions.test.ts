@@ -24,11 +24,21 @@ import { placesFor } from "#stint/sql/take-places.js";
 import { suspend } from "#stint/sql/suspend.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { liftMissedLatest } from "#stint/sql/latest.js";
+import { holdPaused, liftPaused, pause, resume } from "#stint/sql/pauses.js";
 import { addOne, auditInfo, expire, take, type JobInput } from "./jobs.ts";
 
 // Every statement that moves jobs is run on a job of every state, and a trigger writes down what it did to it.
 
 type Subject = { id: string; fence: Fence };
+
+const acme = { scope: "tenant", name: "acme" } as const;
+
+async function ofPausedTenant(db: Db): Promise<Subject> {
+  const id = await addOne(db, { tenant: "acme" });
+  const [job] = await take(db);
+  await pause(db, acme, null, { ...auditInfo(), reason: "it is down" });
+  return { id, fence: job!.fence };
+}
 
 /** How a job gets into each state. Running jobs differ in what a rescue does to them. */
 const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
@@ -98,6 +108,17 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
   // The job itself, with the fence of the one that it waits for.
   "parked behind another": async ({ db }) => await behind(db, {}),
   "parked behind another, and later": async ({ db }) => await behind(db, { delay_ms: 3_600_000 }),
+  "running, its tenant is paused": async ({ db }) => await ofPausedTenant(db),
+  paused: async ({ db }) => {
+    const subject = await ofPausedTenant(db);
+    await holdPaused(db, [{ fence: subject.fence, pause: acme }]);
+    return subject;
+  },
+  "paused, then resumed": async (fresh) => {
+    const subject = await begins["paused"]!(fresh);
+    await resume(fresh.db, acme, { ...auditInfo(), reason: "over" });
+    return subject;
+  },
   blocked: async ({ db }) => {
     const { id } = await held(db);
     return stranger(db, await addOne(db, { member: { after: [id] } }));
@@ -236,6 +257,8 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   waitForSignal: (db, { fence }) => suspend(db, [waiting(fence, "go", null)]),
   signal: (db, { id }) => send(db, id),
   deliver: (db) => deliver(db, 10),
+  holdPaused: (db, { fence }) => holdPaused(db, [{ fence, pause: acme }]),
+  liftPaused: (db) => liftPaused(db, 10),
   rescue: (db) => rescue(db, { limit: 10, maxCrashes: 3 }),
   cancel: (db, { id }) => cancel(db, id, auditInfo()),
   runNow: (db, { id }) => runNow(db, id, auditInfo()),
@@ -441,6 +464,8 @@ const emptied = [
   "limit",
   "limit_place",
   "limit_missed",
+  "paused_job",
+  "pause",
 ]
   .map((table) => `delete from stint.${table};`)
   .join("\n");
@@ -494,6 +519,8 @@ function fileOf(move: string): string {
     replay: "operate.ts",
     "claim-quarantined": "claim.ts",
     deliver: "signals.ts",
+    "hold-paused": "pauses.ts",
+    "lift-paused": "pauses.ts",
     "follow-ups": "transitions.ts",
     "tend-limits": "limits.ts",
   };

@@ -26,6 +26,7 @@ function start(fresh: Fresh, list: readonly UpkeepService[]): { upkeep: Upkeep; 
       keepDeadMs: 1_000_000,
       onPromoted: () => undefined,
       onRescued: () => undefined,
+      onPauses: () => undefined,
       onUnserved: () => undefined,
       onLimits: () => undefined,
       onRunBaseline: () => undefined,

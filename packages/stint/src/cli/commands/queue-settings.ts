@@ -147,7 +147,8 @@ const auditColumns: readonly Column<QueueAuditEntry>[] = [
 ];
 
 function changeText({ change }: QueueAuditEntry): string {
-  const { from, to } = change["targetAgeMs"] ?? {};
+  if (change["targetAgeMs"] === undefined) return "";
+  const { from, to } = change["targetAgeMs"];
   const text = (value: unknown): string => (typeof value === "number" ? duration(value) : "default");
   return `${text(from)} → ${text(to)}`;
 }
