@@ -47,6 +47,7 @@ create table stint.job (
   timeout_ms       bigint,
   lease_ms         bigint,
 
+  expires_at       timestamptz,                    -- not run after this time, but cancelled; null: at any time
   key              text,
   tenant           text,
   tags             text[],
@@ -66,6 +67,7 @@ create table stint.job (
   -- write such a row, whichever function it calls. Their names are the messages that a caller sees.
   constraint job_times_are_in_range check (
     run_at >= '1970-01-01 00:00:00+00' and run_at < '10000-01-01 00:00:00+00'
+    and expires_at >= '1970-01-01 00:00:00+00' and expires_at < '10000-01-01 00:00:00+00'
     and lease_ms between 1000 and 86400000 and timeout_ms between 1 and 3153600000000),
   constraint job_limits_are_in_range check (max_attempts between 1 and 1000 and max_crashes between 1 and 100),
   constraint job_names_have_1_to_128_characters check (length(kind) between 1 and 128 and length(queue) between 1 and 128),
@@ -100,6 +102,7 @@ create index job_ready on stint.job (queue, priority, run_at, id) where state = 
 create index job_due on stint.job (run_at) where state in ('scheduled', 'retrying') or park_until is not null;
 create index job_lease on stint.job (lease_until) where state = 'running';
 create index job_parked on stint.job (park_reason, run_at) where state = 'parked';
+create index job_expires on stint.job (expires_at) where expires_at is not null;
 create index job_key on stint.job (key) where key is not null;
 -- This index alone decides uniqueness.
 create unique index job_dedupe on stint.job (kind, dedupe_key) where dedupe_key is not null;
@@ -157,6 +160,7 @@ create table stint.history (
   max_crashes   integer,
   timeout_ms    bigint,
   lease_ms      bigint,
+  expires_at    timestamptz,
   key           text,
   tenant        text,
   tags          text[],
@@ -253,14 +257,14 @@ create view stint.jobs as
   select
     id, kind, queue, state, priority, run_at, created_at, null::timestamptz as finished_at,
     attempts, crashes, interruptions, faults, epoch, run, lease_id, lease_until, worker, claimed_at, cancel_requested,
-    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, park_reason, park_until, reason, meta, payload,
+    max_attempts, max_crashes, timeout_ms, lease_ms, expires_at, key, tenant, tags, park_reason, park_until, reason, meta, payload,
     null::jsonb as result, log
   from stint.job
   union all
   select
     id, kind, queue, state, priority, run_at, created_at, finished_at,
     attempts, crashes, interruptions, faults, epoch, run, lease_id, null, worker, claimed_at, false,
-    max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, null, null, reason, meta, payload,
+    max_attempts, max_crashes, timeout_ms, lease_ms, expires_at, key, tenant, tags, null, null, reason, meta, payload,
     result, log
   from stint.history;
 

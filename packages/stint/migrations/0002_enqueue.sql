@@ -164,7 +164,7 @@ begin
   elsif v_rows = 0 then
     with new as (
       insert into stint.job (
-        id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+        id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
         key, tenant, tags, meta, payload, limits, has_follow_ups
       )
       select
@@ -173,6 +173,7 @@ begin
         coalesce((i.more ->> 'priority')::smallint, 0), coalesce(t.run_at, v_now), v_now,
         (i.more ->> 'max_attempts')::integer, (i.more ->> 'max_crashes')::integer,
         (i.more ->> 'timeout_ms')::bigint, (i.more ->> 'lease_ms')::bigint,
+        coalesce((i.more ->> 'expires_at')::timestamptz, v_now + (i.more ->> 'expires_ms')::bigint * interval '1 millisecond'),
         i.more ->> 'key', i.more ->> 'tenant',
         case when i.more -> 'tags' <> 'null' then array(select jsonb_array_elements_text(i.more -> 'tags')) end,
         -- JSON null means that there is no meta. It must be stored as SQL null.
@@ -292,15 +293,15 @@ begin
       select r.*
       from rows from (jsonb_to_recordset(p_rows) as (
         id uuid, kind text, queue text, priority smallint, run_at timestamptz, delay_ms bigint,
-        max_attempts integer, max_crashes integer, timeout_ms bigint, lease_ms bigint,
+        max_attempts integer, max_crashes integer, timeout_ms bigint, lease_ms bigint, expires_at timestamptz, expires_ms bigint,
         key text, tenant text, tags text[], dedupe_key text, dedupe_until text, meta jsonb, payload jsonb, limits text[]
       )) with ordinality as r (
-        id, kind, queue, priority, run_at, delay_ms, max_attempts, max_crashes, timeout_ms, lease_ms,
+        id, kind, queue, priority, run_at, delay_ms, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at, expires_ms,
         key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, ordinal
       )
     ), inserted as (
       insert into stint.job (
-        id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+        id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
         key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, has_follow_ups
       )
       select
@@ -310,6 +311,7 @@ begin
         coalesce(i.priority, 0),
         coalesce(i.run_at, v_now + i.delay_ms * interval '1 millisecond', v_now),
         v_now, i.max_attempts, i.max_crashes, i.timeout_ms, i.lease_ms,
+        coalesce(i.expires_at, v_now + i.expires_ms * interval '1 millisecond'),
         i.key, i.tenant, i.tags, i.dedupe_key, i.dedupe_until, i.meta,
         coalesce(i.payload, 'null'),               -- jsonb_to_recordset turns JSON null into SQL null
         i.limits, case when i.limits is not null then true end
@@ -423,7 +425,7 @@ begin
     end if;
 
     insert into stint.job (
-      id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms,
+      id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
       key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, park_reason, has_follow_ups
     ) values (
       v_id, v_kind, p_row ->> 'queue',
@@ -431,6 +433,7 @@ begin
       coalesce((p_row ->> 'priority')::smallint, 0), v_run_at, p_now,
       (p_row ->> 'max_attempts')::integer, (p_row ->> 'max_crashes')::integer,
       (p_row ->> 'timeout_ms')::bigint, (p_row ->> 'lease_ms')::bigint,
+      coalesce((p_row ->> 'expires_at')::timestamptz, p_now + (p_row ->> 'expires_ms')::bigint * interval '1 millisecond'),
       p_row ->> 'key', p_row ->> 'tenant',
       (select array_agg(t.value) from jsonb_array_elements_text(nullif(p_row -> 'tags', 'null')) t),
       case when v_window is null then v_key end, p_row ->> 'dedupe_until',
@@ -596,6 +599,9 @@ begin
   set
     payload = case when v_payload then p_row -> 'payload' else j.payload end,
     attempts = case when v_payload then 0 else j.attempts end,
+    expires_at = case when v_payload
+      then coalesce((p_row ->> 'expires_at')::timestamptz, p_now + (p_row ->> 'expires_ms')::bigint * interval '1 millisecond')
+      else j.expires_at end,
     state = v_state,
     run_at = v_run_at
   where j.id = p_job.id;

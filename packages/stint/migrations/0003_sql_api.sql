@@ -261,7 +261,7 @@ as $$
 declare
   v_name    constant text := '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
   v_allowed constant text[] := array[
-    'id', 'queue', 'runAt', 'delay', 'priority', 'attempts', 'key', 'dedupe', 'debounce', 'throttle', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes',
+    'id', 'queue', 'runAt', 'delay', 'expiresAt', 'expiresIn', 'priority', 'attempts', 'key', 'dedupe', 'debounce', 'throttle', 'tenant', 'tags', 'meta', 'timeout', 'lease', 'maxCrashes',
     'quietHours', 'after', 'onFailure', 'limits', 'order', 'wake'];
   v_options jsonb := '{}';
   v_unknown text;
@@ -311,6 +311,14 @@ begin
   end if;
   if v_options ? 'runAt' and v_options ? 'delay' then
     perform stint.refuse(p_kind, 'give runAt or delay, not both', v_options);
+  end if;
+  if v_options ? 'expiresAt' and v_options ? 'expiresIn' then
+    perform stint.refuse(p_kind, 'give expiresAt or expiresIn, not both', v_options);
+  end if;
+  if stint.checked_time(p_kind, v_options, 'expiresAt') <= stint.checked_time(p_kind, v_options, 'runAt')
+    or stint.checked_ms(p_kind, v_options, 'expiresIn', 1) <= stint.checked_ms(p_kind, v_options, 'delay')
+  then
+    perform stint.refuse(p_kind, 'the job would expire before it may run', v_options);
   end if;
 
   if v_options ? 'tags' then
@@ -364,6 +372,8 @@ begin
     'priority', coalesce(stint.checked_integer(p_kind, v_options, 'priority', -32768, 32767), v_kind.priority),
     'run_at', stint.checked_time(p_kind, v_options, 'runAt'),
     'delay_ms', stint.checked_ms(p_kind, v_options, 'delay'),
+    'expires_at', stint.checked_time(p_kind, v_options, 'expiresAt'),
+    'expires_ms', stint.checked_ms(p_kind, v_options, 'expiresIn', 1),
     'max_attempts', stint.checked_integer(p_kind, v_options, 'attempts', 1, 1000),
     'max_crashes', stint.checked_integer(p_kind, v_options, 'maxCrashes', 1, 100),
     'timeout_ms', stint.checked_ms(p_kind, v_options, 'timeout', 1),

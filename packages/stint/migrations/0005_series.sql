@@ -29,6 +29,7 @@ create table stint.series (
   lease_lost  bigint not null default 0,
   slow        bigint not null default 0,
   stalled     bigint not null default 0,
+  expired     bigint not null default 0,
   attempts_of_succeeded bigint not null default 0,
   -- Histograms with the bounds of src/telemetry/histogram.ts. Null: no values.
   wait        integer[],

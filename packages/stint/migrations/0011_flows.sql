@@ -334,10 +334,10 @@ begin
   ), ended as (
     insert into stint.history (
       id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults, epoch, run, lease_id, worker,
-      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, result, log, limits)
+      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at, key, tenant, tags, reason, meta, payload, result, log, limits)
     select
       id, kind, queue, 'cancelled', priority, run_at, created_at, clock_timestamp(), attempts, crashes, interruptions, faults, epoch, run, lease_id, worker,
-      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, p_reason, meta, payload, null, log, limits
+      claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at, key, tenant, tags, p_reason, meta, payload, null, log, limits
     from gone
   ), tallied as (
     insert into stint.tally_delta (queue, kind, priority, live, scheduled, retrying, parked)

@@ -268,11 +268,11 @@ begin
   end if;
   insert into stint.history (
     id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes, interruptions, faults, epoch, run, lease_id, worker,
-    claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, key, tenant, tags, reason, meta, payload, result, log, limits)
+    claimed_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at, key, tenant, tags, reason, meta, payload, result, log, limits)
   values (
     v_job.id, v_job.kind, v_job.queue, 'succeeded', v_job.priority, v_job.run_at, v_job.created_at, clock_timestamp(), v_job.attempts, v_job.crashes,
     v_job.interruptions, v_job.faults, v_job.epoch, v_job.run, v_job.lease_id, v_job.worker, v_job.claimed_at, v_job.max_attempts,
-    v_job.max_crashes, v_job.timeout_ms, v_job.lease_ms, v_job.key, v_job.tenant, v_job.tags, null, v_job.meta, v_job.payload, p_result, v_job.log, v_job.limits);
+    v_job.max_crashes, v_job.timeout_ms, v_job.lease_ms, v_job.expires_at, v_job.key, v_job.tenant, v_job.tags, null, v_job.meta, v_job.payload, p_result, v_job.log, v_job.limits);
   insert into stint.tally_delta (queue, kind, priority, live, scheduled, retrying, parked)
   values (v_job.queue, v_job.kind, v_job.priority, -1, - (v_job.state = 'scheduled')::integer, - (v_job.state = 'retrying')::integer,
     - (v_job.state = 'parked')::integer);

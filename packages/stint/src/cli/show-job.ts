@@ -25,6 +25,7 @@ export function showJob(out: Output, job: Job, audit: readonly AuditEntry[]): vo
     ["Attempts", attemptsText(job)],
     ["Crashes", job.crashes === 0 ? "" : job.crashes],
     ["Interruptions", job.interruptions === 0 ? "" : job.interruptions],
+    ["Expires", job.expiresAt?.toISOString() ?? ""],
     ["Database faults", job.faults === 0 ? "" : job.faults],
     ["Epoch", job.epoch],
     ["Run", job.run],

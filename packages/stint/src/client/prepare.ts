@@ -29,6 +29,10 @@ export type EnqueueOptions = (
 ) &
   ShapingOptions &
   AfterOptions & {
+    /** The job does not run after this time: it is cancelled as expired. Not with `expiresIn`. */
+    expiresAt?: Date;
+    /** The same, counted from the enqueue by the database's clock. */
+    expiresIn?: Duration;
     /** The id of an earlier enqueue with an unknown outcome: the repeat is the same job. */
     id?: string;
     /** Smaller runs first. */
@@ -65,6 +69,8 @@ const keys = [
   "id",
   "runAt",
   "delay",
+  "expiresAt",
+  "expiresIn",
   "priority",
   "attempts",
   "key",
@@ -86,6 +92,7 @@ const metaBytes = 16_384;
 // After the year 9999 Postgres and JavaScript write dates differently.
 const latestRunAt = Date.UTC(10_000, 0, 1) - 1;
 const earliestRunAt = 0;
+const longestDelayMs = 100 * 365 * 86_400_000;
 
 /**
  * Check one job before anything is written, and encode it once. The payload is read before the first await: later changes
@@ -154,6 +161,7 @@ function encodeRow(
     row.again = true;
   }
   setTime(row, what, options);
+  setExpiry(row, what, options);
 
   const priority = options.priority ?? definition.priority;
   if (priority !== undefined) row.priority = requirePriority(`${what}.priority`, priority);
@@ -198,18 +206,35 @@ export function setTime(
     );
   }
   if (runAt !== undefined) {
-    const at = requireDate(`${what}.runAt`, runAt);
-    if (at.getTime() > latestRunAt)
-      throw new InvalidOptionError(
-        `${what}.runAt`,
-        `must be in the year 9999 at the latest, got ${describe(at)}`,
-      );
-    // Postgres has no year before 4713 BC, and writes years before 1 AD differently.
-    if (at.getTime() < earliestRunAt)
-      throw new InvalidOptionError(`${what}.runAt`, `must be 1970 or later, got ${describe(at)}`);
-    row.run_at = at.toISOString();
+    row.run_at = toTime(`${what}.runAt`, runAt);
   }
-  if (delay !== undefined) row.delay_ms = toMs(delay, `${what}.delay`, { max: 100 * 365 * 86_400_000 });
+  if (delay !== undefined) row.delay_ms = toMs(delay, `${what}.delay`, { max: longestDelayMs });
+}
+
+function setExpiry(row: EnqueueRow, what: string, { expiresAt, expiresIn }: EnqueueOptions): void {
+  if (expiresAt === undefined && expiresIn === undefined) return;
+  if (expiresAt !== undefined && expiresIn !== undefined)
+    throw new InvalidOptionError(what, "takes expiresAt or expiresIn, not both");
+  if (expiresAt !== undefined) row.expires_at = toTime(`${what}.expiresAt`, expiresAt);
+  if (expiresIn !== undefined)
+    row.expires_ms = toMs(expiresIn, `${what}.expiresIn`, { min: 1, max: longestDelayMs });
+  const { run_at: runAt, expires_at: at, delay_ms: delayMs = 0, expires_ms: ms = Infinity } = row;
+  if ((runAt !== undefined && at !== undefined && at <= runAt) || ms <= delayMs)
+    throw new InvalidOptionError(
+      what,
+      "would expire before it may run: check expiresAt, expiresIn, runAt and delay",
+    );
+}
+
+/** A time that Postgres and JavaScript write alike. */
+function toTime(option: string, value: Date): string {
+  const at = requireDate(option, value);
+  if (at.getTime() > latestRunAt)
+    throw new InvalidOptionError(option, `must be in the year 9999 at the latest, got ${describe(at)}`);
+  // Postgres has no year before 4713 BC, and writes years before 1 AD differently.
+  if (at.getTime() < earliestRunAt)
+    throw new InvalidOptionError(option, `must be 1970 or later, got ${describe(at)}`);
+  return at.toISOString();
 }
 
 function checkTags(tags: readonly string[], what: string): readonly string[] {

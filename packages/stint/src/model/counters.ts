@@ -117,6 +117,14 @@ export const counters = {
     },
     log: "stalled",
   },
+  expired: {
+    metric: {
+      name: "stint_jobs_expired_total",
+      unit: "jobs",
+      help: "Jobs that were cancelled because they were too old to run.",
+    },
+    log: "expired",
+  },
   /** The attempts that succeeded jobs took: the sum of the histogram `stint_attempts_per_success`. */
   attemptsOfSucceeded: { metric: null },
 } as const satisfies Readonly<Record<string, CounterDefinition>>;

@@ -58,6 +58,8 @@ export type Job<Payload = unknown, Result = unknown> = {
   readonly meta: Readonly<Record<string, unknown>>;
   /** Why it is held back; null if it is not. A quarantined job keeps it while it runs. */
   readonly parkReason: ParkReason | null;
+  /** It does not run after this time, but is cancelled; null: it may run at any time. */
+  readonly expiresAt: Date | null;
   /** When a parked job becomes ready by itself; null if it does not. */
   readonly parkUntil: Date | null;
   /** Why it is parked, dead or cancelled, in words. */
@@ -85,6 +87,8 @@ export type ClaimedJob = {
   readonly faults: number;
   readonly run: number;
   readonly timeoutMs: number | null;
+  /** When it expires, in milliseconds since 1970 by the database's clock; null: never. */
+  readonly expiresAtMs: number | null;
   readonly leaseMs: number;
   readonly key: string | null;
   readonly tenant: string | null;

@@ -339,6 +339,7 @@ export const transitions: readonly Transition[] = [
     when: "its lease ran out after a cancel was requested",
     by: anyWorker,
   },
+  { from: waiting, to: "cancelled", move: "expire", when: "expired", by: anyWorker, park: parkReasons },
   { from: waiting, to: "cancelled", move: "cancel", when: "`cancel`", by: "a person", park: parkReasons },
   {
     from: ["scheduled", "retrying", "parked"],

@@ -16,6 +16,9 @@ export type EnqueueRow = {
   max_crashes?: number;
   timeout_ms?: number;
   lease_ms?: number;
+  /** When the job expires, or in how many milliseconds. */
+  expires_at?: string;
+  expires_ms?: number;
   key?: string;
   tenant?: string;
   tags?: readonly string[];

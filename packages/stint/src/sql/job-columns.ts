@@ -48,6 +48,7 @@ const columns = {
   max_crashes: { enqueued, claimed: "null" },
   timeout_ms: { enqueued, claimed: "null" },
   lease_ms: { enqueued, claimed: "null" },
+  expires_at: { enqueued, claimed: "null" },
   key: { enqueued, claimed: "null", listed },
   tenant: { enqueued, claimed: "null", listed },
   tags: { enqueued, claimed: "null", listed },

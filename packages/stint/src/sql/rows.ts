@@ -30,6 +30,7 @@ export type JobHead = Omit<
   | "leaseUntil"
   | "cancelRequested"
   | "parkUntil"
+  | "expiresAt"
   | "meta"
   | "payload"
   | "result"
@@ -73,6 +74,7 @@ export function toJob(row: Row): Job {
     leaseUntil: timeOrNull(row, "lease_until"),
     cancelRequested: flag(row, "cancel_requested"),
     parkUntil: timeOrNull(row, "park_until"),
+    expiresAt: timeOrNull(row, "expires_at"),
     meta: toMeta(row["meta"]),
     payload: row["payload"],
     result: row["result"] ?? null,
@@ -143,6 +145,7 @@ type RareColumns = {
   readonly run: number;
   readonly lease_ms: number | null;
   readonly timeout_ms: number | null;
+  readonly expires_at: string | null;
   readonly max_attempts: number | null;
   readonly max_crashes: number | null;
   readonly key: string | null;
@@ -174,6 +177,7 @@ export function toClaimedJob(
     faults: rare?.faults ?? 0,
     run: rare?.run ?? 1,
     timeoutMs: rare?.timeout_ms ?? null,
+    expiresAtMs: rare?.expires_at == null ? null : Date.parse(rare.expires_at),
     leaseMs: rare?.lease_ms ?? lease.kindLeaseMs[kind] ?? lease.leaseMs,
     key: rare?.key ?? null,
     tenant: rare?.tenant ?? null,

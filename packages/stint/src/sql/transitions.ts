@@ -57,6 +57,8 @@ const freshRun: Values = {
   worker: "null::text",
   claimed_at: "null::timestamptz",
   reason: "null::text",
+  // A person wants it to run, however late.
+  expires_at: "null::timestamptz",
   has_follow_ups:
     "case when h.limits is not null then true else (select true from stint.flow_job m where m.job_id = h.id) end",
 };

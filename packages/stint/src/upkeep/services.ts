@@ -1,4 +1,5 @@
 import { deliver } from "./deliver.ts";
+import { expire } from "./expire.ts";
 import { latest } from "./latest.ts";
 import { limits } from "./limits.ts";
 import { pauses } from "./pauses.ts";
@@ -15,6 +16,7 @@ export const services = [
   promote,
   deliver,
   schedules,
+  expire,
   rescue,
   presence,
   pauses,

@@ -3,6 +3,7 @@ import type { Logger } from "../runtime/logger.ts";
 import type { IdleCheckPart } from "../sql/idle-check.ts";
 import type { Unserved } from "../sql/kinds.ts";
 import type { PauseId } from "../model/pause.ts";
+import type { Expired } from "../sql/expire.ts";
 import type { Rescued } from "../sql/rescue.ts";
 import type { Vitals } from "../sql/series.ts";
 import type { WorkerInfo } from "../sql/workers.ts";
@@ -26,6 +27,7 @@ export type UpkeepDeps = {
   readonly onRescued: (jobs: readonly Rescued[]) => void;
   /** The limits of queues, kinds and tenants that are in force. */
   readonly onLimits: (rules: readonly string[]) => void;
+  readonly onExpired: (jobs: readonly Expired[]) => void;
   readonly onUnserved: (kinds: readonly Unserved[]) => void;
   /** What is paused now. */
   readonly onPauses: (pauses: readonly PauseId[]) => void;

@@ -239,6 +239,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     onIdleCheckFailed: () => loop.hint(),
     onLimits: (rules) => places.learn(rules),
     onUnserved: (kinds) => events.emit("unserved", kinds),
+    onExpired: (jobs) => metering.expired(jobs),
     onPauses: (known) => pauses.learn(known),
     onRunBaseline: (p95Ms) => slow.learn(p95Ms),
     onPromoted: notifyReady,

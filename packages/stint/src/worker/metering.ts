@@ -1,6 +1,7 @@
 import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
 import { DatabaseClock } from "../telemetry/clock.ts";
 import type { KindMeter, Meter } from "../telemetry/meter.ts";
+import type { Expired } from "../sql/expire.ts";
 import type { Rescued } from "../sql/rescue.ts";
 
 /** Counts what a worker does with its jobs. Thousands a second pass here: each costs one look-up and a few additions. */
@@ -67,6 +68,20 @@ export class Metering {
 
   stalled(job: ClaimedJob): void {
     this.#of(job).stalled += 1;
+  }
+
+  /** Jobs of any kind expired while they waited. */
+  expired(jobs: readonly Expired[]): void {
+    for (const { queue, kind } of jobs) {
+      const meter = this.#meter.of(queue, kind);
+      meter.expired += 1;
+      meter.cancelled += 1;
+    }
+  }
+
+  /** A claimed job expired before it began. */
+  expiredBeforeBegin(job: ClaimedJob): void {
+    this.#of(job).expired += 1;
   }
 
   /** Jobs of any worker and kind were rescued. */

@@ -13,7 +13,7 @@ import { handlerOf, timeoutOf } from "./policy.ts";
 import type { Pool } from "./pool.ts";
 import { outsideQuietHours, postponed } from "./quiet-hours.ts";
 import type { Settled } from "./settler.ts";
-import { released, type Verdict } from "./verdict.ts";
+import { expired, released, type Verdict } from "./verdict.ts";
 
 /**
  * The life of an attempt, from top to bottom:
@@ -118,11 +118,20 @@ export class AttemptPipeline {
     // A claim that returns after every attempt was asked to stop.
     if (this.#stopReason !== undefined) this.#ended(attempt, released(job));
     else {
-      const later = postponed(this.#deps.options, job, this.#now);
-      if (later === undefined) this.run(attempt);
-      else this.#ended(attempt, later);
+      const instead = this.#instead(job);
+      if (instead === undefined) this.run(attempt);
+      else this.#ended(attempt, instead);
     }
     return attempt;
+  }
+
+  /** The verdict on a job that must not start now: it has expired, or its quiet hours have begun. */
+  #instead(job: ClaimedJob): Verdict | undefined {
+    if (job.expiresAtMs !== null && this.#now() >= job.expiresAtMs) {
+      this.#deps.metering.expiredBeforeBegin(job);
+      return expired(job);
+    }
+    return postponed(this.#deps.options, job, this.#now);
   }
 
   /** Begin a job that must have no other beside it, in a slot of its own. Resolves when its outcome is recorded. */

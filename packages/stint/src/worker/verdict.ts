@@ -8,6 +8,7 @@ import {
 } from "../errors.ts";
 import { nextDelayMs, type ResolvedBackoff } from "../model/backoff.ts";
 import { longestMs, toMs } from "../model/duration.ts";
+import { expiredReason } from "../model/expiry.ts";
 import { minimalFailure, recordFailure, type Failure } from "../model/failure.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import { isOutcome, toOutcome } from "../model/outcome.ts";
@@ -169,6 +170,18 @@ function faulted(job: ClaimedJob, fault: unknown, random: () => number): Verdict
   const delayMs = Math.max(shortestFaultMs, nextDelayMs(faultBackoff, faults + 1, error, random));
   const ending = { outcome: "released" as const, error };
   return { ends: false, fence, state: "retrying", delayMs, countsAs: "fault", ending };
+}
+
+/** It was claimed in time, and has expired before it began. */
+export function expired(job: ClaimedJob): Verdict {
+  return {
+    ends: true,
+    fence: job.fence,
+    state: "cancelled",
+    result: null,
+    reason: expiredReason,
+    ending: { outcome: "cancelled" },
+  };
 }
 
 /** Released with nothing spent, to its old place in the queue. */

@@ -82,6 +82,7 @@ test("get returns a job, live or finished, and undefined for an unknown id", asy
     crashes: 0,
     interruptions: 0,
     faults: 0,
+    expiresAt: null,
     epoch: 0,
     run: 1,
     worker: null,

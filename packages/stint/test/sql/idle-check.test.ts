@@ -26,6 +26,7 @@ test("without work, a check reports none, and its time", async () => {
       promote: null,
       deliver: null,
       schedules: null,
+      expire: null,
       rescue: null,
       pauses: null,
       latest: null,

@@ -17,6 +17,7 @@ import { findStatementInside, finished, get, lastOfChain, list } from "#stint/sq
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { notifyEnded } from "#stint/sql/ended.js";
+import { expire } from "#stint/sql/expire.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
 import { holdPaused, knownPauses, liftPaused, pause, pauseAudit, pauses, resume } from "#stint/sql/pauses.js";
 import { promote } from "#stint/sql/promote.js";
@@ -175,6 +176,7 @@ const pauseInfo = { auditId: id, actor: "tester", reason: "because" };
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
   liftMissedLatest: (db) => liftMissedLatest(db),
+  expire: (db) => expire(db, 10),
   pause: (db) => pause(db, acme, new Date(Date.now() + 3_600_000), pauseInfo),
   pauseFor: (db) => pause(db, acme, 3_600_000, pauseInfo),
   resume: (db) => resume(db, acme, pauseInfo),

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { Db } from "#stint/db/db.js";
+import { statement } from "#stint/db/statement.js";
 import type { ClaimedJob, Fence } from "#stint/model/job.js";
 import { parkReasons, parkRules, type ParkRule } from "#stint/model/park-reasons.js";
 import { states, transitions, type FromState, type JobState } from "#stint/model/state.js";
@@ -8,6 +9,7 @@ import { newId } from "#stint/runtime/new-id.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
 import { changeWaiting } from "#stint/sql/change.js";
 import { completeWaiting } from "#stint/sql/complete.js";
+import { expire as expireWaiting } from "#stint/sql/expire.js";
 import { finish } from "#stint/sql/finish.js";
 import { actOnMany } from "#stint/sql/operate-many.js";
 import { cancel, replay, runNow } from "#stint/sql/operate.js";
@@ -32,6 +34,11 @@ import { addOne, auditInfo, expire, take, type JobInput } from "./jobs.ts";
 type Subject = { id: string; fence: Fence };
 
 const acme = { scope: "tenant", name: "acme" } as const;
+
+const letExpire = statement(
+  "let-expire",
+  `update stint.job set expires_at = now() - interval '1 second' where id = $1`,
+);
 
 async function ofPausedTenant(db: Db): Promise<Subject> {
   const id = await addOne(db, { tenant: "acme" });
@@ -259,6 +266,10 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   deliver: (db) => deliver(db, 10),
   holdPaused: (db, { fence }) => holdPaused(db, [{ fence, pause: acme }]),
   liftPaused: (db) => liftPaused(db, 10),
+  expire: async (db, { id }) => {
+    await db.run(letExpire, [id]);
+    await expireWaiting(db, 10);
+  },
   rescue: (db) => rescue(db, { limit: 10, maxCrashes: 3 }),
   cancel: (db, { id }) => cancel(db, id, auditInfo()),
   runNow: (db, { id }) => runNow(db, id, auditInfo()),

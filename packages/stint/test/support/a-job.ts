@@ -16,6 +16,7 @@ export function aJob(createdAt: Date): Job {
     crashes: 0,
     interruptions: 0,
     faults: 0,
+    expiresAt: null,
     epoch: 0,
     run: 1,
     worker: null,

@@ -18,6 +18,7 @@ export function claimedJob(id: string, own: Partial<ClaimedJob> = {}): ClaimedJo
     faults: 0,
     run: 1,
     timeoutMs: null,
+    expiresAtMs: null,
     leaseMs: 30_000,
     key: null,
     tenant: null,

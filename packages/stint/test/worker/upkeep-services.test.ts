@@ -27,6 +27,7 @@ function start(fresh: Fresh, list: readonly UpkeepService[]): { upkeep: Upkeep; 
       onPromoted: () => undefined,
       onRescued: () => undefined,
       onPauses: () => undefined,
+      onExpired: () => undefined,
       onUnserved: () => undefined,
       onLimits: () => undefined,
       onRunBaseline: () => undefined,

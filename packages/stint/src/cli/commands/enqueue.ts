@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { EnqueueOptions } from "../../client/prepare.ts";
 import type { ShapingOptions } from "../../client/shaping.ts";
 import { InvalidOptionError } from "../../errors.ts";
+import type { Duration } from "../../model/duration.ts";
 import type { EnqueueStatus } from "../../model/enqueue-status.ts";
 import { examples, integer, repeated, runs } from "../command.ts";
 import { say } from "../output.ts";
@@ -20,6 +21,7 @@ type Flags = {
   debounce?: string;
   throttle?: string;
   id?: string;
+  expiresIn?: string;
 };
 
 export function addEnqueue(program: Command): void {
@@ -32,6 +34,7 @@ export function addEnqueue(program: Command): void {
     )
     .option("--delay <duration>", 'run this much later, as "30s" or "1h30m"')
     .option("--at <date>", "run at this time, as 2027-01-31T09:00:00Z")
+    .option("--expires-in <duration>", "cancel the job if it has not started by then")
     .option("--key <key>", "the business key of the logical work")
     .option("--priority <n>", "smaller runs first", integer)
     .option("--tag <tag>", "a tag; may be repeated", repeated)
@@ -89,12 +92,13 @@ function toShaping(flags: Flags): ShapingOptions {
 }
 
 function toOptions(flags: Flags): EnqueueOptions {
-  const { delay, at, key, priority, tag: tags, tenant, id } = flags;
+  const { delay, at, expiresIn, key, priority, tag: tags, tenant, id } = flags;
   if (delay !== undefined && at !== undefined)
     throw new InvalidOptionError("--at", "takes --at or --delay, not both");
   const later = delay === undefined ? {} : { delay };
   return {
     ...(at === undefined ? later : { runAt: toDate(at, "--at") }),
+    ...(expiresIn === undefined ? {} : { expiresIn: expiresIn as Duration }),
     ...(key === undefined ? {} : { key }),
     ...(priority === undefined ? {} : { priority }),
     ...(tags === undefined ? {} : { tags }),

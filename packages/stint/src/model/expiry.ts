@@ -1,0 +1,2 @@
+/** Why an expired job was cancelled, as its `reason`. */
+export const expiredReason = "expired";

@@ -1,0 +1,34 @@
+import { expire as expireJobs, nextExpired } from "../sql/expire.ts";
+import { Service } from "./service-loop.ts";
+import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
+
+const batch = 1_000;
+/** Every idle check reports jobs that expire sooner. */
+const restMs = 600_000;
+/** A job that another session has locked stays; it is tried again after this. */
+const shortestRestMs = 50;
+
+/** Cancels jobs that are too old to run, at the moment they expire. */
+export const expire = { name: "expire", idleCheck: nextExpired, create } as const satisfies UpkeepService;
+
+function create({ db, logger, onExpired }: Pick<UpkeepDeps, "db" | "logger" | "onExpired">): RunningService {
+  // Sends nothing unless the idle check has found jobs that expire.
+  let wanted = false;
+  const tick = async (): Promise<number> => {
+    if (!wanted) return restMs;
+    const { expired, nextMs } = await expireJobs(db, batch);
+    if (expired.length > 0) onExpired(expired);
+    if (expired.length === batch) return 0;
+    wanted = nextMs !== null;
+    return Math.min(Math.max(nextMs ?? Infinity, shortestRestMs), restMs);
+  };
+  const service = new Service({ name: "expire", logger, tick });
+  return {
+    service,
+    onIdleCheck: (dueInMs) => {
+      if (dueInMs === null) return;
+      wanted = true;
+      service.wakeIn(Math.max(dueInMs, 0));
+    },
+  };
+}

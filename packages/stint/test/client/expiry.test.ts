@@ -1,0 +1,117 @@
+import { expect, test } from "vitest";
+import { defineJob, handle, InvalidOptionError, steps, typed, type EnqueueOptions } from "#stint/index.js";
+import { freshSchema, sharedSchema } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
+
+const work = defineJob("work", { payload: typed<object>() });
+const shared = sharedSchema();
+
+const expired = { state: "cancelled", reason: "expired" };
+
+test("a waiting job that is too old is cancelled as expired, counted, and never runs", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const ran: string[] = [];
+  const past = new Date(Date.now() - 60_000);
+  const jobs = await stint.enqueueMany([
+    { job: work, payload: {}, options: { expiresAt: past } },
+    { job: work, payload: {}, options: { delay: "1h", expiresAt: new Date(Date.now() + 7_200_000) } },
+    { job: work, payload: {}, options: { expiresAt: past, dedupe: { key: "once" } } },
+    { job: work, payload: {}, options: { expiresIn: "1h" } },
+  ]);
+  await fresh.sql("update stint.job set expires_at = now() - interval '1 second' where state = 'scheduled'");
+  const { worker } = await startWorker(stint, { handlers: [handle(work, ({ id }) => void ran.push(id))] });
+  await until(async () => (await fresh.sql("select from stint.job")).length === 0, {
+    message: "all have ended",
+  });
+
+  const [one, later, deduped, inTime] = await Promise.all(jobs.map(({ id }) => stint.get(id)));
+  expect([one, later, deduped]).toMatchObject([expired, expired, expired]);
+  expect(inTime).toMatchObject({ state: "succeeded", expiresAt: expect.any(Date) as Date });
+  expect(ran).toEqual([jobs[3]!.id]);
+  expect(worker.meter.of("default", "work").expired).toBe(3);
+  // The key is free again.
+  expect((await stint.enqueue(work, {}, { dedupe: { key: "once" } })).created).toBe(true);
+});
+
+test("a job that expires while it waits for its retry does not run again", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const failed = gate();
+  let runs = 0;
+  await startWorker(stint, {
+    handlers: [
+      handle(work, { backoff: steps("1h") }, () => {
+        runs += 1;
+        failed.open();
+        throw new Error("down");
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, {}, { expiresIn: "1h" });
+  await failed.opened;
+  await until(async () => (await stint.get(id))?.state === "retrying", { message: "it waits for its retry" });
+  await fresh.sql("update stint.job set expires_at = clock_timestamp()");
+  await until(async () => (await stint.get(id))?.state === "cancelled", { message: "it has expired" });
+  expect([await stint.get(id), runs]).toMatchObject([{ ...expired, attempts: 1 }, 1]);
+});
+
+test("a running job finishes after it has expired, and a replay runs however late", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const [started, end] = [gate(), gate()];
+  const { seen } = await startWorker(stint, {
+    handlers: [
+      handle(work, async () => {
+        started.open();
+        await end.opened;
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, {}, { expiresIn: "1h" });
+  await started.opened;
+  await fresh.sql("update stint.job set expires_at = clock_timestamp() - interval '1 minute'");
+  end.open();
+  await seen("settled");
+  expect(await stint.get(id)).toMatchObject({ state: "succeeded" });
+
+  const { id: late } = await stint.enqueue(work, {}, { expiresAt: new Date(Date.now() - 60_000) });
+  await until(async () => (await stint.get(late))?.state === "cancelled", { message: "it has expired" });
+  await stint.replay(late, { reason: "still wanted" });
+  await until(async () => (await stint.get(late))?.state === "succeeded", { message: "it ran" });
+  expect(await stint.get(late)).toMatchObject({ expiresAt: null, run: 2 });
+});
+
+test.each<[unknown, string]>([
+  [{ expiresAt: "tomorrow" }, "valid Date"],
+  [{ expiresAt: new Date(Number.NaN) }, "valid Date"],
+  [{ expiresAt: new Date(8.64e15) }, "9999"],
+  [{ expiresIn: 0 }, "expiresIn"],
+  [{ expiresIn: "soon" }, "expiresIn"],
+  [{ expiresIn: "1m", expiresAt: new Date() }, "not both"],
+  [{ expiresIn: "1m", delay: "2m" }, "expire before it may run"],
+  [{ expiresAt: new Date(1_000), runAt: new Date(2_000) }, "expire before it may run"],
+  [{ expiresat: new Date() }, "did you mean"],
+])("an enqueue with %j is refused", async (options, message) => {
+  const refused = shared()
+    .client()
+    .enqueue(work, {}, options as EnqueueOptions);
+  await expect(refused).rejects.toThrow(InvalidOptionError);
+  await expect(
+    shared()
+      .client()
+      .enqueue(work, {}, options as EnqueueOptions),
+  ).rejects.toThrow(message);
+});
+
+test.each([
+  [`{"expiresIn": "0s"}`, "expiresIn"],
+  [`{"expiresIn": "1m", "expiresAt": "2030-01-01T00:00:00Z"}`, "not both"],
+  [`{"expiresIn": "1m", "delay": "2m"}`, "expire before it may run"],
+  [`{"expiresAt": "2030-01-01T00:00:00Z", "runAt": "2031-01-01T00:00:00Z"}`, "expire before it may run"],
+])("in SQL, options of %s are refused", async (options, message) => {
+  const sql = `select stint.enqueue('work', '{}', '{"queue": "default"}'::jsonb || $1::jsonb)`;
+  await expect(shared().sql(sql, [options])).rejects.toThrow(message);
+});
