@@ -11,6 +11,7 @@ import { addExport } from "./commands/export.ts";
 import { addFlows } from "./commands/flows.ts";
 import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
+import { addLimits } from "./commands/limits.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPause, addPauses, addResume } from "./commands/pauses.ts";
 import { addQueues } from "./commands/queues.ts";
@@ -75,6 +76,7 @@ function program(): Command {
     addWorkers,
     addDashboard,
     addFlows,
+    addLimits,
     addGrants,
     addExport,
     addDoctor,
