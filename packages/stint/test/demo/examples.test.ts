@@ -9,6 +9,11 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const examples: Record<string, readonly RegExp[]> = {
   approval: [/^A1: charged$/m, /^A1: shipped$/m, /^A2: refunded$/m],
   "order-flow": [/^A1: T-A1-ch_A1$/m, /^A2: compensated, because ship failed$/m],
+  "account-limits": [
+    /^most charges at once: a 2, b 2$/m,
+    /^events of account a: opened, deposited, closed$/m,
+    /^limits: key:charges 2, key:charges=a 3$/m,
+  ],
   "quota-reset": [/^next resets: .*T00:00:00\.000Z/m, /^used after the reset: 0, 0$/m],
   reminders: [/^reminder:ada: .* \(Europe\/London\)$/m, /^reminded now$/m],
   "resumable-import": [/^killed with -9$/m, /^imported 1000 rows; the second worker began at row [5-9]00$/m],
