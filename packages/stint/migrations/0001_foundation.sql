@@ -207,6 +207,8 @@ create table stint.queue (
   name                   text collate "C" primary key,
   target_age_ms          bigint,                   -- the oldest ready job should be younger than this; null: the next pattern decides
   declared_target_age_ms bigint,                   -- the value that code declared last
+  admission              jsonb,                    -- as checked_admission() returns it (0015); null: the next pattern decides, else any job is admitted
+  declared_admission     jsonb,
   updated_at             timestamptz not null default clock_timestamp(),
   updated_by             text not null,
   constraint queue_name_is_a_name_or_pattern check (name ~ '^[A-Za-z0-9*][A-Za-z0-9._:/*-]{0,127}$' and strpos(name, '**') = 0),

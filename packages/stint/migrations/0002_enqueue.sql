@@ -128,14 +128,31 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now   timestamptz := clock_timestamp();
-  -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens.
-  v_listening boolean := exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
+  v_listening boolean;
+  v_limited   boolean;
+  v_delays    jsonb;
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_given integer := cardinality(p_ids);
   v_rows  integer := 0;
   -- If all jobs have one kind and one queue, their tallies need no grouping.
   v_alike boolean := p_more is null and cardinality(p_kinds) = 1 and cardinality(p_queues) = 1;
 begin
+  -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens. In one query: each costs microseconds.
+  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), exists (select from stint.queue q where q.admission is not null)
+  into v_listening, v_limited;
+  -- Queues with admission settings (0015) may refuse or delay the jobs.
+  if v_limited then
+    v_delays := stint.admit_rows(array_to_json(array(
+      select jsonb_build_object('id', i.id, 'queue', coalesce(i.queue, p_queues[1]), 'tenant', i.more ->> 'tenant')
+      from rows from (unnest(p_ids), unnest(p_queues), jsonb_array_elements(p_more)) as i (id, queue, more)))::jsonb);
+    if v_delays <> '{}' then
+      v_alike := false;
+      p_more := stint.deferred_rows(array_to_json(array(
+        select coalesce(nullif(i.more, 'null'), '{}') || jsonb_build_object('queue', coalesce(i.queue, p_queues[1]))
+        from rows from (unnest(p_ids), unnest(p_queues), jsonb_array_elements(p_more)) as i (id, queue, more)))::jsonb, v_delays);
+    end if;
+  end if;
+
   -- `on conflict` costs one more WAL record per row, so many rows are first inserted without it. Only as the first write of a
   -- transaction: the exception block is a subtransaction, and many of them in one transaction slow down the whole server.
   if p_more is null and v_given >= 100 and pg_current_xact_id_if_assigned() is null then
@@ -209,6 +226,9 @@ begin
       unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
     ) as i (id, kind, queue, payload, more);
   end if;
+  if v_limited then
+    perform stint.shed_surplus(p_queues);
+  end if;
 
   if clock_timestamp() > p_until then
     perform stint.too_late();
@@ -240,16 +260,26 @@ as $$
 #variable_conflict use_column
 declare
   v_now   timestamptz := clock_timestamp();
-  -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens.
-  v_listening boolean := exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'));
+  v_listening boolean;
+  v_limited   boolean;
+  v_delays    jsonb;
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_row   jsonb;
   v_members  jsonb[] := '{}';
   v_inserted boolean;
 begin
+  -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens. In one query: each costs microseconds.
+  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), exists (select from stint.queue q where q.admission is not null)
+  into v_listening, v_limited;
   listening := v_listening;
   if v_now <= p_after then
     perform stint.too_early();
+  end if;
+  if v_limited then
+    v_delays := stint.admit_rows(p_rows);
+    if v_delays <> '{}' then
+      p_rows := stint.deferred_rows(p_rows, v_delays);
+    end if;
   end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
@@ -282,6 +312,9 @@ begin
     for v_row in select m from unnest(v_members) m order by m ->> 'id' loop
       perform stint.join_flow((v_row ->> 'id')::uuid, v_row ->> 'kind', v_row -> 'member', (v_row ->> 'delay_ms')::bigint);
     end loop;
+    if v_limited then
+      perform stint.shed_surplus(array(select r.value ->> 'queue' from jsonb_array_elements(p_rows) r));
+    end if;
     if clock_timestamp() > p_until then
       perform stint.too_late();
     end if;
@@ -337,6 +370,9 @@ begin
     end if;
     return next;
   end loop;
+  if v_limited then
+    perform stint.shed_surplus(array(select r.value ->> 'queue' from jsonb_array_elements(p_rows) r));
+  end if;
   if clock_timestamp() > p_until then
     perform stint.too_late();
   end if;

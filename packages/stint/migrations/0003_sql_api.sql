@@ -474,7 +474,7 @@ begin
 end
 $$;
 
--- Change settings of a queue, or of all queues that a pattern matches: {"targetAge": "30s"}. A setting that is left out stays as it is; null
+-- Change settings of a queue, or of all queues that a pattern matches: {"targetAge": "30s", "admission": {"maxDepth": 10000}}. A setting that is left out stays as it is; null
 -- returns it to the value that code declared. The change is audited. With an `id`, a repeat of the same call changes nothing, so a
 -- caller that lost the result may send it again.
 create function stint.set_queue(queue text, settings jsonb, reason text, actor text default null, id uuid default null)
@@ -484,10 +484,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  v_allowed constant text[] := array['targetAge'];
+  v_allowed constant text[] := array['targetAge', 'admission'];
   v_actor   constant text := coalesce(set_queue.actor, 'sql:' || session_user);
   v_unknown text;
   v_ms      numeric;
+  v_admission jsonb;
   v_before  stint.queue;
   v_after   stint.queue;
 begin
@@ -508,6 +509,8 @@ begin
     end if;
   end if;
 
+  v_admission := stint.checked_admission(set_queue.queue, settings -> 'admission');
+
   -- The lock makes concurrent changes wait for each other, so that each is audited with the value it replaced.
   insert into stint.queue (name, updated_by) values (set_queue.queue, v_actor) on conflict (name) do nothing;
   select * into v_before from stint.queue q where q.name = set_queue.queue for update;
@@ -517,13 +520,17 @@ begin
   update stint.queue q
   set
     target_age_ms = case when settings ? 'targetAge' then coalesce(round(v_ms), q.declared_target_age_ms) else q.target_age_ms end,
+    admission = case when settings ? 'admission' then coalesce(v_admission, q.declared_admission) else q.admission end,
     updated_at = clock_timestamp(), updated_by = v_actor
   where q.name = set_queue.queue
   returning * into v_after;
   insert into stint.audit (id, actor, action, reason, queue, change)
   values (
     coalesce(set_queue.id, stint.new_id()), v_actor, 'set-queue', set_queue.reason, set_queue.queue,
-    jsonb_build_object('targetAgeMs', jsonb_build_object('from', v_before.target_age_ms, 'to', v_after.target_age_ms))
+    case when settings ? 'targetAge'
+      then jsonb_build_object('targetAgeMs', jsonb_build_object('from', v_before.target_age_ms, 'to', v_after.target_age_ms)) else '{}' end
+    || case when settings ? 'admission'
+      then jsonb_build_object('admission', jsonb_build_object('from', v_before.admission, 'to', v_after.admission)) else '{}' end
   );
   return v_after;
 end
@@ -553,6 +560,8 @@ begin
   values (
     coalesce(forget_queue.id, stint.new_id()), v_actor, 'forget-queue', forget_queue.reason, forget_queue.queue,
     jsonb_build_object('targetAgeMs', jsonb_build_object('from', v_before.target_age_ms, 'to', null))
+    || case when v_before.admission is null then '{}'
+      else jsonb_build_object('admission', jsonb_build_object('from', v_before.admission, 'to', null)) end
   );
   return true;
 end

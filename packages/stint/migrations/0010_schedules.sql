@@ -66,6 +66,7 @@ as $$
   select (p_schedule).job
     || jsonb_build_object(
       'id', p_id,
+      'exempt', true,                              -- from admission: a full queue must not stop the schedule
       'key', coalesce((p_schedule).job ->> 'key', (p_schedule).name) || '@' || iso.slot,
       'meta', coalesce((p_schedule).job -> 'meta', '{}')
         || jsonb_build_object('schedule', jsonb_build_object('name', (p_schedule).name, 'slot', iso.slot))

@@ -51,6 +51,27 @@ export class UnknownKindError extends StintError {
   }
 }
 
+/** A queue has reached its limit, and the job was not enqueued. In a transaction, that transaction has failed. */
+export class QueueFullError extends StintError {
+  readonly code = "QUEUE_FULL";
+  constructor(
+    readonly queue: string,
+    /** Jobs of the queue, or of the tenant in it, that have not ended. */
+    readonly depth: number,
+    /** How long the oldest ready job has been waiting. */
+    readonly ageMs: number,
+    /** After how long to try again. */
+    readonly retryAfterMs: number,
+    /** The tenant that has reached its own limit; undefined if the queue has. */
+    readonly tenant?: string,
+  ) {
+    super(
+      `Queue "${queue}" is full${tenant === undefined ? "" : ` for tenant "${tenant}"`}: ${depth} jobs, the oldest ready for ${Math.round(ageMs)} ms. ` +
+        `Nothing was enqueued. Try again in ${retryAfterMs} ms.`,
+    );
+  }
+}
+
 export class JobNotFoundError extends StintError {
   readonly code = "JOB_NOT_FOUND";
   constructor(readonly jobId: string) {

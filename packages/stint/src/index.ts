@@ -69,6 +69,13 @@ export type { Attempt, AttemptOutcome, Fence, Job } from "./model/job.ts";
 export type { Failure } from "./model/failure.ts";
 export type { ParkReason } from "./model/park-reasons.ts";
 export { states as jobStates, type JobState } from "./model/state.ts";
+export type {
+  Admission,
+  AdmissionPolicy,
+  AdmissionSettings,
+  AdmissionState,
+  ShedOrder,
+} from "./model/admission.ts";
 export type { Pause, PauseScope, PauseTarget } from "./model/pause.ts";
 export type { QueueChange, QueueSetting, QueueSettings } from "./model/queue-settings.ts";
 export type { StandardSchema } from "./model/standard-schema.ts";
@@ -125,6 +132,7 @@ export {
   InvalidPayloadError,
   JobFailedError,
   JobNotFoundError,
+  QueueFullError,
   LeaseLostError,
   LeasesUnavailableError,
   PermanentError,

@@ -1,3 +1,4 @@
+import { readAdmission, type AdmissionState } from "./client/admission.ts";
 import { EnqueueClient } from "./client/enqueue-client.ts";
 import type { JobChange } from "./client/change.ts";
 import type { Batch, BatchOptions, Enqueued, Enqueues, Flow } from "./client/entries.ts";
@@ -227,6 +228,11 @@ export class Stint implements Enqueues {
     return await this.#lifetime.run(() => withRetry(this.#db, queues));
   }
 
+  /** Whether a queue would admit a job now, and how full it is, from a sample of at most a second ago. */
+  async admission(queue: string): Promise<AdmissionState> {
+    return await this.#lifetime.run(() => readAdmission(this.#db, queue));
+  }
+
   /** The live workers. */
   async workers(): Promise<LiveWorker[]> {
     return await this.#lifetime.run(() => withRetry(this.#db, listWorkers));
@@ -238,11 +244,10 @@ export class Stint implements Enqueues {
    */
   inspector(options: InspectorOptions = {}): Inspector {
     this.#lifetime.requireOpen();
-    const db = this.#openDb(resolveInspector(options));
-    const forget = (): boolean => this.#inspectors.delete(inspector);
-    const inspector = makeInspector(db, (hint) => this.#wake([hint]), forget);
-    this.#inspectors.add(inspector);
-    return inspector;
+    const forget = (): boolean => this.#inspectors.delete(made);
+    const made = makeInspector(this.#openDb(resolveInspector(options)), (hint) => this.#wake([hint]), forget);
+    this.#inspectors.add(made);
+    return made;
   }
 
   /** Make a worker. It does nothing until it is started. */
@@ -250,19 +255,16 @@ export class Stint implements Enqueues {
     this.#lifetime.requireNotClosing();
     const resolved = resolveWorkerOptions(options);
     for (const handler of resolved.handlers.values()) this.#enqueues.kinds.add(handler.definition);
+    const { connection: given, maxPayloadBytes: maxResultBytes } = this.#options;
+    const own = { connection: requireWorkerConnection(given), db: this.#db, version, maxResultBytes };
     const deps = {
       ...this.#options,
-      connection: requireWorkerConnection(this.#options.connection),
-      db: this.#db,
-      maxResultBytes: this.#options.maxPayloadBytes,
-      version,
+      ...own,
       listen: (listener: (hint: string) => void) => this.#waker.listen(listener),
       notify: (hints: readonly string[]) => this.#wake(hints),
       onEnded: (ids: readonly string[]) => this.#waiting.reported(ids),
     };
-    const worker = new Worker(deps, resolved);
-    this.#workers.add(worker);
-    return worker;
+    return this.#workers.add(new Worker(deps, resolved));
   }
 
   /** Stop the workers and inspectors made here, finish what is on its way, and close every connection. */
@@ -271,9 +273,8 @@ export class Stint implements Enqueues {
       // Handlers that drain may enqueue, and must be able to record their outcomes.
       whileOpen: () => this.#enqueues.closeHooks(this.#workers.stop()),
       onClosed: async () => {
-        // With their bulk operations, which would otherwise keep the process alive.
-        await Promise.allSettled([...this.#inspectors].map((inspector) => inspector.close()));
-        await this.#waiting.close();
+        // Inspectors with their bulk operations, which would otherwise keep the process alive.
+        await Promise.allSettled([...this.#inspectors, this.#waiting].map((each) => each.close()));
       },
       onIdle: async () => {
         await this.#waker.idle();

@@ -2,7 +2,7 @@ import { ConnectionLost, type Db, type Run } from "../db/db.ts";
 import { isUnavailable, isTransient, isSessionEnded } from "../db/transient.ts";
 import { isTooLate } from "../db/server-clock.ts";
 import { codeOf, connectAdvice, dbErrorCategory } from "../db/sqlstate.ts";
-import { DatabaseUnavailableError, UnknownOutcomeError } from "../errors.ts";
+import { DatabaseUnavailableError, QueueFullError, UnknownOutcomeError } from "../errors.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import { maskUrl } from "../runtime/mask.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
@@ -161,7 +161,7 @@ async function enqueueBatches(
  * every row.
  */
 function mayBeOneRow(error: unknown): boolean {
-  if (dbErrorCategory(error) === "data") return true;
+  if (error instanceof QueueFullError || dbErrorCategory(error) === "data") return true;
   const code = codeOf(error);
   return (
     dbErrorCategory(error) === "other" &&

@@ -1,5 +1,12 @@
 import { codeOf, dbErrorCategory } from "../db/sqlstate.ts";
-import { BatchClosedError, JobNotFoundError, SchemaVersionError, type StintError } from "../errors.ts";
+import {
+  BatchClosedError,
+  JobNotFoundError,
+  QueueFullError,
+  SchemaVersionError,
+  type StintError,
+} from "../errors.ts";
+import { queueFullCode } from "../sql/admission.ts";
 import { migrateHint, schemaVersion } from "../sql/schema-version.ts";
 
 /**
@@ -24,11 +31,18 @@ export function explainError(error: unknown, schema: string): unknown {
   return missing;
 }
 
-/** Errors that functions of the schema raise; their detail is the id. */
+/** Errors that functions of the schema raise, made from their detail. */
 const refusals = new Map<string | undefined, (id: string) => StintError>([
   ["ST003", (id) => new JobNotFoundError(id)],
   ["ST004", (id) => new BatchClosedError(id)],
+  [queueFullCode, queueFull],
 ]);
+
+function queueFull(detail: string): QueueFullError {
+  type Detail = { queue: string; tenant?: string; depth: number; ageMs: number; retryAfterMs: number };
+  const { queue, tenant, depth, ageMs, retryAfterMs } = JSON.parse(detail) as Detail;
+  return new QueueFullError(queue, depth, ageMs, retryAfterMs, tenant);
+}
 
 /** The driver's error inside the error of a query builder. */
 export function driverError(error: unknown): unknown {

@@ -1,4 +1,5 @@
 import { InvalidOptionError } from "../errors.ts";
+import { resolveAdmission, type Admission, type AdmissionSettings } from "./admission.ts";
 import { longestMs, toMs, type Duration } from "./duration.ts";
 import { checkNameOrPattern } from "./name-pattern.ts";
 import { refuseUnknownKeys } from "./options.ts";
@@ -8,6 +9,8 @@ import { QueueMap } from "./queue-pattern.ts";
 export type QueueSettings = {
   /** The oldest ready job should be younger than this. Health, alerts and autoscaling compare with it. Default "5m". */
   targetAge?: Duration;
+  /** How many jobs the queue takes, and what happens to an enqueue beyond that. Default: it takes any number. */
+  admission?: AdmissionSettings;
 };
 
 /** A change of settings. What is left out stays; null returns to the value that code declared. */
@@ -21,6 +24,8 @@ export type QueueSetting = {
   readonly targetAgeMs: number | null;
   /** The value that code declared last; null: none. */
   readonly declaredTargetAgeMs: number | null;
+  readonly admission: Admission | null;
+  readonly declaredAdmission: Admission | null;
   readonly updatedAt: Date;
   readonly updatedBy: string;
 };
@@ -29,7 +34,10 @@ export type QueueSetting = {
 export type TargetSetting = Pick<QueueSetting, "queue" | "targetAgeMs" | "declaredTargetAgeMs">;
 
 /** What code declares, by name or pattern. */
-export type DeclaredQueues = ReadonlyMap<string, { readonly targetAgeMs: number | null }>;
+export type DeclaredQueues = ReadonlyMap<
+  string,
+  { readonly targetAgeMs: number | null; readonly admission: AdmissionSettings | null }
+>;
 
 /** Where the target age of a queue comes from: the default of Stint, a declaration in code, or a live change. */
 const targetSources = ["default", "code", "live"] as const;
@@ -44,7 +52,7 @@ export type TargetAge = {
 
 /** A job that waits longer than five minutes is noticed by the person who waits for its result. */
 const defaultTargetAgeMs = 300_000;
-const settingNames = ["targetAge"] as const satisfies (keyof QueueSettings)[];
+const settingNames = ["targetAge", "admission"] as const satisfies (keyof QueueSettings)[];
 
 /**
  * Check what code declares for its queues.
@@ -58,8 +66,14 @@ export function resolveQueues(what: string, queues: Readonly<Record<string, Queu
     Object.entries(queues).map(([name, settings]) => {
       const option = `${what}.${checkNameOrPattern(name, what)}`;
       refuseUnknownKeys(option, settings, settingNames);
-      const { targetAge } = settings;
-      return [name, { targetAgeMs: targetAge === undefined ? null : toAgeMs(targetAge, option) }];
+      const { targetAge, admission } = settings;
+      return [
+        name,
+        {
+          targetAgeMs: targetAge === undefined ? null : toAgeMs(targetAge, option),
+          admission: admission === undefined ? null : resolveAdmission(`${option}.admission`, admission),
+        },
+      ];
     }),
   );
 }
@@ -69,13 +83,24 @@ export function resolveQueues(what: string, queues: Readonly<Record<string, Queu
  *
  * @throws {InvalidOptionError} A setting or a value cannot work.
  */
-export function resolveQueueChange(what: string, change: QueueChange): Record<string, number | null> {
+export function resolveQueueChange(what: string, change: QueueChange): ResolvedQueueChange {
   refuseUnknownKeys(what, change, settingNames);
-  const { targetAge } = change;
-  if (targetAge === undefined)
+  const { targetAge, admission } = change;
+  if (targetAge === undefined && admission === undefined)
     throw new InvalidOptionError(what, `names no setting. Settings are: ${settingNames.join(", ")}`);
-  return { targetAge: targetAge === null ? null : toAgeMs(targetAge, what) };
+  return {
+    ...(targetAge === undefined ? {} : { targetAge: targetAge === null ? null : toAgeMs(targetAge, what) }),
+    ...(admission === undefined
+      ? {}
+      : { admission: admission === null ? null : resolveAdmission(`${what}.admission`, admission) }),
+  };
 }
+
+/** A change as SQL takes it. */
+export type ResolvedQueueChange = {
+  readonly targetAge?: number | null;
+  readonly admission?: AdmissionSettings | null;
+};
 
 function toAgeMs(age: Duration, option: string): number {
   return toMs(age, `${option}.targetAge`, { min: 1, max: longestMs });

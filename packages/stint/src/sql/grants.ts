@@ -18,7 +18,7 @@ grant select, insert, update, delete
 grant select, insert, delete on stint.audit to :role;
 grant select, insert, update, delete on stint.operation to :role;
 grant insert on stint.tally_delta to :role;
-grant select, delete on stint.series, stint.tenant_usage to :role;
+grant select, delete on stint.series, stint.tenant_usage, stint.admitted to :role;
 grant select
   on stint.jobs, stint.depth, stint.arrivals, stint.counted, stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded,
     stint.enqueues, stint.latest, stint.latest_missed, stint.limit, stint.limit_place, stint.limit_missed, stint.migration
@@ -32,13 +32,14 @@ grant execute on function
   stint.enqueue(text, jsonb, jsonb), stint.enqueue_one(text, jsonb, jsonb), stint.enqueue_many(jsonb),
   stint.enqueue_rows(jsonb, boolean, timestamptz, timestamptz),
   stint.enqueue_new(uuid[], text[], text[], jsonb, jsonb, boolean, timestamptz), stint.wake_channel(),
-  stint.signal(text, text, jsonb, jsonb), stint.send_signal(uuid, text, text, text, jsonb, text, boolean, timestamptz)
+  stint.signal(text, text, jsonb, jsonb), stint.send_signal(uuid, text, text, text, jsonb, text, boolean, timestamptz),
+  stint.admission(text)
   to :role;
 `,
   read: `-- Looks at everything and changes nothing.
 grant usage on schema stint to :role;
 grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.flow, stint.flow_job, stint.flow_edge, stint.step, stint.progress, stint.signal, stint.audit, stint.migration,
-  stint.schedule, stint.schedule_slot, stint.next_run, stint.pause, stint.paused_job, stint.latest, stint.latest_missed, stint.enqueues, stint.enqueue_count,
+  stint.schedule, stint.schedule_slot, stint.next_run, stint.pause, stint.paused_job, stint.admission_sample, stint.admission_gate, stint.admission_check, stint.admitted, stint.latest, stint.latest_missed, stint.enqueues, stint.enqueue_count,
   stint.limit, stint.limit_place, stint.limit_missed,
   stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.arrivals, stint.counted, stint.series, stint.tenant_usage, stint.operation
   to :role;

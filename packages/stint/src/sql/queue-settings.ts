@@ -1,7 +1,19 @@
 import type { Run } from "../db/db.ts";
-import { columns, flag, json, numberOrNull, readMany, readOne, text, textOrNull, time } from "../db/row.ts";
+import {
+  columns,
+  flag,
+  json,
+  numberOrNull,
+  orNull,
+  readMany,
+  readOne,
+  text,
+  textOrNull,
+  time,
+} from "../db/row.ts";
 import { statement } from "../db/statement.ts";
-import type { DeclaredQueues, QueueSetting } from "../model/queue-settings.ts";
+import type { Admission } from "../model/admission.ts";
+import type { DeclaredQueues, QueueSetting, ResolvedQueueChange } from "../model/queue-settings.ts";
 import type { AuditEntry } from "./audit.ts";
 
 /** Who changes a setting and why. A repeat with the same id changes nothing. */
@@ -16,12 +28,15 @@ export type QueueAuditEntry = AuditEntry & {
 
 const selected = `
   name as queue, target_age_ms::float8 as "targetAgeMs", declared_target_age_ms::float8 as "declaredTargetAgeMs",
+  admission, declared_admission as "declaredAdmission",
   updated_at as "updatedAt", updated_by as "updatedBy"`;
 
 const toSetting = columns<QueueSetting>({
   queue: text,
   targetAgeMs: numberOrNull,
   declaredTargetAgeMs: numberOrNull,
+  admission: orNull(json<Admission>),
+  declaredAdmission: orNull(json<Admission>),
   updatedAt: time,
   updatedBy: text,
 });
@@ -30,26 +45,35 @@ const declare = statement(
   "declare-queues",
   `
   with given as (
-    select g.name, g.target_age_ms, q.target_age_ms as before
-    from jsonb_to_recordset($1::text::jsonb) as g (name text, target_age_ms bigint)
+    select g.name, g.target_age_ms, c.admission, q.target_age_ms as before, q.admission as admission_before
+    from jsonb_to_recordset($1::text::jsonb) as g (name text, target_age_ms bigint, admission jsonb)
+    cross join lateral stint.checked_admission(g.name, g.admission) as c (admission)
     left join stint.queue q on q.name = g.name
     -- Unchanged declarations take no lock: all workers of a release start at once with the same ones.
-    where q.name is null or q.declared_target_age_ms is distinct from g.target_age_ms
+    where q.name is null or q.declared_target_age_ms is distinct from g.target_age_ms or q.declared_admission is distinct from c.admission
   ), declared as (
-    insert into stint.queue as q (name, target_age_ms, declared_target_age_ms, updated_by)
-    select name, target_age_ms, target_age_ms, $2 from given
+    insert into stint.queue as q (name, target_age_ms, declared_target_age_ms, admission, declared_admission, updated_by)
+    select name, target_age_ms, target_age_ms, admission, admission, $2 from given
     -- One order for all workers prevents deadlocks.
     order by name collate "C"
     on conflict (name) do update
-      set target_age_ms = excluded.target_age_ms, declared_target_age_ms = excluded.declared_target_age_ms,
+      set target_age_ms = case when q.declared_target_age_ms is distinct from excluded.declared_target_age_ms
+            then excluded.target_age_ms else q.target_age_ms end,
+          declared_target_age_ms = excluded.declared_target_age_ms,
+          admission = case when q.declared_admission is distinct from excluded.declared_admission
+            then excluded.admission else q.admission end,
+          declared_admission = excluded.declared_admission,
           updated_at = clock_timestamp(), updated_by = excluded.updated_by
       where q.declared_target_age_ms is distinct from excluded.declared_target_age_ms
-    returning name, target_age_ms
+        or q.declared_admission is distinct from excluded.declared_admission
+    returning name, target_age_ms, admission
   )
   insert into stint.audit (id, actor, action, queue, change)
   select
     stint.new_id(), $2, 'declare-queue', d.name,
     jsonb_build_object('targetAgeMs', jsonb_build_object('from', g.before, 'to', d.target_age_ms))
+      || case when g.admission_before is not distinct from d.admission then '{}'
+        else jsonb_build_object('admission', jsonb_build_object('from', g.admission_before, 'to', d.admission)) end
   from declared d
   join given g using (name)`,
 );
@@ -59,7 +83,11 @@ const declare = statement(
  * one that does not differ writes nothing.
  */
 export async function declareQueues(db: Run, queues: DeclaredQueues, actor: string): Promise<void> {
-  const rows = [...queues].map(([name, { targetAgeMs }]) => ({ name, target_age_ms: targetAgeMs }));
+  const rows = [...queues].map(([name, { targetAgeMs, admission }]) => ({
+    name,
+    target_age_ms: targetAgeMs,
+    admission,
+  }));
   await db.run(declare, [JSON.stringify(rows), actor]);
 }
 
@@ -71,7 +99,7 @@ const set = statement(
 export async function setQueue(
   db: Run,
   queue: string,
-  change: Readonly<Record<string, number | null>>,
+  change: ResolvedQueueChange,
   { auditId, actor, reason }: QueueAudit,
 ): Promise<QueueSetting> {
   return await readOne(db, set, [queue, JSON.stringify(change), reason, actor, auditId], toSetting);

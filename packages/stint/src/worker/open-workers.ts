@@ -4,7 +4,8 @@ import type { Worker } from "./worker.ts";
 export class OpenWorkers {
   readonly #waits = new Map<Worker, () => Promise<unknown>>();
 
-  add(worker: Worker): void {
+  /** Returns the worker. */
+  add(worker: Worker): Worker {
     const stopped = new Promise<void>((resolve) => {
       worker.on("stopped", () => {
         this.#waits.delete(worker);
@@ -14,6 +15,7 @@ export class OpenWorkers {
     this.#waits.set(worker, () => worker.stop());
     // A second call of stop would cut the drain short that the first one began.
     worker.on("stopping", () => this.#waits.set(worker, () => stopped));
+    return worker;
   }
 
   /** Stop them all. Resolves when they have stopped, and never rejects; undefined if there are none. */

@@ -44,3 +44,9 @@ test("examples/shaping: debounce, throttle and latest wins report what they did"
   expect(printed).toContain("carol: version 2 is deferred");
   expect(printed).toContain("carol: version 4 is replaced");
 });
+
+test("examples/admission: a web handler responds try later while the queue is full", async () => {
+  const printed = await run("admission");
+  expect(printed).toContain("customer c3: 202");
+  expect(printed).toMatch(/customer c4: 503, retry after \d+ s/);
+});

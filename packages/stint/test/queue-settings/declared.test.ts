@@ -33,6 +33,8 @@ test("a starting worker writes the settings that its code declares, with an audi
       queue: "payments",
       targetAgeMs: 30_000,
       declaredTargetAgeMs: 30_000,
+      admission: null,
+      declaredAdmission: null,
       updatedAt: expect.any(Date) as Date,
       updatedBy: expect.stringMatching(/^code:/) as string,
     },

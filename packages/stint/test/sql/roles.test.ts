@@ -171,6 +171,7 @@ test("an enqueue-only role can enqueue and signal, and nothing else", async () =
   expect(refused).toEqual(Array.from({ length: 14 }, () => "42501"));
   expect(allowed).toEqual([
     "databaseNow",
+    "admission",
     "notifyEnded",
     "claimWindow",
     "enqueue",

@@ -17,6 +17,7 @@ import { findStatementInside, finished, get, lastOfChain, list } from "#stint/sq
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { notifyEnded } from "#stint/sql/ended.js";
+import { admission } from "#stint/sql/admission.js";
 import { expire } from "#stint/sql/expire.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
 import { holdPaused, knownPauses, liftPaused, pause, pauseAudit, pauses, resume } from "#stint/sql/pauses.js";
@@ -177,6 +178,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
   liftMissedLatest: (db) => liftMissedLatest(db),
   expire: (db) => expire(db, 10),
+  admission: (db) => admission(db, "a"),
   pause: (db) => pause(db, acme, new Date(Date.now() + 3_600_000), pauseInfo),
   pauseFor: (db) => pause(db, acme, 3_600_000, pauseInfo),
   resume: (db) => resume(db, acme, pauseInfo),
@@ -236,7 +238,8 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   pruneDead: (db) => pruneDead(db, 90 * day, 5_000),
   pruneSmall: (db) => pruneSmall(db, { doneMs: 30 * day, auditMs: 90 * day }, 5_000),
   queues: (db) => queues(db),
-  declareQueues: (db) => declareQueues(db, new Map([["a", { targetAgeMs: 1_000 }]]), "code:w"),
+  declareQueues: (db) =>
+    declareQueues(db, new Map([["a", { targetAgeMs: 1_000, admission: null }]]), "code:w"),
   setQueue: (db) => setQueue(db, "a", { targetAge: 2_000 }, { auditId: newId(), actor: "a", reason: "r" }),
   forgetQueue: (db) => forgetQueue(db, "a", { auditId: newId(), actor: "a", reason: "r" }),
   queueSettings: (db) => queueSettings(db),

@@ -2,7 +2,14 @@ import type { Command } from "commander";
 import type { QueueHealth } from "../../inspect/types.ts";
 import { isPattern } from "../../model/name-pattern.ts";
 import { closest } from "../../model/names.ts";
-import { targetAges, type QueueSetting, type TargetAge } from "../../model/queue-settings.ts";
+import type { Admission, AdmissionSettings } from "../../model/admission.ts";
+import type { Duration } from "../../model/duration.ts";
+import {
+  targetAges,
+  type QueueChange,
+  type QueueSetting,
+  type TargetAge,
+} from "../../model/queue-settings.ts";
 import { plural } from "../../model/figures.ts";
 import type { QueueAuditEntry } from "../../sql/queue-settings.ts";
 import { examples, runs } from "../command.ts";
@@ -12,6 +19,7 @@ import { inspecting } from "../inspecting.ts";
 import { age } from "../job-text.ts";
 import { paint, say, type Output } from "../output.ts";
 import { UsageError } from "../report-error.ts";
+import { readJson } from "../values.ts";
 import { pairs, table, type Column } from "../table.ts";
 
 export function addShow(queues: Command): void {
@@ -37,7 +45,7 @@ export function addShow(queues: Command): void {
   });
 }
 
-type SetFlags = { targetAge: string; reason: string };
+type SetFlags = { targetAge?: string; admission?: string; reason: string };
 
 export function addSet(queues: Command): void {
   const command = queues
@@ -47,24 +55,36 @@ export function addSet(queues: Command): void {
         "until a worker starts whose code declares another value.",
     );
   command
-    .requiredOption(
+    .option(
       "--target-age <duration>",
       'the age that the oldest ready job should stay below; "declared" returns to the value in code',
+    )
+    .option(
+      "--admission <json>",
+      'how many jobs the queue takes, such as \'{"maxDepth":10000}\'; "declared" returns to the value in code',
     )
     .requiredOption("--reason <text>", "why, for the audit");
   examples(
     command,
     'stint queues set payments --target-age 30s --reason "promised to customers"',
     'stint queues set payments --target-age declared --reason "incident is over"',
+    `stint queues set emails --admission '{"maxDepth":10000,"policy":"reject"}' --reason "the provider is slow"`,
   );
   runs<SetFlags>(command, async (context, { options, args: [queue = ""] }) => {
     const { queueSettings } = await context.client();
-    const targetAge = options.targetAge === "declared" ? null : options.targetAge;
-    const setting = await queueSettings.set(queue, { targetAge }, { reason: options.reason });
+    const { targetAge, admission, reason } = options;
+    const change: QueueChange = {};
+    if (targetAge !== undefined) change.targetAge = targetAge === "declared" ? null : (targetAge as Duration);
+    if (admission !== undefined)
+      change.admission = admission === "declared" ? null : ((await readJson(admission)) as AdmissionSettings);
+    const setting = await queueSettings.set(queue, change, { reason });
     if (context.out.json) context.out.document(setting);
     else {
       const target = targetAges(await queueSettings.list())(queue);
-      context.out.line(say`The target age of ${queue} is now ${targetText(queue, target)}.`);
+      if (targetAge !== undefined)
+        context.out.line(say`The target age of ${queue} is now ${targetText(queue, target)}.`);
+      if (admission !== undefined)
+        context.out.line(say`The admission of ${queue} is now ${admissionText(setting.admission)}.`);
     }
     await warnOfMisspelling(context, queue);
   });
@@ -117,6 +137,7 @@ function show(out: Output, queue: string, { target, setting, health, audit }: Sh
     ["Queue", paint("bold", queue)],
     ["Target age", targetText(queue, target)],
     ["Declared", duration(setting?.declaredTargetAgeMs ?? null)],
+    ["Admission", admissionText(setting?.admission ?? null)],
     ["Changed", setting === null ? "" : `${age(setting.updatedAt)} by ${setting.updatedBy}`],
     ["Oldest ready", duration(health?.oldestReadyMs ?? null)],
     ["Breach in", health === null ? "" : lateIn(health.breachInMs)],
@@ -133,6 +154,10 @@ function show(out: Output, queue: string, { target, setting, health, audit }: Sh
   table(out, auditColumns, audit);
 }
 
+function admissionText(admission: Admission | null): string {
+  return admission === null ? "any number of jobs" : JSON.stringify(admission);
+}
+
 function targetText(queue: string, { ms, source, setFor }: TargetAge): string {
   const from = { default: "default", code: "declared in code", live: "live change" }[source];
   return `${duration(ms)} (${from}${setFor === null || setFor === queue ? "" : ` of ${setFor}`})`;
@@ -147,6 +172,8 @@ const auditColumns: readonly Column<QueueAuditEntry>[] = [
 ];
 
 function changeText({ change }: QueueAuditEntry): string {
+  if (change["admission"] !== undefined)
+    return `admission ${JSON.stringify(change["admission"].from)} → ${JSON.stringify(change["admission"].to)}`;
   if (change["targetAgeMs"] === undefined) return "";
   const { from, to } = change["targetAgeMs"];
   const text = (value: unknown): string => (typeof value === "number" ? duration(value) : "default");

@@ -1,0 +1,445 @@
+-- Admission: how many jobs a queue takes, and what happens to an enqueue beyond that. Settings are in stint.queue.
+-- oldest code: 1
+
+-- The depth and the age of a queue with admission, read about once a second by the enqueues themselves.
+create table stint.admission_sample (
+  queue      text collate "C" primary key,
+  depth      bigint not null,                      -- jobs that have not ended
+  age_ms     double precision not null,            -- of the oldest ready job; 0: none is ready
+  sampled_at timestamptz not null
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+-- Jobs of tenants in queues with a limit per tenant. Rows of ended jobs are deleted when a tenant reaches its limit.
+create table stint.admitted (
+  queue  text collate "C" not null,
+  tenant text not null,
+  job_id uuid not null,
+  primary key (queue, tenant, job_id)
+);
+
+-- One row for each strict queue. Every enqueue updates it just before its commit, so that these commits happen one after the other.
+create table stint.admission_gate (
+  queue  text collate "C" primary key,
+  passed bigint not null default 0
+) with (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+-- Strict queues that an open transaction has enqueued to. The deferred trigger checks them and deletes the row.
+create table stint.admission_check (
+  queue text not null,
+  xid   xid8 not null default pg_current_xact_id(),
+  primary key (xid, queue)
+);
+
+-- Checks the admission settings that a person or code wrote, and returns them as they are stored.
+create function stint.checked_admission(p_queue text, p_value jsonb) returns jsonb
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_given  constant jsonb := case when jsonb_typeof(p_value) = 'object' then jsonb_strip_nulls(p_value) end;
+  v_policy constant text := coalesce(v_given ->> 'policy', 'reject');
+  v_ms     numeric;
+  v_name   text;
+begin
+  if p_value is null or p_value = 'null' then
+    return null;
+  end if;
+  if v_given is null or v_given - array['maxDepth', 'maxAge', 'policy', 'strict', 'deferBy', 'shed', 'tenant'] <> '{}' then
+    perform stint.refuse_setting(p_queue,
+      'admission must be an object of maxDepth, maxAge, policy, strict, deferBy, shed and tenant', p_value::text);
+  end if;
+  if not v_given ?| array['maxDepth', 'maxAge', 'tenant'] then
+    perform stint.refuse_setting(p_queue, 'admission needs maxDepth, maxAge or tenant', p_value::text);
+  end if;
+  if v_given ? 'maxDepth' and not stint.is_count(v_given -> 'maxDepth') then
+    perform stint.refuse_setting(p_queue, 'admission.maxDepth must be an integer from 1 to 1000000000', (v_given -> 'maxDepth')::text);
+  end if;
+  if v_given ? 'tenant' and (jsonb_typeof(v_given -> 'tenant') <> 'object' or (v_given -> 'tenant') - 'maxDepth' <> '{}'
+    or not stint.is_count(v_given -> 'tenant' -> 'maxDepth'))
+  then
+    perform stint.refuse_setting(p_queue, 'admission.tenant must be {"maxDepth": an integer from 1 to 1000000000}', (v_given -> 'tenant')::text);
+  end if;
+  foreach v_name in array array['maxAge', 'deferBy'] loop
+    v_ms := stint.to_ms(v_given -> v_name);
+    if v_given ? v_name and (v_ms is null or round(v_ms) not between 1 and 3153600000000) then
+      perform stint.refuse_setting(p_queue, format('admission.%s must be a length of time such as "30s", from 1 ms to 36500 days', v_name), (v_given -> v_name)::text);
+    end if;
+  end loop;
+  if v_policy not in ('reject', 'defer', 'shed', 'warn') or v_given ? 'policy' and jsonb_typeof(v_given -> 'policy') <> 'string' then
+    perform stint.refuse_setting(p_queue, 'admission.policy must be "reject", "defer", "shed" or "warn"', (v_given -> 'policy')::text);
+  end if;
+  if v_given ? 'strict' and jsonb_typeof(v_given -> 'strict') <> 'boolean' then
+    perform stint.refuse_setting(p_queue, 'admission.strict must be true or false', (v_given -> 'strict')::text);
+  end if;
+  if v_given -> 'strict' = 'true' and (not v_given ? 'maxDepth' or v_policy not in ('reject', 'shed')) then
+    perform stint.refuse_setting(p_queue, 'admission.strict needs maxDepth, and the policy "reject" or "shed"', p_value::text);
+  end if;
+  if v_given ? 'deferBy' and v_policy <> 'defer' then
+    perform stint.refuse_setting(p_queue, 'admission.deferBy needs the policy "defer"', p_value::text);
+  end if;
+  if v_given ? 'shed' and (v_policy <> 'shed' or v_given -> 'shed' not in ('"lowest-priority"', '"oldest"')) then
+    perform stint.refuse_setting(p_queue, 'admission.shed must be "lowest-priority" or "oldest", beside the policy "shed"', (v_given -> 'shed')::text);
+  end if;
+  if v_policy = 'shed' and not v_given ? 'maxDepth' then
+    perform stint.refuse_setting(p_queue, 'the policy "shed" needs maxDepth', p_value::text);
+  end if;
+  return jsonb_strip_nulls(jsonb_build_object(
+    'maxDepth', v_given -> 'maxDepth', 'maxAgeMs', round(stint.to_ms(v_given -> 'maxAge')), 'policy', v_policy,
+    'strict', case when v_given -> 'strict' = 'true' then true end, 'deferByMs', round(stint.to_ms(v_given -> 'deferBy')),
+    'shed', case when v_policy = 'shed' then coalesce(v_given ->> 'shed', 'lowest-priority') end,
+    'tenantMaxDepth', v_given -> 'tenant' -> 'maxDepth'));
+end
+$$;
+
+create function stint.is_count(p_value jsonb) returns boolean
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case when jsonb_typeof(p_value) = 'number'
+    then (p_value #>> '{}')::numeric between 1 and 1000000000 and (p_value #>> '{}')::numeric = trunc((p_value #>> '{}')::numeric) else false end
+$$;
+
+-- The admission settings of a queue: of its name, else of the longest pattern. Null: it has none.
+create function stint.admission_of(p_queue text) returns jsonb
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select q.admission
+  from stint.queue q
+  where q.admission is not null
+    and p_queue like replace(replace(q.name, '_', '!_'), '*', '%') escape '!'
+  order by strpos(q.name, '*') > 0, length(q.name) desc
+  limit 1
+$$;
+
+-- Jobs of a queue that have not ended, exactly as of this statement.
+create function stint.live_depth(p_queue text) returns bigint
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(sum(d.live), 0)::bigint
+  from (
+    select t.live
+    from (select base from stint.tally_fold order by fold desc limit 1) f
+    cross join lateral (select s.queue, s.live from stint.tally s where s.fold >= stint.by_index(f.base)) t
+    where t.queue = p_queue
+    union all
+    select u.live from stint.tally_unfolded u where u.queue = p_queue
+  ) d
+$$;
+
+-- How long the oldest ready job of a queue has been waiting, in milliseconds. It looks at the head of each priority.
+create function stint.ready_age(p_queue text) returns double precision
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+  with recursive heads as (
+    (select j.priority, j.run_at from stint.job j where j.state = 'ready' and j.queue = stint.by_index(p_queue) order by j.priority, j.run_at limit 1)
+    union all
+    select n.priority, n.run_at
+    from heads h
+    cross join lateral (
+      select j.priority, j.run_at from stint.job j
+      where j.state = 'ready' and j.queue = stint.by_index(p_queue) and j.priority > h.priority
+      order by j.priority, j.run_at limit 1
+    ) n
+  )
+  select coalesce(greatest(0, extract(epoch from clock_timestamp() - min(h.run_at)) * 1000), 0)::double precision from heads h
+$$;
+
+-- The sample of a queue, at most a second old. One session at a time renews it; the others compute their own, and wait for no lock.
+create function stint.admission_sample(p_queue text) returns stint.admission_sample
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_sample stint.admission_sample;
+begin
+  select s.* into v_sample from stint.admission_sample s where s.queue = p_queue and s.sampled_at > clock_timestamp() - interval '1 second';
+  if found then
+    return v_sample;
+  end if;
+  v_sample := row(p_queue, stint.live_depth(p_queue), stint.ready_age(p_queue), clock_timestamp());
+  -- With a snapshot of its own, a transaction would fail on a row that another has renewed.
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    return v_sample;
+  end if;
+  -- A row that another session has locked belongs to a transaction that is renewing it.
+  perform from stint.admission_sample s where s.queue = p_queue for update skip locked;
+  if found then
+    update stint.admission_sample s
+    set depth = v_sample.depth, age_ms = v_sample.age_ms, sampled_at = v_sample.sampled_at
+    where s.queue = p_queue;
+  elsif not exists (select from stint.admission_sample s where s.queue = p_queue) and pg_try_advisory_xact_lock(hashtextextended('stint admission ' || p_queue, 0)) then
+    insert into stint.admission_sample values (v_sample.*) on conflict do nothing;
+  end if;
+  return v_sample;
+end
+$$;
+
+-- After how long an enqueue may be admitted: as long as the surplus takes to drain. The oldest job has waited while the whole depth arrived.
+create function stint.retry_after(p_depth bigint, p_max bigint, p_age_ms double precision, p_max_age_ms double precision) returns integer
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select least(300000, greatest(1000,
+    coalesce((p_depth - p_max + 1) * p_age_ms / nullif(p_depth, 0), 0), coalesce(p_age_ms - p_max_age_ms, 0)))::integer
+$$;
+
+create function stint.queue_full(p_queue text, p_tenant text, p_depth bigint, p_age_ms double precision, p_retry_ms integer) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'stint: queue "%" is full%', p_queue, case when p_tenant is null then '' else format(' for tenant "%s"', left(p_tenant, 200)) end
+    using errcode = 'ST006',
+    detail = jsonb_strip_nulls(jsonb_build_object(
+      'queue', p_queue, 'tenant', p_tenant, 'depth', p_depth, 'ageMs', round(p_age_ms::numeric), 'retryAfterMs', p_retry_ms))::text,
+    hint = 'Nothing was enqueued. Try again later.';
+end
+$$;
+
+-- Cancels up to `p_count` ready jobs of a queue: of the lowest priority, or the oldest. Parts of flows stay. Returns how many it cancelled.
+create function stint.shed(p_queue text, p_count bigint, p_order text) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ids  uuid[];
+  v_gone uuid[];
+begin
+  with recursive priorities as (
+    (select j.priority from stint.job j where j.state = 'ready' and j.queue = stint.by_index(p_queue) order by j.priority limit 1)
+    union all
+    select n.priority
+    from priorities p
+    cross join lateral (
+      select j.priority from stint.job j
+      where j.state = 'ready' and j.queue = stint.by_index(p_queue) and j.priority > p.priority
+      order by j.priority limit 1
+    ) n
+  ), heads as (
+    select h.*
+    from priorities p
+    cross join lateral (
+      select j.id, j.priority, j.run_at from stint.job j
+      where j.state = 'ready' and j.queue = stint.by_index(p_queue) and j.priority = p.priority and j.has_follow_ups is null
+      order by j.run_at, j.id
+      limit p_count
+    ) h
+  ), chosen as (
+    select h.id from heads h
+    order by case when p_order = 'lowest-priority' then -h.priority else 0 end, h.run_at, h.id
+    limit p_count
+  ), free as (
+    select j.id from stint.job j where j.id in (select c.id from chosen c) and j.state = 'ready' for update skip locked
+  )
+  select array_agg(f.id) into v_ids from free f;
+  if v_ids is null then
+    return 0;
+  end if;
+  insert into stint.enqueue_count (queue, kind, status, count)
+  select j.queue, j.kind, 'shed', count(*) from stint.job j where j.id = any (v_ids) group by j.queue, j.kind;
+  v_gone := stint.cancel_waiting(v_ids, format('shed: queue "%s" was full', p_queue));
+  return cardinality(v_gone);
+end
+$$;
+
+-- Decides about an enqueue of `p_count` jobs before they are written. Raises queue_full; else returns by how much to delay them, mostly 0.
+create function stint.admit(p_queue text, p_count bigint, p_settings jsonb) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_max    constant bigint := (p_settings ->> 'maxDepth')::bigint;
+  v_oldest constant double precision := (p_settings ->> 'maxAgeMs')::double precision;
+  v_policy constant text := p_settings ->> 'policy';
+  v_sample stint.admission_sample := stint.admission_sample(p_queue);
+begin
+  if p_settings -> 'strict' = 'true' then
+    v_sample.depth := stint.live_depth(p_queue);
+    insert into stint.admission_check (queue) values (p_queue) on conflict do nothing;
+  end if;
+  if v_policy = 'shed' or coalesce(v_sample.depth + p_count <= v_max, true) and coalesce(v_sample.age_ms <= v_oldest, true) then
+    return 0;
+  end if;
+  if v_policy = 'reject' then
+    perform stint.queue_full(p_queue, null, v_sample.depth, v_sample.age_ms,
+      stint.retry_after(v_sample.depth + p_count - 1, v_max, v_sample.age_ms, v_oldest));
+  end if;
+  insert into stint.enqueue_count (queue, kind, status, count)
+  values (p_queue, '*', case v_policy when 'defer' then 'deferred-full' else 'over-limit' end, p_count);
+  return case when v_policy = 'defer' then coalesce((p_settings ->> 'deferByMs')::bigint,
+    stint.retry_after(v_sample.depth + p_count - 1, v_max, v_sample.age_ms, v_oldest)) else 0 end;
+end
+$$;
+
+-- The same for the jobs of tenants, exactly as of this statement. Two open transactions do not see each other's jobs.
+create function stint.admit_tenants(p_queue text, p_tenants text[], p_ids uuid[], p_max integer) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant text;
+  v_count  bigint;
+  v_live   bigint;
+begin
+  for v_tenant, v_count in
+    select t.tenant, count(*) from unnest(p_tenants) t (tenant) where t.tenant is not null group by t.tenant order by t.tenant
+  loop
+    select count(*) into v_live from stint.admitted a where a.queue = p_queue and a.tenant = v_tenant;
+    if v_live + v_count > p_max then
+      delete from stint.admitted a
+      where a.queue = p_queue and a.tenant = v_tenant and not exists (select from stint.job j where j.id = a.job_id);
+      select count(*) into v_live from stint.admitted a where a.queue = p_queue and a.tenant = v_tenant;
+      if v_live + v_count > p_max then
+        perform stint.queue_full(p_queue, v_tenant, v_live, stint.ready_age(p_queue), 1000);
+      end if;
+    end if;
+  end loop;
+  insert into stint.admitted (queue, tenant, job_id)
+  select p_queue, t.tenant, t.id from unnest(p_tenants, p_ids) t (tenant, id) where t.tenant is not null
+  on conflict do nothing;
+end
+$$;
+
+-- Called by enqueue_new and enqueue_rows if some queue has admission settings: applies them to rows of `{id, queue, tenant, …}`. Returns the delay of
+-- each queue that defers. A row with `again` repeats an enqueue that may have happened, and a row with `exempt` is made by Stint itself: both pass.
+create function stint.admit_rows(p_rows jsonb) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue  text;
+  v_new    jsonb;
+  v_set    jsonb;
+  v_ms     bigint;
+  v_delays jsonb := '{}';
+begin
+  for v_queue, v_new in
+    select r.value ->> 'queue', jsonb_agg(r.value)
+    from jsonb_array_elements(p_rows) r
+    where not r.value ? 'again' and not r.value ? 'exempt'
+    group by 1
+    order by 1
+  loop
+    v_set := stint.admission_of(v_queue);
+    continue when v_set is null;
+    v_ms := stint.admit(v_queue, jsonb_array_length(v_new), v_set);
+    if v_ms > 0 then
+      v_delays := v_delays || jsonb_build_object(v_queue, v_ms);
+    end if;
+    if v_set ? 'tenantMaxDepth' then
+      perform stint.admit_tenants(v_queue,
+        array(select n.value ->> 'tenant' from jsonb_array_elements(v_new) with ordinality n order by n.ordinality),
+        array(select (n.value ->> 'id')::uuid from jsonb_array_elements(v_new) with ordinality n order by n.ordinality),
+        (v_set ->> 'tenantMaxDepth')::integer);
+    end if;
+  end loop;
+  return v_delays;
+end
+$$;
+
+-- Adds the delays of admit_rows to rows that would run sooner.
+create function stint.deferred_rows(p_rows jsonb, p_delays jsonb) returns jsonb
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(jsonb_agg(
+    case when p_delays ? (r.value ->> 'queue') and not r.value ? 'run_at'
+           and coalesce((r.value ->> 'delay_ms')::bigint, 0) < (p_delays ->> (r.value ->> 'queue'))::bigint
+         then r.value || jsonb_build_object('delay_ms', (p_delays ->> (r.value ->> 'queue'))::bigint)
+         else r.value end
+    order by r.ordinality), '[]')
+  from jsonb_array_elements(p_rows) with ordinality r
+$$;
+
+-- Sheds what an enqueue has added beyond the limit, once its jobs are written. A new job of the lowest priority may be among the shed.
+create function stint.shed_surplus(p_queues text[]) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue text;
+  v_set   jsonb;
+  v_over  bigint;
+begin
+  for v_queue in select distinct q from unnest(p_queues) q order by 1 loop
+    v_set := stint.admission_of(v_queue);
+    continue when v_set ->> 'policy' is distinct from 'shed';
+    v_over := stint.live_depth(v_queue) - (v_set ->> 'maxDepth')::bigint;
+    if v_over > 0 then
+      perform stint.shed(v_queue, v_over, v_set ->> 'shed');
+    end if;
+  end loop;
+end
+$$;
+
+-- At the commit of a transaction that enqueued to strict queues. The update of the gate makes these commits wait for each other, so that each sees
+-- the jobs of the one before; in a transaction of a higher isolation level it fails with a serialization error instead.
+create function stint.check_admission() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue text;
+  v_set   jsonb;
+  v_depth bigint;
+  v_max   bigint;
+begin
+  for v_queue in
+    -- In one order for all transactions, so that none deadlocks.
+    with gone as (
+      delete from stint.admission_check c where c.xid = pg_current_xact_id() returning c.queue
+    )
+    select g.queue from gone g order by g.queue
+  loop
+    v_set := stint.admission_of(v_queue);
+    v_max := (v_set ->> 'maxDepth')::bigint;
+    continue when v_max is null or v_set -> 'strict' is distinct from 'true';
+    insert into stint.admission_gate as g (queue) values (v_queue) on conflict (queue) do update set passed = g.passed + 1;
+    v_depth := stint.live_depth(v_queue);
+    if v_depth > v_max and v_set ->> 'policy' = 'shed' then
+      perform stint.shed(v_queue, v_depth - v_max, v_set ->> 'shed');
+      v_depth := stint.live_depth(v_queue);
+    end if;
+    if v_depth > v_max then
+      perform stint.queue_full(v_queue, null, v_depth, 0, stint.retry_after(v_depth, v_max, stint.ready_age(v_queue), null));
+    end if;
+  end loop;
+  return null;
+end
+$$;
+
+create constraint trigger check_admission after insert on stint.admission_check
+deferrable initially deferred
+for each row execute function stint.check_admission();
+
+-- Whether a queue would admit a job now, for callers that ask first.
+create function stint.admission(queue text)
+returns table (admits boolean, policy text, depth bigint, age_ms double precision, max_depth bigint, max_age_ms double precision, retry_after_ms integer)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_set    constant jsonb := stint.admission_of(admission.queue);
+  v_sample stint.admission_sample;
+begin
+  if v_set is null then
+    v_sample := row(admission.queue, stint.live_depth(admission.queue), stint.ready_age(admission.queue), clock_timestamp());
+  else
+    v_sample := stint.admission_sample(admission.queue);
+  end if;
+  policy := v_set ->> 'policy';
+  depth := v_sample.depth;
+  age_ms := v_sample.age_ms;
+  max_depth := (v_set ->> 'maxDepth')::bigint;
+  max_age_ms := (v_set ->> 'maxAgeMs')::double precision;
+  admits := coalesce(depth < max_depth, true) and coalesce(age_ms <= max_age_ms, true);
+  retry_after_ms := case when admits then 0 else stint.retry_after(depth, max_depth, age_ms, max_age_ms) end;
+  return next;
+end
+$$;
+
+-- PostgreSQL grants execute on new functions to everyone by default.
+revoke all on all functions in schema stint from public;
