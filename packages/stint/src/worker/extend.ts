@@ -2,6 +2,7 @@ import { InvalidOptionError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import type { ClaimedJob } from "../model/job.ts";
 
+/** Let an attempt run for `forMs` from now, at most for `maxMs` in all. `timeoutMs` is what it had at first. */
 export type Extension = { readonly forMs: number; readonly maxMs: number; readonly timeoutMs: number };
 
 /** What an extension needs of its attempt. */

@@ -213,6 +213,7 @@ test("a read-only role reads everything and changes nothing", async () => {
     "deadGroups",
     "waitingTenants",
     "closeJob",
+    "flowPlace",
     "surroundings",
     "findOperation",
     "latestOperations",
