@@ -414,11 +414,12 @@ declare
   v_turns  boolean := p_row ? 'order' and not v_waits;
 begin
   id := v_id;
-  status := 'created';
   inserted := false;
 
   for try in 1 .. 100 loop
     v_now := clock_timestamp();
+    -- In every try: the one before has cleared it if the holder of the key ended meanwhile.
+    status := 'created';
 
     -- An enqueue that is repeated after a lost response may find its job live or already finished. This is checked in every try: the
     -- insert below may have waited for the transaction of that job.

@@ -296,3 +296,24 @@ async function dieLater(fresh: Fresh, id: string): Promise<void> {
   const ending = { outcome: "failed" } as const;
   await finish(fresh.db, [{ fence: job!.fence, state: "dead", result: null, reason: null, ending }]);
 }
+
+test.each(["true", '"payload"'])(
+  "replace %s reports created if the holder of the key ends meanwhile",
+  async (replace) => {
+    const fresh = await freshSchema();
+    const [settle, caller] = await sessions(fresh, 2);
+    const options = `{"queue": "default", "dedupe": {"key": "k", "replace": ${replace}}}`;
+    const enqueue = `select id, status from stint.enqueue_one('a', '1', '${options}')`;
+    const [first] = await fresh.sql<{ id: string }>(enqueue);
+    await settle!.begin();
+    await settle!.client.query(forSchema("select from stint.job for update", fresh.schema));
+    const second = caller!.client.query(forSchema(enqueue, fresh.schema));
+    await caller!.blocked();
+    await settle!.client.query(forSchema("delete from stint.job", fresh.schema));
+    await settle!.commit();
+
+    const [row] = (await second).rows as { id: string; status: string }[];
+    expect(row?.status).toBe("created");
+    expect(row?.id).not.toBe(first?.id);
+  },
+);
