@@ -4,6 +4,7 @@ import { describe } from "../model/describe.ts";
 import type { EnqueueStatus } from "../model/enqueue-status.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
 import type { EnqueueOptions, ManyEntry } from "./prepare.ts";
+import { shapingKeys } from "./shaping.ts";
 
 export type { ManyEntry } from "./prepare.ts";
 import type { SignalSendOptions, SignalTarget } from "./signals.ts";
@@ -95,6 +96,22 @@ export function requireEntries(entries: readonly ManyEntry[], what = "enqueueMan
       ? `takes an array of entries made by entry(…), got ${describe(given)}`
       : `must be made by entry(…), got ${describe(entries[wrong])}`,
   );
+}
+
+/**
+ * Entries of a batch, each a job of its own: an id or a key could lead to a job that exists, and the batch would wait for one that does not.
+ * `also` names further options that they cannot have.
+ */
+export function requireBatchEntries(
+  entries: readonly ManyEntry[],
+  what: string,
+  also: readonly (keyof EnqueueOptions)[] = [],
+): readonly ManyEntry[] {
+  for (const [index, { options }] of requireEntries(entries, what).entries())
+    for (const name of ["id", ...shapingKeys, ...also] as const)
+      if (options?.[name] !== undefined)
+        throw new InvalidOptionError(`${what}[${index}].${name}`, "cannot be given to a job of a batch");
+  return entries;
 }
 
 /** The same error, with the index of the entry in its message. */

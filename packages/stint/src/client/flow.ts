@@ -8,7 +8,13 @@ import { isUuid } from "../runtime/uuid.ts";
 import type { EncodedRow, Member } from "../sql/enqueue.ts";
 import type { Dependency } from "./after.ts";
 import { shapingKeys } from "./shaping.ts";
-import { requireEntries, type BatchOptions, type FlowParts, type ManyEntry } from "./entries.ts";
+import {
+  requireBatchEntries,
+  requireEntries,
+  type BatchOptions,
+  type FlowParts,
+  type ManyEntry,
+} from "./entries.ts";
 
 /** Encodes one entry with this id. */
 type Prepare = (entry: ManyEntry, id: string) => EncodedRow | Promise<EncodedRow>;
@@ -56,10 +62,10 @@ export function batchRows(
   prepare: Prepare,
 ): FlowRows & { callback: string } {
   refuseUnknownKeys("batch", options, ["onComplete", "name", "open"]);
-  requireEntries([options.onComplete], "batch.onComplete");
+  requireBatchEntries([options.onComplete], "batch.onComplete", ["after", "onFailure"]);
   const isOpen = options.open !== undefined && requireBoolean("batch.open", options.open);
   const name = options.name === undefined ? {} : { name: checkName(options.name, "batch.name") };
-  requireEntries(entries, "batch");
+  requireBatchEntries(entries, "batch");
   if (entries.length === 0 && !isOpen)
     throw new InvalidOptionError("batch", "must have a job, or open: true to add some later");
   const flow = { id: newId(), ...name };

@@ -18,7 +18,7 @@ import {
 import { withRetry } from "./retry.ts";
 import { requireId } from "./ids.ts";
 import type { ActOptions } from "./jobs.ts";
-import { requireEntries, type Enqueued, type ManyEntry } from "./entries.ts";
+import { requireBatchEntries, type Enqueued, type ManyEntry } from "./entries.ts";
 
 export type ListFlowsOptions = {
   /** Only flows with parts that have not ended. */
@@ -92,13 +92,17 @@ export class FlowsClient {
    */
   async add(id: string, entries: readonly ManyEntry[]): Promise<Enqueued[]> {
     const batch = requireId(id, "flows.add(id)");
-    requireEntries(entries, "flows.add");
+    requireBatchEntries(entries, "flows.add");
     const rows = await this.#enqueues.prepareAll(entries, true);
     await this.#send((db) => addToBatch(db, batch, rows));
     return rows.map(({ row }) => ({ id: row.id, kind: row.kind, created: true, status: "created" }));
   }
 
-  /** Close a batch: its callback runs when all of its jobs have ended. Closing it twice changes nothing. */
+  /**
+   * Close a batch: its callback runs when all of its jobs have ended. Closing it twice changes nothing.
+   *
+   * @throws {JobNotFoundError} There is no such batch.
+   */
   async close(id: string): Promise<void> {
     const batch = requireId(id, "flows.close(id)");
     await this.#send((db) => closeBatch(db, batch));
