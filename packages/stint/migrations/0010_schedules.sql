@@ -75,6 +75,17 @@ as $$
   from (select to_char(p_slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as slot) iso
 $$;
 
+-- Whether the job of a slot has not ended. A job that was continued has ended when its chain has.
+create function stint.run_is_live(p_job uuid) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return exists (select from stint.job j where j.id = p_job)
+    or exists (select from stint.flow_job m join stint.job j on j.id = m.last_id where m.job_id = p_job);
+end
+$$;
+
 -- Fires due slots. Each of `p_fires` is what a worker computed for one schedule: {"name", "revision", "from": the slot it computed from,
 -- "slots": [{"slot", "run_at"}] to fire, "missed": {"slot", "last_slot", "slots"}, "next_slot", "due_at"}. What has changed meanwhile is left
 -- out: another worker has fired it, or it was changed, paused or removed. Slots, jobs and the next slot commit together.
@@ -114,7 +125,7 @@ begin
     for update skip locked;
     continue when not found;
 
-    v_live := v_schedule.overlap <> 'allow' and exists (select from stint.job j where j.id = v_schedule.last_job_id);
+    v_live := v_schedule.overlap <> 'allow' and stint.run_is_live(v_schedule.last_job_id);
     v_next := (v_fire ->> 'next_slot')::timestamptz;
     v_due := (v_fire ->> 'due_at')::timestamptz;
     v_id := v_schedule.last_job_id;
@@ -392,9 +403,9 @@ begin
             format('cron must have a %s from %s to %s', v_names[field], v_lowest[field], v_highest[field]), p_cron);
         end if;
         v_plain := v_plain and (v_range[2] is null or field not in (4, 5));
-      elsif v_part ~ '^[*](/[0-9]{1,3})?$' then
+      elsif v_part ~ '^[*](/0*[1-9][0-9]{0,2})?$' then
         v_plain := v_plain and field not in (4, 5);
-      elsif field in (4, 6) and v_part ~ '^[0-9LW#+*-]+$' then
+      elsif field in (4, 6) and v_part ~ '^[0-9LW#+*-]+$' and v_part !~ '#([^1-5L]|$)' and (field = 6 or v_part !~ '#') then
         v_plain := false;
       else
         perform stint.refuse_schedule(p_name, format('cron has a %s that cannot be read', v_names[field]), p_cron);
@@ -513,8 +524,12 @@ begin
   if v_end <= clock_timestamp() or v_end < v_start then
     perform stint.refuse_schedule(p_name, 'endAt must be in the future and not before startAt', v_options ->> 'endAt');
   end if;
+  if jsonb_typeof(coalesce(v_options -> 'options', '{}')) <> 'object' then
+    perform stint.refuse_schedule(p_name, 'options must be a JSON object', v_options ->> 'options');
+  end if;
+  -- A slot has one job of its own: no key may lead it to another job, and nothing may hold it back.
   v_unknown := (select o from jsonb_object_keys(coalesce(v_options -> 'options', '{}')) o
-    where o in ('id', 'runAt', 'delay', 'dedupe', 'wake') limit 1);
+    where o in ('id', 'runAt', 'delay', 'dedupe', 'debounce', 'throttle', 'after', 'onFailure', 'wake') limit 1);
   if v_unknown is not null then
     perform stint.refuse_schedule(p_name, format('options.%s cannot be given to the job of a schedule', v_unknown), v_options ->> 'options');
   end if;
@@ -665,12 +680,15 @@ begin
   if v_schedule.last_job_id = v_id then
     return v_id;
   end if;
-  if v_schedule.overlap <> 'allow' and exists (select from stint.job j where j.id = v_schedule.last_job_id) then
+  if v_schedule.overlap <> 'allow' and stint.run_is_live(v_schedule.last_job_id) then
     raise exception 'stint: schedule "%": its job % has not ended, and its overlap is "%"', v_schedule.name, v_schedule.last_job_id, v_schedule.overlap
       using errcode = 'ST005', hint = 'Wait for that job, or cancel it. Nothing was enqueued.';
   end if;
   insert into stint.schedule_slot (schedule, slot, outcome, job_id) values (v_schedule.name, v_now, 'run-now', v_id);
   perform from stint.enqueue_rows(jsonb_build_array(stint.job_of_slot(v_schedule, v_id, v_now, null)), null);
+  if v_schedule.overlap = 'queue' then
+    update stint.job j set has_follow_ups = true where j.id = v_id;
+  end if;
   update stint.schedule s set last_job_id = v_id where s.name = v_schedule.name;
   perform stint.audit_schedule('run-schedule', v_schedule.name, run_schedule.reason, v_actor, jsonb_build_object('job', v_id));
   return v_id;
@@ -723,7 +741,10 @@ begin
     select w.name
     from stint.schedule w
     where w.overlap = 'queue' and w.next_slot <= v_now and w.due_at > v_now
-      and w.last_job_id in (select e.id from unnest(p_ids, p_states) as e (id, state) where e.state in ('succeeded', 'dead', 'cancelled'))
+      and w.last_job_id in (
+        select e.id from unnest(p_ids, p_states) as e (id, state) where e.state in ('succeeded', 'dead', 'cancelled')
+        union all
+        select m.chain_id from stint.flow_job m where m.job_id = any (p_ids) and m.chain_id is not null)
     for update skip locked);
   if found then
     perform stint.wake(array['schedule'], null);

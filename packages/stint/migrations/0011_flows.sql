@@ -570,8 +570,12 @@ declare
   v_parents uuid[];
   v_failed  text;
   v_stop    text[];
+  v_ended   uuid[];
 begin
-  perform stint.follow_up_runs(p_ids, p_states);
+  perform stint.follow_up_runs(p_ids, case when p_plans is null then p_states else array(
+    select case when e.plan ? 'cancelled' and e.state in ('succeeded', 'dead') then 'cancelled' else e.state end
+    from unnest(p_ids, p_states, p_plans) with ordinality as e (id, state, plan, ordinality)
+    order by e.ordinality) end);
   -- A flow that is being stopped holds this lock: what this statement decides must not be decided before that.
   perform from stint.flow f
   where f.id in (select m.flow_id from stint.flow_job m where m.job_id = any (p_ids)) and not f.compensates
@@ -599,7 +603,7 @@ begin
     -- One subtransaction for all: many in one transaction slow down the whole server.
     begin
       for v_id, v_plan in
-        select p.id, p.plan from unnest(p_ids, p_plans) as p (id, plan) where p.plan is not null order by p.id
+        select p.id, p.plan from unnest(p_ids, p_plans) as p (id, plan) where p.plan ?| array['next', 'spawn', 'wait'] order by p.id
       loop
         perform stint.run_plan(v_id, v_plan, v_now);
       end loop;
@@ -609,7 +613,7 @@ begin
     end;
     if not v_all then
       for v_id, v_plan in
-        select p.id, p.plan from unnest(p_ids, p_plans) as p (id, plan) where p.plan is not null order by p.id
+        select p.id, p.plan from unnest(p_ids, p_plans) as p (id, plan) where p.plan ?| array['next', 'spawn', 'wait'] order by p.id
       loop
         begin
           perform stint.run_plan(v_id, v_plan, v_now);
@@ -625,6 +629,16 @@ begin
             update stint.job j set park_reason = 'review', reason = v_error where j.id = v_id and j.park_reason = 'blocked';
         end;
       end loop;
+    end if;
+    -- A cancel was requested while the handler ran. The job has succeeded, but its chain must not go on.
+    if exists (select from unnest(p_plans) as p (plan) where p.plan ? 'cancelled' and p.plan ? 'next') then
+      v_ended := stint.cancel_waiting(array(
+        select (p.plan #>> '{next,id}')::uuid from unnest(p_plans) as p (plan) where p.plan ? 'cancelled' and p.plan ? 'next'
+      ), 'its chain was cancelled');
+      p_ids := p_ids || v_ended;
+      p_states := p_states || array_fill('cancelled'::stint.job_state, array[cardinality(v_ended)]);
+      p_reasons := coalesce(p_reasons, array_fill(null::text, array[cardinality(p_ids) - cardinality(v_ended)]))
+        || array_fill('its chain was cancelled'::text, array[cardinality(v_ended)]);
     end if;
     select array_agg('ready:' || q.queue) into v_hints
     from (
@@ -956,6 +970,9 @@ as $$
 declare
   v_callback stint.flow_job := stint.lock_batch(p_flow);
 begin
+  if v_callback.job_id is null then
+    raise exception 'stint: there is no batch %', p_flow using errcode = 'ST003', detail = p_flow::text, hint = 'Nothing was changed.';
+  end if;
   if v_callback.is_open then
     update stint.flow_job m set is_open = false, pending = m.pending - 1 where m.job_id = v_callback.job_id;
     if v_callback.pending = 1 then

@@ -58,6 +58,7 @@ export type Transition = {
 const waiting = ["scheduled", "ready", "retrying", "parked"] as const satisfies LiveState[];
 const itsWorker = "its worker, fenced";
 const anyWorker = "any worker";
+const endsOther = "the statement that ends that job";
 
 /**
  * Every transition there is. `docs/lifecycle.md` shows this table; `test/sql/transitions.test.ts` runs every statement on jobs of every
@@ -123,7 +124,7 @@ export const transitions: readonly Transition[] = [
     to: "ready",
     move: "follow-ups",
     when: "the last job that it waits for has ended, in the same transaction",
-    by: "the statement that ends that job",
+    by: endsOther,
     park: ["blocked"],
   },
   {
@@ -139,7 +140,7 @@ export const transitions: readonly Transition[] = [
     to: "scheduled",
     move: "follow-ups",
     when: "the last job that it waits for has ended, and it has a delay or a later time",
-    by: "the statement that ends that job",
+    by: endsOther,
     park: ["blocked"],
   },
   {
@@ -147,7 +148,7 @@ export const transitions: readonly Transition[] = [
     to: "cancelled",
     move: "follow-ups",
     when: 'a job that it waits for has died or was cancelled, and its `onFailure` is "cancel"',
-    by: "the statement that ends that job",
+    by: endsOther,
     park: ["blocked"],
   },
   {
@@ -162,8 +163,9 @@ export const transitions: readonly Transition[] = [
     to: "ready",
     move: "follow-ups",
     when: "its predecessor succeeded with `continueWith`, or its parent settled with `spawn`",
-    by: "the statement that ends that job",
+    by: endsOther,
   },
+  { from: ["absent"], to: "cancelled", move: "follow-ups", when: "its chain was cancelled", by: endsOther },
   { from: ["scheduled", "retrying"], to: "ready", move: "promote", when: "due", by: anyWorker },
   {
     from: ["parked"],

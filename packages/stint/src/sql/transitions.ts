@@ -107,9 +107,13 @@ export const followed = (moved: string, also: readonly ("result" | "reason" | "p
 /** Everything that `gone` knows of jobs that ended. */
 export const ofEnded = ["result", "reason"] as const;
 
-/** The plan `m.plan` that the handler of the live job `j` made, with what its continuation may inherit. */
-export const planned = `case when m.plan is not null then m.plan::jsonb || jsonb_strip_nulls(jsonb_build_object(
-        'kind', j.kind, 'dedupe_key', case when j.dedupe_until = 'finished' then j.dedupe_key end)) end as plan`;
+/**
+ * The plan `m.plan` that the handler of the live job `j` made, with what its continuation may inherit, and whether a cancel was requested: a chain or
+ * a series that was cancelled must not go on.
+ */
+export const planned = `case when m.plan is not null or j.cancel_requested then coalesce(m.plan::jsonb, '{}') || jsonb_strip_nulls(jsonb_build_object(
+        'kind', j.kind, 'dedupe_key', case when j.dedupe_until = 'finished' then j.dedupe_key end,
+        'cancelled', nullif(j.cancel_requested, false))) end as plan`;
 
 export const afterFollowUps = `(select count(ran) from followed) >= 0`;
 

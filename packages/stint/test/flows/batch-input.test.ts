@@ -27,7 +27,7 @@ test.each<[string, EnqueueOptions]>([
   const count = (await fresh.sql("select from stint.jobs")).length;
   const refused = new RegExp(`\\[0\\]\\.${name}: cannot be given to a job of a batch`);
 
-  const calls = [
+  const calls: (() => Promise<unknown>)[] = [
     () => stint.batch([entry(part, 1, options)], { onComplete: entry(summary, 1) }),
     () => stint.batch([entry(part, 1)], { onComplete: entry(summary, 1, options) }),
     () => stint.flows.add(open.id, [entry(part, 1, options)]),
