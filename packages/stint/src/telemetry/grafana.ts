@@ -123,7 +123,7 @@ const rows: readonly Row[] = [
       {
         title: "Cancelled, snoozed, parked, released",
         unit: "ops",
-        targets: [own.cancelled, own.snoozed, own.parked, own.released].map(perSecond),
+        targets: [own.cancelled, own.expired, own.snoozed, own.parked, own.released].map(perSecond),
       },
     ],
   },

@@ -34,8 +34,11 @@ test("for any sequence of commands, the SQL returns and stores what the model do
   });
   await fc.assert(property, { numRuns, seed, endOnFailure: true });
 
-  // Not one of these may be missing, or the property was true for want of trying.
-  for (const what of mustHappen) expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true]);
+  // Not one of these may be missing, or the property was true for want of trying. Some are rare: forty sequences may miss one by chance.
+  const missing = (): string[] => mustHappen.filter((what) => !seen.has(what));
+  for (let more = 1; missing().length > 0 && more <= 20; more++)
+    await fc.assert(property, { numRuns: 20, seed: seed + more, endOnFailure: true });
+  expect(missing()).toEqual([]);
 });
 
 /** Thousands of statements: a connection for each would take longer than they do. */

@@ -29,6 +29,7 @@ test("without work, a check reports none, and its time", async () => {
       expire: null,
       rescue: null,
       pauses: null,
+      limits: null,
       latest: null,
       tallies: null,
     },

@@ -20,6 +20,16 @@ import { notifyEnded } from "#stint/sql/ended.js";
 import { admission } from "#stint/sql/admission.js";
 import { expire } from "#stint/sql/expire.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
+import {
+  declareLimits,
+  limitAudit,
+  limitKeys,
+  limits,
+  passOrder,
+  setLimit,
+  tendLimits,
+} from "#stint/sql/limits.js";
+import { placesFor } from "#stint/sql/take-places.js";
 import { holdPaused, knownPauses, liftPaused, pause, pauseAudit, pauses, resume } from "#stint/sql/pauses.js";
 import { promote } from "#stint/sql/promote.js";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "#stint/sql/prune.js";
@@ -173,6 +183,11 @@ function inside(db: Run, more: { again?: true }): Promise<unknown> {
 const acme = { scope: "tenant", name: "acme" } as const;
 const pauseInfo = { auditId: id, actor: "tester", reason: "because" };
 
+/** The thing that a call names need not exist. */
+function unlessMissing(error: unknown): void {
+  if ((error as { code?: string }).code !== "ST003") throw error;
+}
+
 /** Every function of `sql/`, called once with plausible values. */
 export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
@@ -187,6 +202,14 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   knownPauses: (db) => knownPauses(db),
   liftPaused: (db) => liftPaused(db, 10),
   holdPaused: (db) => holdPaused(db, [{ fence: fences[0]!, pause: acme }]),
+  declareLimits: (db) => declareLimits(db, new Map([["kind:k", 5]]), "tester"),
+  setLimit: (db) => setLimit(db, "kind:k", 3, pauseInfo),
+  limits: (db) => limits(db),
+  limitKeys: (db) => limitKeys(db, null, 10),
+  limitAudit: (db) => limitAudit(db, "kind:k"),
+  passOrder: (db) => passOrder(db, "order:k=1", pauseInfo),
+  tendLimits: (db) => tendLimits(db, true),
+  placesFor: (db) => placesFor(db, fences),
   notifyEnded: (db) => notifyEnded(db, "stint", [id]),
   claim: (db) => claim(db, claimInput),
   claimOnward: (db) => claim(db, claimInput, floorsOf(["a", "b"])),
@@ -224,7 +247,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   partsOf: (db) => partsOf(db, id),
   cancelFlow: (db) => cancelFlow(db, id, "tester", null),
   addToBatch: (db) => addToBatch(db, id, []),
-  closeBatch: (db) => closeBatch(db, id),
+  closeBatch: (db) => closeBatch(db, id).catch(unlessMissing),
   auditOf: (db) => auditOf(db, id),
   registerKinds: (db) => registerKinds(db, [{ name: "k", queue: "a", priority: 1, maxCrashes: 3 }]),
   unserved: (db) => unserved(db, 1_000),
