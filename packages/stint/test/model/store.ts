@@ -72,18 +72,22 @@ export class Store {
 
   /** The finished row keeps the worker and the lease. Its keys are free again. */
   protected end(job: ModelJob): void {
+    const wasCancelled = job.cancelRequested || job.state === "cancelled";
     Object.assign(job, { leaseUntil: null, cancelRequested: false, dedupeKey: null, dedupeUntil: null });
     Object.assign(job, { parkReason: null, parkTimed: false });
-    this.makeNextRun(job);
+    this.makeNextRun(job, wasCancelled);
     for (const [key, { job: next, behind, until }] of this.latest)
       if (behind === job.id) this.lift(key, this.get(next), until);
   }
 
-  /** Cancelling ends a series. A success counts only if its own attempt planned the next run. */
-  protected makeNextRun(job: ModelJob): void {
+  /**
+   * Cancelling ends a series, also if the handler succeeds after the cancel was requested. A success counts only if its own attempt planned
+   * the next run.
+   */
+  protected makeNextRun(job: ModelJob, wasCancelled: boolean): void {
     const { plan } = job;
     if (plan === null || plan.made) return;
-    if (job.state === "cancelled" || (job.state === "succeeded" && plan.stale)) {
+    if (wasCancelled || (job.state === "succeeded" && plan.stale)) {
       job.plan = null;
       return;
     }
