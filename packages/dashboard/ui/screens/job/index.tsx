@@ -1,5 +1,5 @@
 import { address, ApiError, type JobResponse } from "../../api.ts";
-import { Age } from "../../components/age.tsx";
+import { Audit } from "../../components/audit.tsx";
 import { CopyButton } from "../../components/copy-button.tsx";
 import { EmptyState } from "../../components/empty-state.tsx";
 import { JsonView } from "../../components/json-view.tsx";
@@ -107,7 +107,7 @@ function Shown({ response, stale }: { response: Body; stale: Error | null }) {
             <Value title="Result" {...data("result")} hidden={hidden} />
           ) : null}
           {Object.keys(job.meta).length === 0 ? null : <Value title="Meta" value={job.meta} />}
-          <Audit response={response} />
+          <Audit entries={response.audit} none="No user has acted on this job." />
         </div>
       </div>
     </Page>
@@ -145,37 +145,6 @@ function Value({
           <p className="muted">Hidden: your role may not see payloads.</p>
         ) : (
           <JsonView value={value} label={`the ${title.toLowerCase()}`} />
-        )}
-      </div>
-    </Section>
-  );
-}
-
-function Audit({ response: { audit } }: { response: JobResponse }) {
-  return (
-    <Section title="Audit">
-      <div className="card">
-        {audit.length === 0 ? (
-          <p className="muted card-padded">No user has acted on this job.</p>
-        ) : (
-          <ul className="audit">
-            {audit.map(({ at, actor, action, reason }) => (
-              <li key={`${at} ${actor} ${action}`}>
-                <span className="life-at">
-                  <Age at={at} />
-                </span>
-                <span>
-                  <strong>{action}</strong> by <PlainText>{actor}</PlainText>
-                  {reason === null ? null : (
-                    <>
-                      {": "}
-                      <PlainText>{reason}</PlainText>
-                    </>
-                  )}
-                </span>
-              </li>
-            ))}
-          </ul>
         )}
       </div>
     </Section>

@@ -2,6 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
 import { ApiError, type ScheduleResponse } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
+import { Audit } from "../../components/audit.tsx";
 import { Button } from "../../components/button.tsx";
 import { EmptyState } from "../../components/empty-state.tsx";
 import { JsonView } from "../../components/json-view.tsx";
@@ -123,7 +124,7 @@ function Shown({ answer, stale }: { answer: ScheduleResponse; stale: Error | nul
         </div>
         <div className="job-values">
           <SlotRows name={schedule.name} slots={slots} />
-          <Changes audit={audit} />
+          <Audit entries={audit} none="No user has changed this schedule." />
         </div>
       </div>
     </Page>
@@ -175,37 +176,6 @@ function Next({ name, zone, paused }: { name: string; zone: string; paused: bool
       </form>
       <div className="card">
         <NextSlots label="Next ten slots" slots={next.isError ? undefined : next.data} error={next.error} />
-      </div>
-    </Section>
-  );
-}
-
-function Changes({ audit }: { audit: ScheduleResponse["audit"] }) {
-  return (
-    <Section title="Audit">
-      <div className="card">
-        {audit.length === 0 ? (
-          <p className="muted card-padded">No user has changed this schedule.</p>
-        ) : (
-          <ul className="audit">
-            {audit.map(({ at, actor, action, reason }) => (
-              <li key={`${at} ${actor} ${action}`}>
-                <span className="life-at">
-                  <Age at={at} />
-                </span>
-                <span>
-                  <strong>{action}</strong> by <PlainText>{actor}</PlainText>
-                  {reason === null ? null : (
-                    <>
-                      {": "}
-                      <PlainText>{reason}</PlainText>
-                    </>
-                  )}
-                </span>
-              </li>
-            ))}
-          </ul>
-        )}
       </div>
     </Section>
   );
