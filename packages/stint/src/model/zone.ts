@@ -13,8 +13,9 @@ export type Zone = {
 };
 
 const dayMs = 86_400_000;
-// An offset such as "+02:00" is refused: Postgres reads its sign the other way round, and it has no clock changes.
-const zoneName = /^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){0,2}$/;
+// The SQL functions take the same names. An offset such as "+02:00" is refused: Postgres reads its sign the other way round, and it has no clock changes.
+// So is an abbreviation such as "CET": to Postgres it is an offset, to JavaScript a zone.
+const zoneName = /^(?:UTC|[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){1,2})$/;
 const longestName = 64;
 
 const known = new Map<string, Zone>();

@@ -21,6 +21,8 @@ const wrong: [string, object, RegExp][] = [
   ["SQL in a pattern", { cron: "'; drop table job; --" }, /\.cron/],
   ["an unknown zone", { cron: "0 3 * * *", zone: "Europe/Berln" }, /\.zone: .*did you mean "Europe\/Berlin"/],
   ["an offset as a zone", { cron: "0 3 * * *", zone: "+02:00" }, /\.zone: must be the IANA name/],
+  ["an abbreviation as a zone", { cron: "0 3 * * *", zone: "CET" }, /\.zone: must be the IANA name/],
+  ["a zone in small letters", { cron: "0 3 * * *", zone: "utc" }, /\.zone: .*did you mean "UTC"/],
   ["a zone of another type", { cron: "0 3 * * *", zone: 2 }, /\.zone/],
   ["an interval below a second", { every: 999 }, /\.every: must be at least/],
   ["an interval that is no time", { every: "soon" }, /\.every: must be a duration/],

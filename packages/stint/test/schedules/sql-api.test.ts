@@ -115,6 +115,7 @@ test.each<[string, string | null, unknown, RegExp]>([
   ["a long pattern", "s", { ...good, every: null, cron: "1,".repeat(1_000) }, /at most 256/],
   ["an unknown zone", "s", { ...good, zone: "Mars/Base" }, /zone must be the IANA name/],
   ["an offset", "s", { ...good, zone: "+02" }, /zone must be the IANA name/],
+  ["an abbreviation", "s", { ...good, zone: "CET" }, /zone must be the IANA name/],
   ["half a second", "s", { ...good, every: "500ms" }, /every must be/],
   ["a bad catchUp", "s", { ...good, catchUp: "some" }, /catchUp must be/],
   ["a bad overlap", "s", { ...good, overlap: "x" }, /overlap must be/],
