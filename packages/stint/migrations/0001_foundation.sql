@@ -59,8 +59,8 @@ create table stint.job (
   meta             jsonb,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
-  has_follow_ups   boolean,                        -- true: a part of a flow (0011) or under a limit (0013); null: a plain job, as nearly every job
-  limits           text[],                         -- the keys it has from its payload (0013), an ordered key among them; empty: its kind has limits
+  has_follow_ups   boolean,                        -- true: a part of a flow or under a limit; null: a plain job, as nearly every job
+  limits           text[],                         -- the limit keys from its payload, an ordered key among them; empty: its kind has limits
   constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
   constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
   -- Reading relies on these: one row outside them would fail every claim that meets it. An enqueue-only role must not be able to
@@ -207,7 +207,7 @@ create table stint.queue (
   name                   text collate "C" primary key,
   target_age_ms          bigint,                   -- the oldest ready job should be younger than this; null: the next pattern decides
   declared_target_age_ms bigint,                   -- the value that code declared last
-  admission              jsonb,                    -- as checked_admission() returns it (0015); null: the next pattern decides, else any job is admitted
+  admission              jsonb,                    -- as checked_admission() returns it; null: the next pattern decides, else any job is admitted
   declared_admission     jsonb,
   updated_at             timestamptz not null default clock_timestamp(),
   updated_by             text not null,

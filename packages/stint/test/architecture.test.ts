@@ -8,6 +8,7 @@ import { nameFaults, testNames } from "./support/test-names.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 const src = join(root, "packages/stint/src");
+const migrations = join(root, "packages/stint/migrations");
 
 // Imports point to the same layer or a lower one, never up. The folder or file decides the layer.
 const layers: readonly (readonly string[])[] = [
@@ -178,6 +179,14 @@ test("files stay small: none over 400 lines, the median under 80", () => {
 
   expect(sizes.filter((file) => file.lines > 400)).toEqual([]);
   expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThan(80);
+});
+
+test("migrations have at most 400 lines and are numbered without gaps", () => {
+  const names = readdirSync(migrations).sort();
+  const long = names.filter((name) => readFileSync(join(migrations, name), "utf8").split("\n").length > 401);
+
+  expect(long).toEqual([]);
+  expect(names.map((name) => Number.parseInt(name, 10))).toEqual(names.map((_, index) => index + 1));
 });
 
 test("worker.ts and stint.ts are under 300 lines", () => {

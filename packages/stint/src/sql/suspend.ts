@@ -20,7 +20,7 @@ export type Suspend = {
 // The wait is remembered in the same statement: a job that was parked without it would sleep again whenever it runs. A wait that is remembered
 // already keeps its time. No entry of the attempt log is used, so that a job can sleep thousands of times and keep its failures.
 //
-// `has_signal` is called once the row is locked, and takes a new snapshot: see 0012_steps.sql.
+// `has_signal` is called once the row is locked, and takes a new snapshot: see the migration "signals".
 const suspendJobs = statement(
   "suspend",
   `

@@ -54,7 +54,7 @@ test("an applied migration with a different text is reported", async () => {
   const fresh = await freshSchema(server.url());
   await fresh.sql("update stint.migration set checksum = 'other' where version = 2");
 
-  expect(await findingsOf(fresh, "schema")).toMatchObject([{ level: "warning", what: "2 enqueue" }]);
+  expect(await findingsOf(fresh, "schema")).toMatchObject([{ level: "warning", what: "2 helpers" }]);
 });
 
 const drifts = [

@@ -41,7 +41,7 @@ test.each(["timedOut", "attemptsOfSucceeded"])(
     const files = filesWith(counter, columnOf(counter)).filter((file) => !readers.has(file));
     const counting = files.filter((file) => file.startsWith("src/worker/"));
 
-    expect(files).toEqual(["migrations/0005_series.sql", "src/model/counters.ts", ...counting]);
+    expect(files).toEqual(["migrations/0010_series.sql", "src/model/counters.ts", ...counting]);
     expect(counting).not.toEqual([]);
   },
 );

@@ -1,5 +1,5 @@
 /** The process in which `stint dev` runs the worker. Restarted after every change. */
-import { formatMs } from "../../model/figures.ts";
+import { formatMs, plural } from "../../model/figures.ts";
 import { migrate } from "../../db/migrate.ts";
 import { jsonLogger } from "../../runtime/logger.ts";
 import type { Stint } from "../../stint.ts";
@@ -57,11 +57,8 @@ async function serve(context: Context): Promise<void> {
     logger: config.options.logger ?? (out.json ? jsonLogger() : lineLogger(out)),
   });
   const worker = client.worker({ ...options, signals: false });
-  await migrate({
-    connection: await context.database(),
-    schema,
-    onStep: ({ version, name }) => out.note(say`Applied migration ${version} ${name} to schema ${schema}`),
-  });
+  const applied = await migrate({ connection: await context.database(), schema });
+  if (applied.length > 0) out.note(say`Applied ${plural(applied.length, "migration")} to schema ${schema}`);
   const printed = printOutcomes(worker, client, out);
   await worker.start();
   if (out.json) out.event({ event: "serving", worker: worker.id, schema, pools: served(options) });

@@ -1,8 +1,6 @@
 -- Keeping the tables in shape: partitions by day, and room for the planner.
 -- oldest code: 1
 
--- ---- Keeping the tables in shape --------------------------------------------------------------------
-
 -- These functions run with the owner's rights; workers may call them and need no other right. Each stops early if it would
 -- have to wait for a lock, because other sessions would queue behind it. The next run tries again.
 
