@@ -60,7 +60,6 @@ declare
 begin
   if p_settings -> 'strict' = 'true' then
     v_sample.depth := stint.live_depth(p_queue);
-    insert into stint.admission_check (queue) values (p_queue) on conflict do nothing;
   end if;
   if v_policy = 'shed' or coalesce(v_sample.depth + p_count <= v_max, true) and coalesce(v_sample.age_ms <= v_oldest, true) then
     return 0;
@@ -106,7 +105,8 @@ end
 $$;
 
 -- Called by enqueue_new and enqueue_rows if some queue has admission settings: applies them to rows of `{id, queue, tenant, …}`. Returns the delay of
--- each queue that defers. A row with `again` repeats an enqueue that may have happened, and a row with `exempt` is made by Stint itself: both pass.
+-- each queue that defers. A row with `again` repeats an enqueue that may have happened: it passes here, and a strict queue checks it at the commit. A row
+-- with `exempt` is made by Stint itself, and passes.
 create function stint.admit_rows(p_rows jsonb) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -119,14 +119,18 @@ declare
   v_delays jsonb := '{}';
 begin
   for v_queue, v_new in
-    select r.value ->> 'queue', jsonb_agg(r.value)
+    select r.value ->> 'queue', coalesce(jsonb_agg(r.value) filter (where not r.value ? 'again'), '[]')
     from jsonb_array_elements(p_rows) r
-    where not r.value ? 'again' and not r.value ? 'exempt'
+    where not r.value ? 'exempt'
     group by 1
     order by 1
   loop
     v_set := stint.admission_of(v_queue);
     continue when v_set is null;
+    if v_set -> 'strict' = 'true' then
+      insert into stint.admission_check (queue) values (v_queue) on conflict do nothing;
+    end if;
+    continue when v_new = '[]';
     v_ms := stint.admit(v_queue, jsonb_array_length(v_new), v_set);
     if v_ms > 0 then
       v_delays := v_delays || jsonb_build_object(v_queue, v_ms);

@@ -54,6 +54,24 @@ test("one rejected call among coalesced calls fails only its own caller", async 
   expect(results.slice(0, 4).filter(({ status }) => status === "fulfilled")).toHaveLength(1);
 });
 
+test("an enqueue that is sent again passes only if it happened, or fits", async () => {
+  const fresh = await limited({ maxDepth: 2, strict: true });
+  const stint = fresh.client();
+  const { id } = await stint.enqueue(work, {});
+  const again = (job: string): Promise<unknown> =>
+    fresh.sql("select * from stint.enqueue_rows($1, false)", [
+      JSON.stringify([{ id: job, kind: "work", queue: "main", payload: "{}", again: true }]),
+    ]);
+
+  const first = "018f0000-0000-7000-8000-000000000001";
+  await again(first);
+  await again(first);
+  await again(id);
+  expect(await live(fresh)).toBe(2);
+  await expect(again("018f0000-0000-7000-8000-000000000002")).rejects.toMatchObject({ code: "ST006" });
+  expect(await live(fresh)).toBe(2);
+});
+
 test("a strict queue never exceeds its limit, however many enqueue at once", async () => {
   const fresh = await limited({ maxDepth: 25, strict: true });
   const clients = Array.from({ length: 4 }, () => fresh.client());
