@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import { isUnavailable } from "../db/transient.ts";
 import { codeOf } from "../db/sqlstate.ts";
 import { JobFailedError, WaitTimeoutError } from "../errors.ts";
+import { onAbort } from "../runtime/on-abort.ts";
 import { sleep, Wakeable } from "../runtime/sleep.ts";
 import { finished, type Finished } from "../sql/find.ts";
 import { EndedListener, type EndedListenerOptions } from "./ended-listener.ts";
@@ -54,7 +55,7 @@ export class Waiting {
       const over = new AbortController();
       const settle = (): void => {
         over.abort();
-        signal?.removeEventListener("abort", abort);
+        takeBack?.();
         const waiters = this.#waiters.get(job);
         waiters?.delete(waiter);
         if (waiters?.size === 0) this.#waiters.delete(job);
@@ -67,7 +68,7 @@ export class Waiting {
         timeOut: () => waiter.reject(new WaitTimeoutError(job, Date.now() - since)),
       };
       const abort = (): void => waiter.reject(signal?.reason);
-      signal?.addEventListener("abort", abort, { once: true });
+      const takeBack = signal === undefined ? undefined : onAbort(signal, abort);
       if (timeoutMs !== undefined)
         void sleep(timeoutMs, over.signal).then(() => over.signal.aborted || waiter.timeOut());
 

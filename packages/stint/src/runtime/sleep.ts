@@ -1,3 +1,5 @@
+import { onAbort } from "./on-abort.ts";
+
 /** The longest delay of a timer. Node fires a timer with a longer delay at once. */
 export const longestTimerMs = 2 ** 31 - 1;
 
@@ -38,12 +40,12 @@ export function sleep(ms: number, signal?: AbortSignal, { unref = false }: Sleep
   return new Promise((resolve) => {
     const end = (): void => {
       timer.clear();
-      // A signal that lives as long as the worker would otherwise collect one listener per sleep.
-      signal?.removeEventListener("abort", end);
+      // A signal that lives as long as the worker would otherwise collect one callback per sleep.
+      takeBack?.();
       resolve();
     };
     const timer = new Timer(ms, end, unref);
-    signal?.addEventListener("abort", end, { once: true });
+    const takeBack = signal === undefined ? undefined : onAbort(signal, end);
   });
 }
 
@@ -71,13 +73,13 @@ export class Wakeable {
         // Later wakes are for the next wait.
         this.#waiters.delete(end);
         timer.clear();
-        signal?.removeEventListener("abort", stop);
+        takeBack?.();
         resolve(woken);
       };
       const stop = (): void => end(false);
       const timer = new Timer(maxMs, stop);
       this.#waiters.add(end);
-      signal?.addEventListener("abort", stop, { once: true });
+      const takeBack = signal === undefined ? undefined : onAbort(signal, stop);
     });
   }
 
@@ -96,7 +98,7 @@ export async function settledWithin(
 ): Promise<boolean> {
   const over = new AbortController();
   const stop = (): void => over.abort();
-  signal?.addEventListener("abort", stop, { once: true });
+  const takeBack = signal === undefined ? undefined : onAbort(signal, stop);
   if (signal?.aborted === true) stop();
   try {
     return await Promise.race([
@@ -104,7 +106,7 @@ export async function settledWithin(
       sleep(ms, over.signal).then(() => false),
     ]);
   } finally {
-    signal?.removeEventListener("abort", stop);
+    takeBack?.();
     over.abort();
   }
 }

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { getEventListeners } from "node:events";
+import { expect, onTestFinished, test } from "vitest";
 import { InvalidOptionError, JobFailedError, WaitTimeoutError } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
@@ -69,6 +70,28 @@ test("stops waiting when its signal aborts, before or during the wait", async ()
   await expect(waiting).rejects.toBe(why);
 });
 
+test("one signal for many waits gets one listener, and Node warns of no leak", async () => {
+  const stint = (await freshSchema()).client();
+  const warnings: Error[] = [];
+  const note = (warning: Error): void => void warnings.push(warning);
+  process.on("warning", note);
+  onTestFinished(() => void process.off("warning", note));
+  const jobs = await Promise.all(Array.from({ length: 15 }, (_, n) => stint.enqueue(double, n)));
+  const { signal } = new AbortController();
+  const waits = [
+    stint.waitFor(jobs),
+    stint.waitFor(jobs, { signal }),
+    stint.waitFor(jobs, { signal, onError: "report" }),
+    Promise.all(jobs.map((job) => stint.waitFor(job, { signal, timeout: "60s" }))),
+  ];
+  expect(getEventListeners(signal, "abort")).toHaveLength(1);
+  const worker = await startWorker(stint);
+  for (const results of await Promise.all(waits)) expect(results).toEqual(jobs.map((_, n) => n * 2));
+  await worker.stop();
+  expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  expect(warnings).toEqual([]);
+});
+
 test.each([
   ["not-an-id", {}, 'waitFor(job): must be the UUID of a job, got "not-an-id"'],
   [undefined, {}, "waitFor(job): must be the UUID of a job, got undefined"],
@@ -90,7 +113,7 @@ test("500 waiters share their statements, and each gets its own result", async (
   const stint = fresh.client({ database: proxy.url });
   const numbers = Array.from({ length: 500 }, (_, n) => n);
   const enqueued = await Promise.all(numbers.map((n) => direct.enqueue(double, n)));
-  const waiting = Promise.all(enqueued.map((one) => stint.waitFor(one, { timeout: "30s" })));
+  const waiting = Promise.all(enqueued.map((one) => stint.waitFor(one, { timeout: "60s" })));
   const worker = await startWorker(direct);
   expect(await waiting).toEqual(numbers.map((n) => n * 2));
   await worker.stop();
