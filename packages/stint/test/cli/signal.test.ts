@@ -35,7 +35,7 @@ test("signal, jobs show and jobs complete work from a terminal", async () => {
   expect(wrong.stderr).toContain('did you mean "approved"?');
   const sent = await stintOn(fresh)("signal", "order:42", "approved", '{"by":"ann"}', "--json");
   expect(answer(sent)).toEqual({ job: id, signal: "approved" });
-  expect(await client.waitFor(id, { timeout: "30s" })).toEqual({ by: "ann" });
+  expect(await client.waitFor(id, { timeout: "60s" })).toEqual({ by: "ann" });
   expect(answer(await stintOn(fresh)("jobs", "show", id, "--json"))).toMatchObject({
     steps: [{ name: "charge" }, { name: "signal approved", state: "done", result: { by: "ann" } }],
     progress: { fraction: 0.5, lineCount: 2 },

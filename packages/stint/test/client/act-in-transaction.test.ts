@@ -70,5 +70,5 @@ test("a job that waits for a completed one receives its result", async () => {
     handlers: [handle(sum, async ({ results }) => (await results()).map(({ result }) => result))],
   });
   await stint.complete(approval, "yes");
-  expect(await stint.waitFor(after, { timeout: "30s" })).toEqual(["yes"]);
+  expect(await stint.waitFor(after, { timeout: "60s" })).toEqual(["yes"]);
 });

@@ -175,7 +175,7 @@ test("enqueues that wait for a transaction delay no plain enqueue, read or worke
   await untilWaiting(fresh, 3);
 
   const answers = await Promise.all([1, 2, 3].map((n) => stint.enqueue(echo, n)));
-  const results = await Promise.all(answers.map((answer) => stint.waitFor(answer, { timeout: "10s" })));
+  const results = await Promise.all(answers.map((answer) => stint.waitFor(answer, { timeout: "60s" })));
   expect(results).toEqual([1, 2, 3]);
   await untilWaiting(fresh, 3);
 

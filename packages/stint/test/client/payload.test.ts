@@ -123,7 +123,7 @@ test("any JSON value reaches the handler unchanged, and returns as the result", 
       );
       const answers = await Promise.all(
         report.map(async (one) =>
-          one instanceof Error ? one : await stint.waitFor(one.id, { timeout: "30s" }),
+          one instanceof Error ? one : await stint.waitFor(one.id, { timeout: "60s" }),
         ),
       );
       // Text that Postgres cannot hold is the only JSON there is to refuse.

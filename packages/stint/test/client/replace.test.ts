@@ -130,7 +130,7 @@ test("while a job runs, the newest of many enqueues runs after it, and only it",
   await expectTrueTallies(fresh);
   first.open();
 
-  await stint.waitFor(second, { timeout: "20s" });
+  await stint.waitFor(second, { timeout: "60s" });
   expect(ran).toEqual([1, 4]);
   expect(most()).toBe(1);
   expect(await counted(fresh)).toEqual({ deferred: 1, replaced: 2 });
@@ -193,7 +193,7 @@ test("the job behind one that fails waits for its last attempt", async () => {
   const next = await stint.enqueue(sync, { n: 2 }, replace);
   first.open();
 
-  await stint.waitFor(next, { timeout: "20s" });
+  await stint.waitFor(next, { timeout: "60s" });
   expect(ran).toEqual([1, 1, 2]);
 });
 
@@ -268,7 +268,7 @@ test("throttle lets the first through and returns it for the others", async () =
   const { ran } = await worker(stint);
   const throttle = { throttle: { key: "k", every: "1h" } };
   const first = await stint.enqueue(sync, { n: 1 }, throttle);
-  await stint.waitFor(first, { timeout: "20s" });
+  await stint.waitFor(first, { timeout: "60s" });
   expect(await stint.enqueue(sync, { n: 2 }, throttle)).toEqual({
     ...first,
     status: "existing",
@@ -329,11 +329,11 @@ test("an open transaction that replaces does not hold up the running job", async
   const next = await stint.in(client).enqueue(sync, { n: 2 }, replace);
   expect(next.status).toBe("deferred");
   first.open();
-  await stint.waitFor(running, { timeout: "20s" });
+  await stint.waitFor(running, { timeout: "60s" });
   expect(ran).toEqual([1]);
 
   await client.query("commit");
-  await stint.waitFor(next, { timeout: "20s" });
+  await stint.waitFor(next, { timeout: "60s" });
   expect(ran).toEqual([1, 2]);
   await expectTrueTallies(fresh);
 });
@@ -350,11 +350,11 @@ test("a job is not stranded when its replacement rolls back after the end of the
   await client.query("begin");
   expect((await stint.in(client).enqueue(sync, { n: 3 }, replace)).id).toBe(next.id);
   first.open();
-  await stint.waitFor(running, { timeout: "20s" });
+  await stint.waitFor(running, { timeout: "60s" });
   expect((await stint.get(next.id))?.state).toBe("parked");
   await client.query("rollback");
 
-  await stint.waitFor(next, { timeout: "20s" });
+  await stint.waitFor(next, { timeout: "60s" });
   expect(ran).toEqual([1, 2]);
   expect(await fresh.sql(`select behind from stint.latest_missed`)).toEqual([]);
 });
@@ -397,7 +397,7 @@ test("a cancelled job behind another makes room for the next", async () => {
   expect(third.status).toBe("deferred");
   expect(third.id).not.toBe(second.id);
   first.open();
-  await stint.waitFor(third, { timeout: "20s" });
+  await stint.waitFor(third, { timeout: "60s" });
   expect(ran).toEqual([1, 3]);
 });
 

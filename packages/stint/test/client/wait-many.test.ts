@@ -10,11 +10,11 @@ test("waits for many jobs and returns their results in order", async () => {
   const stint = fresh.client();
   const jobs = [await stint.enqueue(double, 1), await stint.enqueue(double, 2)] as const;
   await startWorker(stint);
-  const results: [number, number] = await stint.waitFor(jobs, { timeout: "30s" });
+  const results: [number, number] = await stint.waitFor(jobs, { timeout: "60s" });
   expect(results).toEqual([2, 4]);
   expect(await stint.waitFor([])).toEqual([]);
   // The same job twice is one job.
-  expect(await stint.waitFor([jobs[0], jobs[0].id], { timeout: "30s" })).toEqual([2, 2]);
+  expect(await stint.waitFor([jobs[0], jobs[0].id], { timeout: "60s" })).toEqual([2, 2]);
 });
 
 test("of many jobs the first failure rejects, or is reported in its place", async () => {

@@ -6,6 +6,7 @@ import { startEmbedded } from "#stint/embedded/embedded.js";
 import { query } from "../support/database.ts";
 import { testFolder } from "../support/folder.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
+import { until } from "../support/until.ts";
 
 let server: OwnServer;
 
@@ -46,15 +47,8 @@ test("a busy backend of a killed server does not prevent a start", async () => {
   const busy = query("select count(*) from generate_series(1, 1000000000000)", [], server.url).catch(
     () => "cut off",
   );
-  await expect
-    .poll(async () =>
-      query(
-        "select from pg_stat_activity where query like '%generate_series(1, 10%' and state = 'active'",
-        [],
-        server.url,
-      ),
-    )
-    .toHaveLength(2);
+  const isAtWork = "select from pg_stat_activity where query like '%(1, 1000000000000)' and state = 'active'";
+  await until(async () => (await query(isAtWork, [], server.url)).length === 1, { message: "it is busy" });
 
   await server.kill9();
   await server.start();
@@ -85,7 +79,7 @@ test("connections are terminated by their application name", async () => {
   const sleeping = query("select pg_sleep(60)", [], named.href).catch((error: Error) => error.message);
   // Terminated before its statement, a connection ends with another message.
   const isAtWork = `select from pg_stat_activity where application_name = 'stint-victim' and wait_event = 'PgSleep'`;
-  await expect.poll(async () => (await query(isAtWork, [], server.url)).length, { timeout: 30_000 }).toBe(1);
+  await until(async () => (await query(isAtWork, [], server.url)).length === 1, { message: "it sleeps" });
   expect(await server.terminateConnections("stint-victim")).toBe(1);
 
   expect(await sleeping).toContain("terminating connection");

@@ -42,8 +42,8 @@ test("a chain whose job was cancelled while it ran does not go on", async () => 
   await stint.cancel(job.id);
   run.end();
 
-  await expect(stint.waitFor(job, { timeout: "30s" })).rejects.toThrow(/cancelled/);
-  await expect(stint.waitFor(waiting, { timeout: "30s" })).rejects.toThrow(/cancelled/);
+  await expect(stint.waitFor(job, { timeout: "60s" })).rejects.toThrow(/cancelled/);
+  await expect(stint.waitFor(waiting, { timeout: "60s" })).rejects.toThrow(/cancelled/);
   expect(await stint.flows.get(job.id)).toMatchObject({ live: 0, succeeded: 1, cancelled: 2 });
   expect(ran).toEqual([]);
 });
@@ -66,7 +66,7 @@ test("a cancelled chain with compensations is undone", async () => {
   run.end();
 
   await until(() => undone.length > 0);
-  await expect(stint.waitFor(job, { timeout: "30s" })).rejects.toThrow(/cancelled/);
+  await expect(stint.waitFor(job, { timeout: "60s" })).rejects.toThrow(/cancelled/);
   expect(undone).toEqual([7]);
 });
 
@@ -86,6 +86,6 @@ test("a series whose run was cancelled while it ran ends with it", async () => {
   await stint.cancel(job.id);
   run.end();
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toBe(1);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe(1);
   expect(await fresh.sql("select from stint.jobs")).toHaveLength(1);
 });

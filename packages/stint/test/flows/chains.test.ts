@@ -51,10 +51,10 @@ test("waitFor on the first job of a chain returns the result of the last", async
     stint.enqueue(count, { n: 1 }),
   ]);
 
-  const shipped: Shipped | { refused: string } = await stint.waitFor(linear, { timeout: "30s" });
+  const shipped: Shipped | { refused: string } = await stint.waitFor(linear, { timeout: "60s" });
   expect(shipped).toEqual({ tracking: "T7" });
-  expect(await stint.waitFor(branch, { timeout: "30s" })).toEqual({ refused: "no money" });
-  const last: number = await stint.waitFor(loop, { timeout: "30s" });
+  expect(await stint.waitFor(branch, { timeout: "60s" })).toEqual({ refused: "no money" });
+  const last: number = await stint.waitFor(loop, { timeout: "60s" });
   expect(last).toBe(5);
 });
 
@@ -73,7 +73,7 @@ test("an attempt that fails leaves no continuation and no child behind", async (
   ]);
   const job = await stint.enqueue(count, { n: 1 });
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toBe(42);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe(42);
   const { jobs } = await stint.list({ kind: "ship" });
   expect(jobs.map(({ payload }) => payload)).toEqual([{ order: 3 }]);
   expect((await stint.list({ kind: "sum" })).jobs).toHaveLength(1);
@@ -97,7 +97,7 @@ test("a handler's own writes, its success and its continuation commit together",
   ]);
   const job = await stint.enqueue(count, { n: 8 });
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toBe(1);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe(1);
   expect(await fresh.sql(`select n from "${fresh.schema}".paid`)).toEqual([{ n: 8 }]);
   expect((await stint.list({ kind: "sum" })).jobs).toHaveLength(1);
 });
@@ -136,7 +136,7 @@ test.each<[string, Handler, RegExp]>([
   await work(stint, [handler], { attempts: 1 });
   const job = await stint.enqueue(count, { n: 1 });
 
-  await expect(stint.waitFor(job, { timeout: "30s" })).rejects.toThrow(message);
+  await expect(stint.waitFor(job, { timeout: "60s" })).rejects.toThrow(message);
   expect(await fresh.sql(`select from stint.jobs`)).toHaveLength(1);
 });
 
@@ -156,7 +156,7 @@ test("a job that waits for others gets their typed results", async () => {
     }),
   ]);
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toBe(202);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe(202);
 });
 
 test("a parent waits for its children without a slot", async () => {
@@ -177,7 +177,7 @@ test("a parent waits for its children without a slot", async () => {
   );
   const job = await stint.enqueue(sum, {});
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toBe(6);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe(6);
 });
 
 test("a series that enqueues itself with its own dedupe key while it settles goes on", async () => {

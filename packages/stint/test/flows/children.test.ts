@@ -97,7 +97,7 @@ test("children that no job waits for outlive their parent", async () => {
   });
   await stint.worker({ pools: { default: 1 }, handlers: [spawns] }).start();
   const job = await stint.enqueue(parent, { depth: 1 });
-  await stint.waitFor(job, { timeout: "30s" });
+  await stint.waitFor(job, { timeout: "60s" });
 
   await expect(stint.cancel(job.id)).rejects.toThrow(/succeeded/);
   expect(await statesOf(fresh)).toEqual({ "parent succeeded": 1, "child ready": 1 });
@@ -121,25 +121,34 @@ test("a job of another flow that waits for a cancelled child follows its policy"
 test("a child whose row was locked for a moment is cancelled with its parent", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
-  const job = await waitingParent(stint);
-  const [session] = await sessions(fresh, 1);
-  // Locked until the cancel of this schema sleeps before its next try. The server itself looks: a round trip may take longer than the tries.
-  const holding = session!.client.query(`do $$ begin
-    perform from "${fresh.schema}".job where kind = 'child' for update;
-    loop
-      exit when exists (
-        select from pg_stat_activity where wait_event = 'PgSleep' and query like '%${fresh.schema}%'
-      );
-      perform pg_stat_clear_snapshot();
-    end loop;
-  end $$`);
-  const free = `select from stint.job where kind = 'child' for update skip locked`;
-  await until(async () => (await fresh.sql(free)).length === 0, { message: "the child is locked" });
+  const job = await waitingParent(stint, 2);
+  // The first try of the cancel skips the locked child, and waits when it ends the other one. So it tries again after the release.
+  const lock = `hashtextextended('${fresh.schema}', 0)`;
+  await fresh.sql(`create function stint.wait_here() returns trigger language plpgsql as $$
+    begin
+      perform pg_advisory_xact_lock(${lock});
+      return null;
+    end $$`);
+  await fresh.sql(`create trigger wait_here after delete on stint.job for each row
+    when (old.kind = 'parent' and old.id <> '${job.id}') execute function stint.wait_here()`);
+  const [holder] = await sessions(fresh, 1);
+  await holder!.begin();
+  await holder!.client.query(`select pg_advisory_xact_lock(${lock})`);
+  const locked = await holder!.client.query(
+    `select from "${fresh.schema}".job j join "${fresh.schema}".flow_job f on f.job_id = j.id
+     where f.parent_id = $1 and j.kind = 'child' for update of j`,
+    [job.id],
+  );
+  expect(locked.rowCount).toBe(1);
 
   const cancelling = stint.cancel(job.id);
-  await holding;
+  const waiting = `select from pg_stat_activity where wait_event = 'advisory' and query like '%' || $1 || '%'`;
+  await until(async () => (await fresh.sql(waiting, [fresh.schema])).length === 1, {
+    message: "the cancel has skipped the locked child",
+  });
+  await holder!.commit();
   expect(await cancelling).toBe("cancelled");
-  expect(await statesOf(fresh)).toEqual({ "parent cancelled": 1, "child cancelled": 1 });
+  expect(await statesOf(fresh)).toEqual({ "parent cancelled": 2, "child cancelled": 2 });
 });
 
 test("a replayed parent names the cancelled child, and runs after a replay of that", async () => {
@@ -160,5 +169,5 @@ test("a replayed parent names the cancelled child, and runs after a replay of th
     handle(child, () => 1),
   ];
   await stint.worker({ pools: { default: 1, later: 1 }, handlers }).start();
-  expect(await stint.waitFor(job, { timeout: "30s" })).toBe(1);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe(1);
 });

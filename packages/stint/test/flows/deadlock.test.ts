@@ -35,7 +35,7 @@ const cases: Record<string, Case> = {
       });
       const worker = stint.worker({ pools: { default: 1 }, handlers: [fail] });
       await worker.start();
-      await expect(stint.waitFor(id, { timeout: "30s" })).rejects.toThrow("refused");
+      await expect(stint.waitFor(id, { timeout: "60s" })).rejects.toThrow("refused");
       await worker.stop();
     },
     act: (stint, id) => stint.replay(id, { reason: "again" }),
@@ -96,5 +96,5 @@ test("a job that waits for a completed job gets its result", async () => {
   const sum = handle(waits, async ({ results }) => (await results(first))[0]?.result ?? 0);
   await stint.worker({ pools: { default: 1 }, handlers: [sum] }).start();
 
-  expect(await stint.waitFor(waiting, { timeout: "30s" })).toBe(7);
+  expect(await stint.waitFor(waiting, { timeout: "60s" })).toBe(7);
 });

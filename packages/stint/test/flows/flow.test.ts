@@ -51,7 +51,7 @@ test("a flow runs its parts in the order of its graph", async () => {
     handle(ship, async ({ results }) => (await results()).map((one) => one.result).join(" ")),
   ]);
 
-  const shipped: string = await stint.waitFor(flow.jobs.ship, { timeout: "30s" });
+  const shipped: string = await stint.waitFor(flow.jobs.ship, { timeout: "60s" });
   expect(shipped).toBe("charge reserve");
   expect(ran).toEqual(["reserve", "charge"]);
   const view = await stint.flows.get(flow.jobs.charge.id);
@@ -141,14 +141,14 @@ test("an open batch takes jobs until it is closed", async () => {
     handle(summary, async ({ results }) => (await results(hook)).length),
   ]);
   const batch = await stint.batch([entry(hook, { n: 1 })], { onComplete: entry(summary, {}), open: true });
-  await stint.waitFor(batch.jobs[0]!, { timeout: "30s" });
+  await stint.waitFor(batch.jobs[0]!, { timeout: "60s" });
   const [added] = await stint.flows.add(batch.id, [entry(hook, { n: 2 }), entry(hook, { n: 3 })]);
-  await stint.waitFor(added!, { timeout: "30s" });
+  await stint.waitFor(added!, { timeout: "60s" });
   expect((await stint.get(batch.callback))?.parkReason).toBe("blocked");
 
   await stint.flows.close(batch.id);
   await stint.flows.close(batch.id);
-  expect(await stint.waitFor(batch.callback, { timeout: "30s" })).toBe(3);
+  expect(await stint.waitFor(batch.callback, { timeout: "60s" })).toBe(3);
   await expect(stint.flows.add(batch.id, [entry(hook, { n: 4 })])).rejects.toThrow(BatchClosedError);
   expect(await count(fresh)).toBe(4);
 });
@@ -195,7 +195,7 @@ test("a chain undoes its earlier jobs when a later one dies", async () => {
   ]);
   const job = await stint.enqueue(charge, order, { compensate: entry(refund, order) });
 
-  await expect(stint.waitFor(job, { timeout: "30s" })).rejects.toThrow("no such address");
+  await expect(stint.waitFor(job, { timeout: "60s" })).rejects.toThrow("no such address");
   await until(() => ran.length === 1, { message: "the charge is refunded" });
   expect(ran).toEqual(["refund"]);
 });
@@ -257,5 +257,5 @@ test("cancelling the first job of a chain cancels its last", async () => {
   await until(async () => (await stint.get(job))?.state === "succeeded", { message: "the chain goes on" });
 
   expect(await stint.cancel(job.id, { reason: "no more" })).toBe("cancelled");
-  await expect(stint.waitFor(job, { timeout: "30s" })).rejects.toThrow("no more");
+  await expect(stint.waitFor(job, { timeout: "60s" })).rejects.toThrow("no more");
 });

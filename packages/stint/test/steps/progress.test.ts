@@ -29,7 +29,7 @@ test("a loop goes on from its last checkpoint after a failure", async () => {
   });
   const job = await stint.enqueue(work, null);
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toBe(6);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toBe(6);
   expect(done).toEqual([0, 1, 2, 3, 4, 5]);
 });
 
@@ -59,7 +59,7 @@ test("progress and log lines are seen while the job runs, and stay with it", asy
   expect(seen.progress?.lines.at(-1)).toMatchObject({ text: "line 149\uFFFD ", epoch: 1 });
   await until(async () => (await stint.steps(job)).steps.length === 1, { message: "its step is seen" });
   go.open(undefined);
-  await stint.waitFor(job, { timeout: "30s" });
+  await stint.waitFor(job, { timeout: "60s" });
 
   const after = await stint.steps(job);
   expect(after.progress).toMatchObject({ fraction: 1, note: null });
@@ -122,7 +122,7 @@ test("bad steps, checkpoints and progress get typed errors", async () => {
       expect.any([4, 5, 11].includes(index) ? InvalidPayloadError : InvalidOptionError),
     ]);
   const whole = await stint.enqueue(atomic, null);
-  expect(await stint.waitFor(whole, { timeout: "30s" })).toEqual([
+  expect(await stint.waitFor(whole, { timeout: "60s" })).toEqual([
     expect.stringContaining("atomic"),
     expect.stringContaining("atomic"),
   ]);
@@ -185,7 +185,7 @@ test("an attempt that reports nothing for stallAfter is reported as stalled", as
   expect(detail?.why.findings.map(({ text }) => text).join()).toContain("It is stalled");
   expect(await inspector.slow()).toMatchObject([{ id, because: "stalled" }]);
   go.open(undefined);
-  await stint.waitFor(id, { timeout: "30s" });
+  await stint.waitFor(id, { timeout: "60s" });
   expect((await inspector.job(id))?.stalledMs).toBeNull();
 });
 
@@ -199,7 +199,7 @@ test("the doctor suggests stallAfter from the pauses between steps", async () =>
       }),
     ],
   });
-  await stint.waitFor(await stint.enqueue(work, null), { timeout: "30s" });
+  await stint.waitFor(await stint.enqueue(work, null), { timeout: "60s" });
   const [gaps] = await stepGaps(fresh.db);
   expect(gaps).toMatchObject({ kind: "work", gaps: 24, stall_after_ms: null });
 
@@ -227,7 +227,7 @@ test("complete ends a job that no worker runs, with its result and an audit", as
     },
   });
   const job = await stint.enqueue(approval, null, { delay: "2h" });
-  const waiting = stint.waitFor(job, { timeout: "30s" });
+  const waiting = stint.waitFor(job, { timeout: "60s" });
   const known = fresh.client({ jobs: [approval] });
   await expect(known.complete(job, "yes")).rejects.toThrow("must be a boolean");
   await expect(known.complete(job, true, { why: "x" } as never)).rejects.toThrow(InvalidOptionError);

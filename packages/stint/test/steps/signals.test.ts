@@ -187,7 +187,7 @@ test("a cancelled sleep sleeps on after a replay, and runNow ends it", async () 
   expect((await stint.get(id))?.parkUntil).toEqual(first);
 
   await stint.runNow(id);
-  await stint.waitFor(id, { timeout: "30s" });
+  await stint.waitFor(id, { timeout: "60s" });
   await replay(fresh.db, id, auditInfo());
 });
 
@@ -219,7 +219,7 @@ test("a signal in a transaction exists exactly if the transaction commits", asyn
   await expect(stint.in(client).signal("order:1", "piad")).rejects.toThrow('did you mean "paid"?');
   await client.query("commit");
 
-  expect(await stint.waitFor(id, { timeout: "30s" })).toBe("yes");
+  expect(await stint.waitFor(id, { timeout: "60s" })).toBe("yes");
 });
 
 test("bad signals get typed errors and change nothing, in TypeScript and SQL", async () => {

@@ -28,7 +28,7 @@ test("a retry goes on after the last finished step and gets its result", async (
   });
   const job = await stint.enqueue(work, { n: 1 });
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toEqual([{ n: 2 }, true]);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toEqual([{ n: 2 }, true]);
   expect(ran).toEqual(["a", "nothing", "b1", "b2"]);
   expect(await stint.get(job)).toMatchObject({ attempts: 2 });
 });
@@ -56,7 +56,7 @@ test("steps that run in parallel keep their places", async () => {
   });
   const job = await stint.enqueue(work, { n: 1 });
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toEqual([1, 2]);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toEqual([1, 2]);
   expect(ran).toEqual(["slow", "fast", "slow"]);
 });
 
@@ -108,7 +108,7 @@ test("a job waits for a signal, and one that came before is received at once", a
   expect(calls).toBe(1);
   expect(await stint.signal(job.id, "go", "late")).toBe(job.id);
 
-  expect(await stint.waitFor(job, { timeout: "30s" })).toEqual([{ early: true }, "late", true]);
+  expect(await stint.waitFor(job, { timeout: "60s" })).toEqual([{ early: true }, "late", true]);
   expect(calls).toBe(3);
 });
 

@@ -52,7 +52,7 @@ test("one call handles as many jobs as there are, and each has its own outcome",
     }),
   );
 
-  expect(await stint.waitFor(jobs, { timeout: "30s" })).toEqual([2, 4, 6, 8]);
+  expect(await stint.waitFor(jobs, { timeout: "60s" })).toEqual([2, 4, 6, 8]);
   expect(calls).toEqual([4]);
 });
 
@@ -64,7 +64,7 @@ test("a batch that is not full runs after its wait", async () => {
     stint,
     handle(index, { batch: { size: 10, wait: 50 } }, (items) => void sizes.push(items.length)),
   );
-  await stint.waitFor(await enqueueAll(stint, 3), { timeout: "30s" });
+  await stint.waitFor(await enqueueAll(stint, 3), { timeout: "60s" });
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(3);
 });
 
@@ -86,7 +86,7 @@ test("a throw fails only the jobs without an outcome, and each retries alone", a
     }),
   );
 
-  const ended = await stint.waitFor(ids, { timeout: "30s", onError: "report" });
+  const ended = await stint.waitFor(ids, { timeout: "60s", onError: "report" });
   expect(ended.map((one) => (one instanceof Error ? "failed" : "succeeded"))).toEqual([
     "succeeded",
     "failed",
@@ -112,8 +112,8 @@ test("outcomes in the array: a result, an error, a snooze", async () => {
       items.map(({ payload }) => (payload === 1 ? 10 : payload === 2 ? new Error("two") : snooze("1h"))),
     ),
   );
-  expect(await stint.waitFor(ok!, { timeout: "30s" })).toBe(10);
-  await expect(stint.waitFor(bad!, { timeout: "30s" })).rejects.toThrow("two");
+  expect(await stint.waitFor(ok!, { timeout: "60s" })).toBe(10);
+  await expect(stint.waitFor(bad!, { timeout: "60s" })).rejects.toThrow("two");
   await until(async () => (await stint.get(later!.id))?.state === "scheduled");
 });
 
@@ -128,7 +128,7 @@ test("an array of another length fails the jobs without an outcome", async () =>
       return [7];
     }),
   );
-  const ended = await stint.waitFor(jobs, { timeout: "30s", onError: "report" });
+  const ended = await stint.waitFor(jobs, { timeout: "60s", onError: "report" });
   expect(ended.filter((one) => one === 7)).toHaveLength(1);
   expect(ended.filter((one) => one instanceof Error)).toHaveLength(1);
 });
@@ -149,7 +149,7 @@ test("a job that is cancelled while its batch gathers does not begin", async () 
   await until(async () => (await stint.get(first!))?.state === "cancelled");
   await enqueueAll(stint, 2);
 
-  await stint.waitFor(second!, { timeout: "30s" });
+  await stint.waitFor(second!, { timeout: "60s" });
   expect(seen.toSorted((a, b) => a - b)).toEqual([0, 1, 1]);
 });
 
@@ -174,7 +174,7 @@ test("a job whose lease is lost is refused alone; the others of its batch settle
   worker.on("leaseLost", ({ id }) => refused.push(id));
   go.open();
 
-  await stint.waitFor(kept!, { timeout: "30s" });
+  await stint.waitFor(kept!, { timeout: "60s" });
   await until(() => refused.length > 0);
   expect(refused).toEqual([lost]);
 });

@@ -250,7 +250,7 @@ test("without connections, kinds with transactions are not claimed, and none die
   await until(async () => (await fresh.sql("select from stint.job where state = 'running'")).length === 0);
   const [before] = await fresh.sql(settled);
   // Others are still claimed, over and over; these are not.
-  for (let n = 0; n < 3; n++) await client.waitFor(await client.enqueue(free, {}), { timeout: "20s" });
+  for (let n = 0; n < 3; n++) await client.waitFor(await client.enqueue(free, {}), { timeout: "60s" });
   expect(await fresh.sql(settled)).toEqual([before]);
 
   await Promise.all(fillers.map(async (filler) => await filler.end()));

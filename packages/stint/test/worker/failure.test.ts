@@ -177,7 +177,7 @@ describe("a result", () => {
     const logger: Logger = { ...silentLogger, child: () => logger, warn: (_, line) => void lines.push(line) };
     const stint = (await freshSchema()).client({ logger });
     await startWorker(stint, { handlers: [handle(work, () => new Response("ok"))] });
-    for (let n = 0; n < 3; n++) await stint.waitFor(await stint.enqueue(work, {}), { timeout: "20s" });
+    for (let n = 0; n < 3; n++) await stint.waitFor(await stint.enqueue(work, {}), { timeout: "60s" });
 
     expect(lines).toEqual([expect.stringContaining("work returns a value that cannot be stored")]);
   });

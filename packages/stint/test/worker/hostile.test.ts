@@ -58,7 +58,7 @@ test.each(Object.entries(thrown))("a handler that throws %s leaves a recorded fa
   expect(event.outcome).toBe("failed");
   expect(await stint.get(id)).toMatchObject({ attempts: 1, log: [{ outcome: "failed" }] });
   // The only slot is free again.
-  await stint.waitFor(await stint.enqueue(work, { n: -1 }), { timeout: "20s" });
+  await stint.waitFor(await stint.enqueue(work, { n: -1 }), { timeout: "60s" });
   expect(worker.running).toBe(0);
 });
 

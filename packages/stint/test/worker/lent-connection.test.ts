@@ -92,7 +92,7 @@ describe("a setting that a handler makes on its connection", () => {
         }),
       ],
     });
-    for (const n of [1, 2, 3]) await stint.waitFor(await stint.enqueue(atomic, { n }), { timeout: "20s" });
+    for (const n of [1, 2, 3]) await stint.waitFor(await stint.enqueue(atomic, { n }), { timeout: "60s" });
 
     expect(answers).toEqual([{ n: 7 }, { n: 7 }, { n: 7 }]);
   });
