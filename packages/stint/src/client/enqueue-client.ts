@@ -73,7 +73,10 @@ export class EnqueueClient {
       lockWaitDb,
       ready: () => this.checkSchema(),
       wakes: () => wakes && waker.ridesAlong(),
-      onEnqueued: (rows, answers, woke) => waker.enqueued(rows, answers, wakes && !woke),
+      onEnqueued: (rows, answers, rodeMs) => {
+        if (rodeMs !== undefined) waker.rodeAlong(rodeMs);
+        waker.enqueued(rows, answers, wakes && rodeMs === undefined);
+      },
     });
   }
 

@@ -25,7 +25,12 @@ export type EnqueuerOptions = {
   ready: () => Promise<void>;
   /** Whether an enqueue sent now includes the wake in its own commit. */
   wakes: () => boolean;
-  onEnqueued: (rows: readonly EncodedRow[], answers: readonly EnqueuedRow[], woke: boolean) => void;
+  /** `rodeMs`: how long the enqueue took, if its commit included the wake. */
+  onEnqueued: (
+    rows: readonly EncodedRow[],
+    answers: readonly EnqueuedRow[],
+    rodeMs: number | undefined,
+  ) => void;
 };
 
 /**
@@ -58,9 +63,10 @@ export class Enqueuer {
   /** Many jobs: all of them, or none. */
   async send(rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
     const wakes = this.#options.wakes();
+    const sentAt = performance.now();
     const answers = await this.#persistently(rows, wakes);
     try {
-      this.#options.onEnqueued(rows, answers, wakes);
+      this.#options.onEnqueued(rows, answers, wakes ? performance.now() - sentAt : undefined);
     } catch {
       // A wake is only a hint. The jobs are committed, so a failed wake must not look like a failed enqueue.
     }

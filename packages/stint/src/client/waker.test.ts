@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { Db } from "../db/db.ts";
 import type { EncodedRow, EnqueueRow, EnqueuedRow } from "../sql/enqueue.ts";
 import { Waker } from "./waker.ts";
@@ -34,6 +34,39 @@ const answered = (rows: readonly EncodedRow[], listening: boolean, notCreated?: 
     status: index === notCreated ? "existing" : "created",
     listening,
   }));
+
+afterEach(() => void vi.restoreAllMocks());
+
+test("enqueues include their wake at 500 a second, also while a wake is in flight", () => {
+  const { waker } = byHand();
+  const now = vi.spyOn(performance, "now");
+  waker.wake(["ready:a"], true);
+  const rides = [0, 0.5, 2, 2.5, 4, 6].map((at) => {
+    now.mockReturnValue(at);
+    const rides = waker.ridesAlong();
+    if (rides) waker.rodeAlong(0.9);
+    return rides;
+  });
+
+  expect(rides).toEqual([true, false, true, false, true, true]);
+});
+
+test("the longer commits with a wake take, the fewer enqueues include one", () => {
+  const { waker } = byHand();
+  const now = vi.spyOn(performance, "now");
+  const ridesAt = (at: number): boolean => {
+    now.mockReturnValue(at);
+    return waker.ridesAlong();
+  };
+  expect(ridesAt(0)).toBe(true);
+  waker.rodeAlong(12);
+  expect([5, 10, 12].map(ridesAt)).toEqual([false, false, true]);
+  // It waited for the lock of a dedupe key.
+  waker.rodeAlong(60_000);
+  expect([25, 31, 32].map(ridesAt)).toEqual([false, false, true]);
+  waker.rodeAlong(0.2);
+  expect([32.5, 33].map(ridesAt)).toEqual([false, true]);
+});
 
 test("after a quiet time a wake is sent at once", () => {
   const { waker, sent } = byHand();

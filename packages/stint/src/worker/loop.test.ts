@@ -16,7 +16,12 @@ const job = (n: number): ClaimedJob =>
 type Answer = (takes: readonly Take[], floors?: readonly Floor[]) => ClaimedJob[];
 
 /** A loop over one pool. The test returns the jobs of its claims; each job keeps its slot. `turns` counts scope checks. */
-function start(queue: string, slots: number, answer: Answer) {
+function start(
+  queue: string,
+  slots: number,
+  answer: Answer,
+  roundTrip: () => Promise<unknown> = () => wait(1),
+) {
   const scope = new ClaimScope({ kinds: ["work"], queues: [queue] });
   const seen = { turns: 0, sweeps: 0, onward: 0 };
   const sent: string[] = [];
@@ -40,7 +45,7 @@ function start(queue: string, slots: number, answer: Answer) {
       if (floors === undefined) seen.sweeps += 1;
       else seen.onward += 1;
       sent.push(`claim ${takes.map((take) => take.queue).join(" ")}`);
-      await wait(1);
+      await roundTrip();
       return answer(takes, floors);
     },
     async readyQueues() {
@@ -147,4 +152,36 @@ test("nothing is claimed while everything is excluded", async () => {
 
   await vi.waitUntil(() => sent.length > before, { timeout: 10_000 });
   await stop();
+});
+
+test("the second claim in a row that finds nothing is followed by a rest", async () => {
+  vi.useFakeTimers();
+  try {
+    let respond = (): void => undefined;
+    const { loop, sent, stop } = start(
+      "main",
+      2,
+      () => [],
+      () => new Promise<void>((resolve) => (respond = resolve)),
+    );
+    // A wake arrives during each claim, as in a stream of jobs.
+    const claimInVain = async (): Promise<void> => {
+      loop.hint("main");
+      vi.advanceTimersByTime(4);
+      respond();
+      for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+    };
+    await claimInVain();
+    expect(sent).toHaveLength(2);
+    await claimInVain();
+    expect(sent).toHaveLength(2);
+
+    await vi.advanceTimersByTimeAsync(8);
+    expect(sent).toHaveLength(3);
+    const stopped = stop();
+    respond();
+    await stopped;
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -43,6 +43,8 @@ export class ClaimLoop {
   #pauseUntil = 0;
   #lastClaimAt = 0;
   #turnedAt: number | undefined;
+  /** Whether the last claim found nothing. */
+  #foundNothing = false;
 
   constructor(options: LoopOptions) {
     this.#options = options;
@@ -184,9 +186,11 @@ export class ClaimLoop {
     this.#lastClaimAt = sentAt;
     const full = pools.claimed(takes, jobs, { sentAt, at });
     // A wake reaches every worker, and one of them takes the job: without a rest, the others would claim in vain at every wake. After a claim
-    // that found jobs the next may follow at once: the jobs that arrive during its round trip share it.
-    const isIdle = jobs.length === 0 && full.size === 0 && !pools.isUnasked;
-    this.#pauseUntil = isIdle ? at + pauseAfter(at - sentAt) : 0;
+    // that found jobs the next may follow at once: the jobs that arrive during its round trip share it. A single claim in vain has mostly
+    // lost its job to the claim before it, so only the second one in a row rests.
+    const foundNothing = jobs.length === 0 && full.size === 0 && !pools.isUnasked;
+    this.#pauseUntil = foundNothing && this.#foundNothing ? at + pauseAfter(at - sentAt) : 0;
+    this.#foundNothing = foundNothing;
     if (floors !== undefined) this.#floors.measured(at - sentAt, jobs.length);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
     if (jobs.length === 0) return;
