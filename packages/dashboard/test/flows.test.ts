@@ -3,7 +3,7 @@ import { defineJob, entry, handle, typed } from "stint";
 import { expect, test } from "vitest";
 import { startWorker } from "../../stint/test/support/watch.ts";
 import { until } from "../../stint/test/support/until.ts";
-import { ask, open, post } from "./support/ask.ts";
+import { request, open, post } from "./support/request.ts";
 import { jobId } from "./support/fake.ts";
 import { installation } from "./support/installation.ts";
 
@@ -18,25 +18,25 @@ test("flows are paged, searched by name, and found by any of their jobs", async 
     await stint.flow(name, { a: entry(part, {}), b: entry(last, {}, { after: ["a"] }) });
   const dashboard = open({ role: "view" }, { stint });
   const names = async (query: string): Promise<(string | null)[]> =>
-    ((await ask(dashboard, `/api/flows?${query}`)).body as Listed).flows.map(({ name }) => name);
+    ((await request(dashboard, `/api/flows?${query}`)).body as Listed).flows.map(({ name }) => name);
 
   expect(await names("")).toEqual(["nightly/import", "import", "checkout"]);
   expect(await names("search=IMPORT&live=true")).toEqual(["nightly/import", "import"]);
-  const { next } = (await ask(dashboard, "/api/flows?limit=1")).body as Listed;
+  const { next } = (await request(dashboard, "/api/flows?limit=1")).body as Listed;
   expect(await names(`limit=1&after=${next}`)).toEqual(["import"]);
 
-  const { flows } = (await ask(dashboard, "/api/flows?search=checkout")).body as Listed;
-  const shown = await ask(dashboard, `/api/flows/${flows[0]!.id}`);
+  const { flows } = (await request(dashboard, "/api/flows?search=checkout")).body as Listed;
+  const shown = await request(dashboard, `/api/flows/${flows[0]!.id}`);
   const { jobs } = shown.body as { jobs: { id: string; name: string; after: string[] }[] };
   const [a, b] = jobs;
   expect(shown.body).toMatchObject({ state: "running", parts: 2, blocked: 1 });
   expect(b).toMatchObject({ name: "b", after: [a!.id] });
-  expect((await ask(dashboard, `/api/flows/${b!.id}`)).body).toMatchObject({ id: flows[0]!.id });
+  expect((await request(dashboard, `/api/flows/${b!.id}`)).body).toMatchObject({ id: flows[0]!.id });
   // The page of a job knows its place.
-  expect((await ask(dashboard, `/api/jobs/${b!.id}`)).body).toMatchObject({
+  expect((await request(dashboard, `/api/jobs/${b!.id}`)).body).toMatchObject({
     flow: { name: "checkout", before: [{ id: a!.id, kind: "part", name: "a", state: "ready" }], after: [] },
   });
-  expect((await ask(dashboard, `/api/jobs/${a!.id}`)).body).toMatchObject({
+  expect((await request(dashboard, `/api/jobs/${a!.id}`)).body).toMatchObject({
     flow: { before: [], after: [{ id: b!.id, kind: "last", name: "b", state: "parked" }] },
   });
 });
@@ -52,9 +52,9 @@ test("a chain is a flow, and each of its jobs knows the one before and after it"
   const { id } = await stint.enqueue(part, {});
   await stint.waitFor(id);
   const dashboard = open({ role: "view" }, { stint });
-  const first = (await ask(dashboard, `/api/jobs/${id}`)).body as { flow: { after: { id: string }[] } };
+  const first = (await request(dashboard, `/api/jobs/${id}`)).body as { flow: { after: { id: string }[] } };
   expect(first.flow).toMatchObject({ name: null, before: [], after: [{ kind: "last", state: "succeeded" }] });
-  const second = await ask(dashboard, `/api/jobs/${first.flow.after[0]!.id}`);
+  const second = await request(dashboard, `/api/jobs/${first.flow.after[0]!.id}`);
   expect(second.body).toMatchObject({ flow: { before: [{ id, kind: "part" }], after: [] } });
 });
 
@@ -87,9 +87,9 @@ test("bad input is refused, and reasons are hidden where values are redacted", a
     "limit=100000",
     "state=dead",
   ])
-    expect([query, (await ask(dashboard, `/api/flows?${query}`)).status]).toEqual([query, 400]);
-  expect((await ask(dashboard, "/api/flows/<b>")).status).toBe(400);
-  expect((await ask(dashboard, `/api/flows/${jobId}`)).status).toBe(404);
+    expect([query, (await request(dashboard, `/api/flows?${query}`)).status]).toEqual([query, 400]);
+  expect((await request(dashboard, "/api/flows/<b>")).status).toBe(400);
+  expect((await request(dashboard, `/api/flows/${jobId}`)).status).toBe(404);
 
   await startWorker(stint, {
     handlers: [
@@ -100,8 +100,11 @@ test("bad input is refused, and reasons are hidden where values are redacted", a
   });
   const { id } = await stint.flow("checkout", { a: entry(part, {}), b: entry(last, {}, { after: ["a"] }) });
   await until(async () => (await stint.flows.get(id))?.state === "stuck", { message: "the flow is stuck" });
-  const open1 = await ask(dashboard, `/api/flows/${id}`);
+  const open1 = await request(dashboard, `/api/flows/${id}`);
   expect(open1.text).toContain("4111");
-  const hidden = await ask(open({ role: "admin" }, { stint, redact: ["payload.card"] }), `/api/flows/${id}`);
+  const hidden = await request(
+    open({ role: "admin" }, { stint, redact: ["payload.card"] }),
+    `/api/flows/${id}`,
+  );
   expect([hidden.status, hidden.text.includes("4111")]).toEqual([200, false]);
 });

@@ -6,7 +6,7 @@ import middie from "@fastify/middie";
 import { Hono } from "hono";
 import { onTestFinished, describe, expect, test } from "vitest";
 import type { Dashboard } from "#dashboard/index.js";
-import { open } from "./support/ask.ts";
+import { open } from "./support/request.ts";
 import { fakeStint, jobId } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 

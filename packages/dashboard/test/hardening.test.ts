@@ -6,7 +6,7 @@ import { createDashboard, serveDashboard, type Access } from "#dashboard/index.j
 import { answerNode } from "#dashboard/node.js";
 import { gate } from "../../stint/test/support/gate.ts";
 import { until } from "../../stint/test/support/until.ts";
-import { ask, open } from "./support/ask.ts";
+import { request, open } from "./support/request.ts";
 import { emptyHealth, fakeStint, jobId } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 
@@ -51,8 +51,8 @@ describe("without authorize, proxied requests are refused", () => {
 test.each(["false", "no", 1, {}, null])("the right to payloads is not given by %j", async (payloads) => {
   for (const role of ["view", "admin"] as const) {
     const dashboard = open({ role, payloads } as unknown as Access);
-    expect((await ask(dashboard, `/api/jobs/${jobId}`)).text).not.toContain("of the payload");
-    expect((await ask(dashboard, "/api/me")).body).toMatchObject({ can: { payloads: false } });
+    expect((await request(dashboard, `/api/jobs/${jobId}`)).text).not.toContain("of the payload");
+    expect((await request(dashboard, "/api/me")).body).toMatchObject({ can: { payloads: false } });
   }
 });
 
@@ -114,7 +114,7 @@ test.each(["constructor", "__proto__", "toString"])(
   "an error with the code %s is handled like any other",
   async (code) => {
     const stint = fakeStint({ stats: Object.assign(new Error("of the inside"), { code }) });
-    const response = await ask(open({ role: "view" }, { stint }), "/api/stats");
+    const response = await request(open({ role: "view" }, { stint }), "/api/stats");
     expect([response.status, response.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
     expect(response.text).not.toContain("of the inside");
   },

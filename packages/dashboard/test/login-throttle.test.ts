@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { anyOf, basic, bearer, type DashboardOptions } from "#dashboard/index.js";
 import { LoginThrottle } from "#dashboard/login-throttle.js";
 import { Rate } from "#dashboard/rate.js";
-import { ask, browserHeaders, open, origin } from "./support/ask.ts";
+import { request, browserHeaders, open, origin } from "./support/request.ts";
 import { listen, raw } from "./support/listen.ts";
 
 const password = "a-password-of-some-length";
@@ -17,7 +17,7 @@ const options: Partial<DashboardOptions> = {
 function door() {
   const dashboard = open(null, options);
   return async (guess: string, from: string, headers: Record<string, string> = {}) =>
-    await ask(dashboard, "/", {
+    await request(dashboard, "/", {
       headers: { ...browserHeaders, "x-real-ip": from, authorization: secret(guess), ...headers },
     });
 }
@@ -75,7 +75,7 @@ test("a viewer gets no extra guesses at the password of a higher role", async ()
     authorize: anyOf(basic({ password }), bearer({ token, role: "view" })),
   });
   const send = async (path: string, authorization: string, cookie = "") =>
-    await ask(dashboard, path, {
+    await request(dashboard, path, {
       headers: { ...browserHeaders, "x-real-ip": "1.1.1.1", authorization, cookie },
     });
   expect((await send("/metrics", `Bearer ${token}`)).headers.get("set-cookie")).toBeNull();
@@ -99,7 +99,7 @@ test("a request at which authorize throws counts as a guess", async () => {
   });
   const knock = async () =>
     (
-      await ask(dashboard, "/", {
+      await request(dashboard, "/", {
         headers: { ...browserHeaders, "x-real-ip": "1.1.1.1", authorization: "x" },
       })
     ).status;
@@ -125,7 +125,7 @@ test("of 1,000 concurrent guesses 100 are checked, and later logins work", async
 test("without known addresses a stranger locks no one out; all together still wait", async () => {
   const dashboard = open(null, { authorize: basic({ password }) });
   const knock = async (guess: string) =>
-    (await ask(dashboard, "/", { headers: { ...browserHeaders, authorization: secret(guess) } })).status;
+    (await request(dashboard, "/", { headers: { ...browserHeaders, authorization: secret(guess) } })).status;
   await flood(99, async (n) => await knock(`guess ${n}`));
   expect(await knock(password)).toBe(200);
   await flood(100, async (n) => await knock(`guess ${n}`));
@@ -154,7 +154,7 @@ test("a path cannot write attributes into the cookie", () => {
 test("a request without a secret is no guess, so an expired session may poll", async () => {
   const dashboard = open(null, options);
   const statuses = await Promise.all(
-    Array.from({ length: 50 }, async () => (await ask(dashboard, "/api/me")).status),
+    Array.from({ length: 50 }, async () => (await request(dashboard, "/api/me")).status),
   );
   expect(new Set(statuses)).toEqual(new Set([401]));
 });

@@ -6,7 +6,7 @@ import { Events } from "#dashboard/events.js";
 import { HealthStream } from "../ui/health-stream.ts";
 import { fillQueues } from "../../stint/test/support/fill-queues.ts";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
-import { browserHeaders, open, origin } from "./support/ask.ts";
+import { browserHeaders, open, origin } from "./support/request.ts";
 import { emptyHealth, fakeStint } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 
@@ -127,21 +127,21 @@ test("JSON, metrics and events are compressed exactly for clients that accept it
   const fresh = await freshSchema();
   await fillQueues(fresh, 500);
   const dashboard = open({ role: "view" }, { stint: fresh.client() });
-  const ask = async (path: string, encoding: string): Promise<Response> =>
+  const request = async (path: string, encoding: string): Promise<Response> =>
     await dashboard.fetch(
       new Request(`${origin}${path}`, { headers: { ...browserHeaders, "accept-encoding": encoding } }),
     );
 
-  const plain = await ask("/api/health", "br;q=1, gzip;q=0");
+  const plain = await request("/api/health", "br;q=1, gzip;q=0");
   expect(plain.headers.get("content-encoding")).toBeNull();
-  const zipped = await ask("/api/health", "gzip, br");
+  const zipped = await request("/api/health", "gzip, br");
   expect(zipped.headers.get("content-encoding")).toBe("gzip");
   expect(zipped.headers.get("vary")).toContain("accept-encoding");
   const bytes = Buffer.from(await zipped.arrayBuffer());
   expect((JSON.parse(gunzipSync(bytes).toString()) as Health).queues).toHaveLength(500);
   expect(bytes.byteLength).toBeLessThan((await plain.arrayBuffer()).byteLength / 5);
-  expect((await ask("/metrics", "gzip")).headers.get("content-encoding")).toBe("gzip");
-  expect((await ask("/api/me", "gzip")).headers.get("content-encoding")).toBeNull();
+  expect((await request("/metrics", "gzip")).headers.get("content-encoding")).toBe("gzip");
+  expect((await request("/api/me", "gzip")).headers.get("content-encoding")).toBeNull();
 
   // Over a real connection, each event arrives when it is sent, not with the next one.
   const port = await listen((req, res) => dashboard.node(req, res));

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { routes } from "#dashboard/routes/index.js";
 import type { Route } from "#dashboard/route.js";
-import { ask, open, post, type Asked } from "./support/ask.ts";
+import { request, open, post, type TestResponse } from "./support/request.ts";
 import { bodyOf, pathOf } from "./support/calls.ts";
 import { fakeStint, jobId } from "./support/fake.ts";
 import { everyState } from "./support/every-state.ts";
@@ -129,8 +129,10 @@ describe.each(named)("$name", ({ route, operation }) => {
   });
 });
 
-async function send(dashboard: ReturnType<typeof open>, route: Route, path: string): Promise<Asked> {
-  return route.method === "POST" ? await post(dashboard, path, bodyOf(route)) : await ask(dashboard, path);
+async function send(dashboard: ReturnType<typeof open>, route: Route, path: string): Promise<TestResponse> {
+  return route.method === "POST"
+    ? await post(dashboard, path, bodyOf(route))
+    : await request(dashboard, path);
 }
 
 test("every response of a real installation matches the document", async () => {
@@ -176,7 +178,7 @@ test("every response of a real installation matches the document", async () => {
       });
     }
   }
-  const missing = await ask(dashboard, `/api/jobs/${jobId}`);
+  const missing = await request(dashboard, `/api/jobs/${jobId}`);
   expect([
     missing.status,
     misfits(schemaOf(operations.get("GET /jobs/{id}"), 404), missing.body, find),

@@ -4,14 +4,14 @@ import { expect, test } from "vitest";
 import type { AuditEvent } from "#dashboard/index.js";
 import { PayloadAudit } from "#dashboard/payload-audit.js";
 import { localVisitor } from "#dashboard/access.js";
-import { ask, open } from "./support/ask.ts";
+import { request, open } from "./support/request.ts";
 import { jobId } from "./support/fake.ts";
 
 test("the audit gets who saw which payload, and nothing of refused viewers", async () => {
   const reported: AuditEvent[] = [];
   const onAudit = (event: AuditEvent): void => void reported.push(event);
-  await ask(open({ role: "admin", user: "ada" }, { onAudit }), `/api/jobs/${jobId}`);
-  await ask(open({ role: "operate", user: "bob" }, { onAudit }), `/api/jobs/${jobId}`);
+  await request(open({ role: "admin", user: "ada" }, { onAudit }), `/api/jobs/${jobId}`);
+  await request(open({ role: "operate", user: "bob" }, { onAudit }), `/api/jobs/${jobId}`);
 
   expect(reported).toEqual([
     { action: "payload-seen", user: "ada", job: jobId, schedule: null, kind: "work", at: expect.any(Date) },
@@ -22,7 +22,7 @@ test("a payload is not shown if its audit fails", async () => {
   const onAudit = async (): Promise<void> => {
     throw new Error("the disk of the audit is full");
   };
-  const response = await ask(open({ role: "admin" }, { onAudit }), `/api/jobs/${jobId}`);
+  const response = await request(open({ role: "admin" }, { onAudit }), `/api/jobs/${jobId}`);
   expect(response.status).toBe(500);
   expect(response.text).not.toContain("of the payload");
   expect(response.text).not.toContain("disk");
@@ -35,7 +35,7 @@ test("a failing audit is not reported as a database failure", async () => {
   const onAudit = async (): Promise<void> => {
     throw cause;
   };
-  const response = await ask(open({ role: "admin" }, { onAudit, logger }), `/api/jobs/${jobId}`);
+  const response = await request(open({ role: "admin" }, { onAudit, logger }), `/api/jobs/${jobId}`);
   expect([response.status, response.body]).toMatchObject([500, { error: { code: "INTERNAL" } }]);
   expect(written).toMatchObject([{ err: { message: expect.stringContaining("onAudit failed"), cause } }]);
 });

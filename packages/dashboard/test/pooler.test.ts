@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createStint, defineJob, silentLogger, typed } from "stint";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
 import { hasPgBouncer, pgBouncer } from "../../stint/test/support/pgbouncer.ts";
-import { ask, open } from "./support/ask.ts";
+import { request, open } from "./support/request.ts";
 
 const work = defineJob("work", { payload: typed<object>() });
 
@@ -25,7 +25,7 @@ test.skipIf(!hasPgBouncer)("the dashboard's API works through PgBouncer in trans
     "/api/kinds",
     "/api/series",
   ]) {
-    const { status, text } = await ask(dashboard, path);
+    const { status, text } = await request(dashboard, path);
     expect({ path, status, text }).toMatchObject({ path, status: 200 });
   }
 });

@@ -1,6 +1,6 @@
 /** Bulk operations in production are confirmed by its name. */
 import { describe, expect, test } from "vitest";
-import { open, post } from "./support/ask.ts";
+import { open, post } from "./support/request.ts";
 import { fakeStint } from "./support/fake.ts";
 
 describe("production", () => {

@@ -4,7 +4,7 @@ import { defineJob, typed } from "stint";
 import { jobFilterKeys, type JobPage } from "stint/inspect";
 import { routes } from "#dashboard/routes/index.js";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
-import { ask, open, post, type Asked } from "./support/ask.ts";
+import { request, open, post, type TestResponse } from "./support/request.ts";
 import { fakeJob, fakeStint, jobId } from "./support/fake.ts";
 
 const card = "4111111111111111";
@@ -35,8 +35,11 @@ const filtering = routes.flatMap((route) => {
       {
         name: `${route.method} ${route.path}`,
         keys,
-        send: async (to: ReturnType<typeof open>, key: (typeof jobFilterKeys)[number]): Promise<Asked> =>
-          await ask(to, `/api/${route.path}?${key}=${encodeURIComponent(samples[key])}`),
+        send: async (
+          to: ReturnType<typeof open>,
+          key: (typeof jobFilterKeys)[number],
+        ): Promise<TestResponse> =>
+          await request(to, `/api/${route.path}?${key}=${encodeURIComponent(samples[key])}`),
       },
     ];
   if (route.body?.includes("filter") !== true) return [];
@@ -44,7 +47,7 @@ const filtering = routes.flatMap((route) => {
     {
       name: `${route.method} ${route.path}`,
       keys: [...jobFilterKeys],
-      send: async (to: ReturnType<typeof open>, key: (typeof jobFilterKeys)[number]): Promise<Asked> =>
+      send: async (to: ReturnType<typeof open>, key: (typeof jobFilterKeys)[number]): Promise<TestResponse> =>
         await post(to, `/api/${route.path}`, {
           action: "replay",
           filter: { [key]: samples[key] },
@@ -99,7 +102,7 @@ test("a redacted key, tag or tenant is not found without payload rights", async 
   await stint.enqueue(pay, { card }, { key: `pay:${card}`, tenant: card, tags: [card] });
 
   const viewer = open({ role: "view" }, { stint, redact });
-  const list = await ask(viewer, "/api/jobs");
+  const list = await request(viewer, "/api/jobs");
   expect((list.body as JobPage).jobs).toMatchObject([
     { key: "pay:[redacted]", tenant: "[redacted]", tags: ["[redacted]"] },
   ]);
@@ -110,13 +113,13 @@ test("a redacted key, tag or tenant is not found without payload rights", async 
     ["tag", card, wrong],
   ] as const)
     for (const path of ["jobs", "jobs/count"]) {
-      const hit = await ask(viewer, `/api/${path}?${name}=${right}`);
-      const miss = await ask(viewer, `/api/${path}?${name}=${other}`);
+      const hit = await request(viewer, `/api/${path}?${name}=${right}`);
+      const miss = await request(viewer, `/api/${path}?${name}=${other}`);
       expect(hit.status).toBe(403);
       expect(hit.text).toBe(miss.text);
     }
   const admin = open({ role: "admin" }, { stint, redact });
-  expect(((await ask(admin, `/api/jobs?key=pay:${card}`)).body as JobPage).jobs).toHaveLength(1);
+  expect(((await request(admin, `/api/jobs?key=pay:${card}`)).body as JobPage).jobs).toHaveLength(1);
 });
 
 test("the filter of a bulk operation is shown without any redacted value", async () => {
@@ -125,8 +128,8 @@ test("the filter of a bulk operation is shown without any redacted value", async
   const stint = fakeStint({ operations: [operation], operation, abort: operation });
   const viewer = open({ role: "operate" }, { stint, redact });
   for (const response of [
-    await ask(viewer, "/api/operations"),
-    await ask(viewer, `/api/operations/${jobId}`),
+    await request(viewer, "/api/operations"),
+    await request(viewer, `/api/operations/${jobId}`),
     await post(viewer, `/api/operations/${jobId}/abort`, {}),
   ]) {
     expect(response.status).toBe(200);
@@ -159,7 +162,7 @@ test("dead jobs that differ only by a redacted value are one group", async () =>
       return fakeJob({ id, payload: { card: own }, reason: own === "other" ? "no card" : `card ${own}` });
     },
   });
-  const viewer = await ask(open({ role: "view" }, { stint, redact }), "/api/dead/groups");
+  const viewer = await request(open({ role: "view" }, { stint, redact }), "/api/dead/groups");
   expect((viewer.body as { groups: unknown }).groups).toMatchObject([
     {
       error: "card [redacted]",
@@ -171,14 +174,15 @@ test("dead jobs that differ only by a redacted value are one group", async () =>
     },
     { error: "no card", count: 1, fingerprint: null },
   ]);
-  const admin = await ask(open({ role: "admin" }, { stint, redact }), "/api/dead/groups");
+  const admin = await request(open({ role: "admin" }, { stint, redact }), "/api/dead/groups");
   expect((admin.body as { groups: unknown[] }).groups).toHaveLength(3);
 });
 
 test("the session lists the filters that the role may use", async () => {
   const stint = fakeStint();
   const filters = async (role: "view" | "admin", hide: string[]): Promise<unknown> =>
-    ((await ask(open({ role }, { stint, redact: hide }), "/api/me")).body as { filters: unknown }).filters;
+    ((await request(open({ role }, { stint, redact: hide }), "/api/me")).body as { filters: unknown })
+      .filters;
   expect(await filters("view", redact)).toEqual(shownToAll);
   expect(await filters("admin", redact)).toEqual(jobFilterKeys);
   expect(await filters("view", [])).toEqual(jobFilterKeys);

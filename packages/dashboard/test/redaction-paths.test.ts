@@ -1,7 +1,7 @@
 /** Values at the paths of `redact` never leave the server. */
 import { describe, expect, test } from "vitest";
 import { makeRedactor } from "#dashboard/redact.js";
-import { ask, open, post } from "./support/ask.ts";
+import { request, open, post } from "./support/request.ts";
 import { fakeDetail, fakeStint, jobId } from "./support/fake.ts";
 
 describe("redaction", () => {
@@ -61,7 +61,7 @@ describe("redaction", () => {
       },
     );
     const redact = ["payload.card.number", "*.password"];
-    const response = await ask(
+    const response = await request(
       open({ role: "admin" }, { stint: fakeStint({ job: detail }), redact }),
       `/api/jobs/${jobId}`,
     );
@@ -90,8 +90,8 @@ describe("redaction", () => {
     const dashboard = open({ role: "admin" }, { stint, redact: ["error.message", "error.stack"] });
     const filter = { state: "dead" };
     for (const response of [
-      await ask(dashboard, "/api/jobs"),
-      await ask(dashboard, `/api/jobs/${jobId}`),
+      await request(dashboard, "/api/jobs"),
+      await request(dashboard, `/api/jobs/${jobId}`),
       await post(dashboard, "/api/operations/preview", { action: "replay", filter }),
     ]) {
       expect(response.status).toBe(200);
@@ -103,7 +103,7 @@ describe("redaction", () => {
     let deep: unknown = { password: "at the bottom" };
     for (let level = 0; level < 3_000; level++) deep = { in: deep };
     const stint = fakeStint({ job: fakeDetail({ payload: deep }) });
-    const response = await ask(
+    const response = await request(
       open({ role: "admin" }, { stint, redact: ["*.password"] }),
       `/api/jobs/${jobId}`,
     );
@@ -113,7 +113,7 @@ describe("redaction", () => {
 
   test("a payload too large to read is cut, with a mark", async () => {
     const stint = fakeStint({ job: fakeDetail({ payload: { text: "x".repeat(400_000) } }) });
-    const response = await ask(open({ role: "admin" }, { stint }), `/api/jobs/${jobId}`);
+    const response = await request(open({ role: "admin" }, { stint }), `/api/jobs/${jobId}`);
     expect(response.body).toMatchObject({
       cut: ["payload"],
       job: { payload: expect.stringContaining("(cut: 400011 characters") },
@@ -129,7 +129,7 @@ describe("redaction", () => {
     };
     const stint = fakeStint({ job: fakeDetail({ payload }) });
     const dashboard = open({ role: "admin" }, { stint, redact: ["*.password"] });
-    const response = await ask(dashboard, `/api/jobs/${jobId}`);
+    const response = await request(dashboard, `/api/jobs/${jobId}`);
     const { preview } = response.body as { preview: { payload: typeof payload } };
     expect(preview.payload.text).toMatch(/^x{1000}… 399,000 more characters$/);
     expect(preview.payload.list.slice(0, 2)).toEqual([{ n: 0 }, { n: 1 }]);
@@ -148,19 +148,19 @@ describe("redaction", () => {
       onAudit: ({ job }: { job: string | null }) => void seen.push(job ?? ""),
     };
     const path = `/api/jobs/${jobId}?download=payload`;
-    const refused = await ask(open({ role: "view" }, options), path);
+    const refused = await request(open({ role: "view" }, options), path);
     expect([refused.status, refused.text.includes("xxx"), seen]).toEqual([403, false, []]);
 
     const admin = open({ role: "admin" }, options);
-    const response = await ask(admin, path);
+    const response = await request(admin, path);
     expect(response.body).toEqual({ ...payload, password: "[redacted]" });
     expect(response.headers.get("content-disposition")).toBe(`attachment; filename="${jobId}-payload.json"`);
     expect(seen).toEqual([jobId]);
     // A value redacted in the payload is redacted in the result, too.
-    expect((await ask(admin, `/api/jobs/${jobId}?download=result`)).body).toEqual({ ok: "[redacted]" });
+    expect((await request(admin, `/api/jobs/${jobId}?download=result`)).body).toEqual({ ok: "[redacted]" });
     const gone = open({ role: "admin" }, { stint: fakeStint({ job: undefined }) });
-    expect((await ask(gone, path)).status).toBe(404);
-    expect((await ask(admin, `/api/jobs/${jobId}?download=meta`)).status).toBe(400);
+    expect((await request(gone, path)).status).toBe(404);
+    expect((await request(admin, `/api/jobs/${jobId}?download=meta`)).status).toBe(400);
   });
 
   test.each(["password", "", "payload..x", 3])("the path %j is refused", (path) => {

@@ -5,7 +5,7 @@ import type { JobDetail, JobPage } from "stint/inspect";
 import { makeRedactor } from "#dashboard/redact.js";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
 import { until } from "../../stint/test/support/until.ts";
-import { ask, open, post } from "./support/ask.ts";
+import { request, open, post } from "./support/request.ts";
 import { fakeDetail, fakeJob, fakeStint, jobId } from "./support/fake.ts";
 import { everyState } from "./support/every-state.ts";
 
@@ -16,7 +16,7 @@ describe("on a real installation", () => {
     const { stint, ids } = await everyState();
     const dashboard = open({ role: "admin" }, { stint, redact: ["payload.card.number"] });
 
-    const list = await ask(dashboard, "/api/jobs");
+    const list = await request(dashboard, "/api/jobs");
     const sample = await post(dashboard, "/api/operations/preview", {
       action: "replay",
       filter: { state: ["dead"] },
@@ -35,15 +35,15 @@ describe("on a real installation", () => {
     const filter = { state: ["dead"], error: guess };
     const operator = open({ role: "operate" }, options);
     for (const response of [
-      await ask(operator, `/api/jobs?error=${guess}`),
-      await ask(operator, `/api/jobs/count?error=${guess}`),
+      await request(operator, `/api/jobs?error=${guess}`),
+      await request(operator, `/api/jobs/count?error=${guess}`),
       await post(operator, "/api/operations/preview", { action: "replay", filter }),
       await post(operator, "/api/operations", { action: "replay", filter, reason: "to see" }),
     ])
       expect([response.status, response.body]).toMatchObject([403, { error: { code: "NOT_ALLOWED" } }]);
 
-    expect((await ask(open({ role: "admin" }, options), "/api/jobs?error=refused")).status).toBe(200);
-    expect((await ask(open({ role: "view" }, { stint }), `/api/jobs?error=${guess}`)).status).toBe(200);
+    expect((await request(open({ role: "admin" }, options), "/api/jobs?error=refused")).status).toBe(200);
+    expect((await request(open({ role: "view" }, { stint }), `/api/jobs?error=${guess}`)).status).toBe(200);
   });
 
   test("dead groups are redacted, and fingerprints are shown only to roles with search", async () => {
@@ -54,7 +54,7 @@ describe("on a real installation", () => {
       open({ role: "admin" }, { stint, redact: ["error.message"] }),
     ];
     const groupsOf = async (dashboard: typeof plain): Promise<unknown> => {
-      const { status, body, text } = await ask(dashboard, "/api/dead/groups");
+      const { status, body, text } = await request(dashboard, "/api/dead/groups");
       expect(status).toBe(200);
       expect(text).not.toContain(card);
       return (body as { groups: unknown }).groups;
@@ -74,9 +74,9 @@ describe("on a real installation", () => {
     expect(await groupsOf(seeing)).toMatchObject([
       { ...group, error: expect.stringContaining("[redacted]"), fingerprint: expect.any(String) },
     ]);
-    const search = await ask(redacted, "/api/jobs?fingerprint=0123456789ab");
+    const search = await request(redacted, "/api/jobs?fingerprint=0123456789ab");
     expect([search.status, search.body]).toMatchObject([403, { error: { code: "NOT_ALLOWED" } }]);
-    expect((await ask(seeing, "/api/jobs?fingerprint=0123456789ab")).status).toBe(200);
+    expect((await request(seeing, "/api/jobs?fingerprint=0123456789ab")).status).toBe(200);
   });
 
   test("a hidden message stays hidden when shortened, on one line, or after another", async () => {
@@ -99,13 +99,13 @@ describe("on a real installation", () => {
       const errors = ["error.message", "error.stack"];
       const dashboard = open({ role: "admin" }, { stint, redact: [...errors, "payload.pin"] });
       for (const path of [`/api/jobs/${id}`, "/api/jobs"]) {
-        const { status, text } = await ask(dashboard, path);
+        const { status, text } = await request(dashboard, path);
         expect(status).toBe(200);
         expect(text).not.toMatch(/patient|998877|word\d/);
         const viewer = open({ role: "view" }, { stint, redact: errors });
-        expect((await ask(viewer, path)).text).not.toMatch(/patient|998877|word\d/);
+        expect((await request(viewer, path)).text).not.toMatch(/patient|998877|word\d/);
       }
-      const { job, why } = (await ask(dashboard, `/api/jobs/${id}`)).body as JobDetail;
+      const { job, why } = (await request(dashboard, `/api/jobs/${id}`)).body as JobDetail;
       // The stack also starts with the class and the message. The longer of the two texts is redacted first.
       expect(job.reason).toMatch(/^failed 1 of 1 attempts: (Error: )?\[redacted\]$/);
       expect(why.summary).toContain("failed 1 of 1 attempts");
@@ -122,8 +122,8 @@ test("the filter of an operation is shown only to roles that may search by it", 
   const shown = async (role: "operate" | "admin", redact: string[]): Promise<unknown[]> => {
     const dashboard = open({ role }, { stint, redact });
     const responses = [
-      await ask(dashboard, "/api/operations"),
-      await ask(dashboard, `/api/operations/${jobId}`),
+      await request(dashboard, "/api/operations"),
+      await request(dashboard, `/api/operations/${jobId}`),
       await post(dashboard, `/api/operations/${jobId}/abort`, {}),
     ];
     return responses.map(({ body }) => ([body].flat()[0] as typeof operation).filter);
@@ -141,7 +141,7 @@ test("tenants, which may repeat hidden values, are shown only with payload right
   });
   const shown = async (role: "view" | "admin", redact: string[]): Promise<unknown[]> => {
     const dashboard = open({ role }, { stint, redact });
-    return [(await ask(dashboard, "/api/stats")).body, (await ask(dashboard, "/api/tenants")).body];
+    return [(await request(dashboard, "/api/stats")).body, (await request(dashboard, "/api/tenants")).body];
   };
   expect(await shown("view", ["payload.card"])).toEqual([
     { topTenants: [], hidden: true },
@@ -188,7 +188,7 @@ test("results of steps and payloads of signals are redacted, and hidden like pay
   );
   const seen = async (role: "admin" | "view", redact: string[]): Promise<string> => {
     const dashboard = open({ role }, { stint: fakeStint({ job: detail }), redact });
-    return JSON.stringify((await ask(dashboard, `/api/jobs/${jobId}`)).body);
+    return JSON.stringify((await request(dashboard, `/api/jobs/${jobId}`)).body);
   };
 
   expect(await seen("admin", [])).toContain(`{"card":"${card}"}`);
@@ -209,7 +209,7 @@ function failedWith(message: string, job: Partial<Job> = {}): JobDetail {
 
 async function shown(detail: JobDetail, redact: string[] = ["*.password"]): Promise<JobDetail> {
   const dashboard = open({ role: "admin" }, { stint: fakeStint({ job: detail }), redact });
-  const response = await ask(dashboard, `/api/jobs/${jobId}`);
+  const response = await request(dashboard, `/api/jobs/${jobId}`);
   expect(response.status).toBe(200);
   return response.body as JobDetail;
 }
@@ -282,6 +282,6 @@ test.each(["card.number", "job.payload.card", "log.error"])(
 test("a job pruned meanwhile shows nothing that could have been hidden", async () => {
   const row = { ...fakeJob(), key: card, reason: card, error: { name: "E", message: card } };
   const stint = fakeStint({ jobs: { jobs: [row], next: null, partial: false }, get: () => undefined });
-  const { text } = await ask(open({ role: "admin" }, { stint, redact: ["*.card"] }), "/api/jobs");
+  const { text } = await request(open({ role: "admin" }, { stint, redact: ["*.card"] }), "/api/jobs");
   expect(text).not.toContain(card);
 });

@@ -2,7 +2,7 @@
 import { defineJob, defineSchedule, handle, typed } from "stint";
 import { expect, test } from "vitest";
 import { startWorker } from "../../stint/test/support/watch.ts";
-import { ask, open, post } from "./support/ask.ts";
+import { request, open, post } from "./support/request.ts";
 import { installation } from "./support/installation.ts";
 
 const remind = defineJob("remind", { payload: typed<{ user: number; token?: string }>() });
@@ -30,16 +30,16 @@ test("100,000 schedules are listed a page at a time, and searched by the server"
   );
   const dashboard = open({ role: "view" }, { stint });
 
-  const first = await ask(dashboard, "/api/schedules?limit=2");
+  const first = await request(dashboard, "/api/schedules?limit=2");
   expect(names(first)).toEqual(["reminder/1", "reminder/10"]);
   const { next } = first.body as Listed;
-  expect(names(await ask(dashboard, `/api/schedules?limit=1&after=${encodeURIComponent(next!)}`))).toEqual([
-    "reminder/100",
-  ]);
-  expect(names(await ask(dashboard, "/api/schedules?search=R/9999"))).toHaveLength(11);
-  expect(names(await ask(dashboard, "/api/schedules?state=paused"))).toEqual(["reminder/77777"]);
-  expect(names(await ask(dashboard, "/api/schedules?owner=nobody"))).toEqual([]);
-  expect((await ask(dashboard, "/api/schedules/counts")).body).toEqual({
+  expect(
+    names(await request(dashboard, `/api/schedules?limit=1&after=${encodeURIComponent(next!)}`)),
+  ).toEqual(["reminder/100"]);
+  expect(names(await request(dashboard, "/api/schedules?search=R/9999"))).toHaveLength(11);
+  expect(names(await request(dashboard, "/api/schedules?state=paused"))).toEqual(["reminder/77777"]);
+  expect(names(await request(dashboard, "/api/schedules?owner=nobody"))).toEqual([]);
+  expect((await request(dashboard, "/api/schedules/counts")).body).toEqual({
     active: 99_999,
     paused: 1,
     ended: 0,
@@ -73,7 +73,7 @@ test("a schedule whose name has slashes is shown, paused, resumed, run and remov
   const again = await post(dashboard, "/api/schedules/run", { name });
   expect([again.status, codeOf(again)]).toEqual([409, "SCHEDULE_CONFLICT"]);
 
-  const shown = await ask(dashboard, path("show", { name }));
+  const shown = await request(dashboard, path("show", { name }));
   expect(shown.body).toMatchObject({
     schedule: { name, zone: "Europe/Berlin", payload: { user: 1 }, lastJobId: id },
     slots: [{ outcome: "run-now", jobId: id }],
@@ -84,11 +84,11 @@ test("a schedule whose name has slashes is shown, paused, resumed, run and remov
       { action: "set-schedule", actor: "ada", reason: "asked for" },
     ],
   });
-  const slots = await ask(dashboard, path("slots", { name, before: "2020-01-01T00:00:00Z" }));
+  const slots = await request(dashboard, path("slots", { name, before: "2020-01-01T00:00:00Z" }));
   expect(slots.body).toEqual({ slots: [] });
 
   expect((await post(dashboard, "/api/schedules/remove", { name, reason: "done" })).status).toBe(200);
-  const gone = await ask(dashboard, path("show", { name }));
+  const gone = await request(dashboard, path("show", { name }));
   expect([gone.status, codeOf(gone)]).toEqual([404, "SCHEDULE_NOT_FOUND"]);
   for (const action of ["pause", "resume", "run", "remove"]) {
     const answer = await post(dashboard, `/api/schedules/${action}`, { name, reason: "again" });
@@ -147,7 +147,7 @@ test("a preview has local times of any zone, across clock changes", async () => 
   const { stint } = await installation();
   const dashboard = open({ role: "view" }, { stint });
   const query = { cron: "30 2 * * *", zone: "Europe/Berlin", in: "Australia/Lord_Howe", count: "3" };
-  const { body } = await ask(dashboard, path("next", query));
+  const { body } = await request(dashboard, path("next", query));
   const { zone, slots } = body as { zone: string; slots: { at: string; local: string }[] };
   expect(zone).toBe("Australia/Lord_Howe");
   expect(slots).toHaveLength(3);
@@ -163,10 +163,10 @@ test("a preview has local times of any zone, across clock changes", async () => 
     [{}, "one of them"],
   ];
   for (const [given, says] of refused) {
-    const answer = await ask(dashboard, path("next", given));
+    const answer = await request(dashboard, path("next", given));
     expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(says)]);
   }
-  expect((await ask(dashboard, path("next", { name: "none" }))).status).toBe(404);
+  expect((await request(dashboard, path("next", { name: "none" }))).status).toBe(404);
 });
 
 test("payloads of schedules are for roles that may see them, redacted and audited", async () => {
@@ -179,14 +179,14 @@ test("payloads of schedules are for roles that may see them, redacted and audite
   });
   const seen: unknown[] = [];
   const options = { stint, redact: ["payload.token"], onAudit: (event: object) => void seen.push(event) };
-  const view = await ask(open({ role: "view" }, options), path("show", { name: "mine" }));
+  const view = await request(open({ role: "view" }, options), path("show", { name: "mine" }));
   expect(view.body).toMatchObject({ hidden: true, schedule: { payload: null, tenant: "[redacted]" } });
   expect(seen).toEqual([]);
 
   const admin = open({ role: "admin", user: "ada" }, options);
-  const shown = await ask(admin, path("show", { name: "mine" }));
+  const shown = await request(admin, path("show", { name: "mine" }));
   expect(shown.body).toMatchObject({ schedule: { payload: { user: 1, token: "[redacted]" } } });
-  const listed = await ask(admin, "/api/schedules");
+  const listed = await request(admin, "/api/schedules");
   expect(view.text + shown.text + listed.text).not.toContain("hunter2");
   expect(seen).toMatchObject([
     { action: "payload-seen", user: "ada", job: null, schedule: "mine", kind: "remind" },
@@ -200,7 +200,7 @@ test("a broken schedule stands in the list with its error and hides no other", a
   await fresh.sql(
     `update stint.schedule set cron = 'nonsense', every_ms = null, error = '<b>why</b>' where name = 'odd'`,
   );
-  const { body } = await ask(open({ role: "view" }, { stint }), "/api/schedules");
+  const { body } = await request(open({ role: "view" }, { stint }), "/api/schedules");
   expect(body).toMatchObject({
     schedules: [
       { name: "good", coming: expect.toSatisfy((all: unknown[]) => all.length === 20) },

@@ -5,7 +5,7 @@ import { roles, type Right } from "#dashboard/access.js";
 import type { Route } from "#dashboard/route.js";
 import { routes } from "#dashboard/routes/index.js";
 import { silentLogger } from "stint";
-import { ask, browserHeaders, open, post, type Asked } from "./support/ask.ts";
+import { request, browserHeaders, open, post, type TestResponse } from "./support/request.ts";
 import { bodyOf, pathOf } from "./support/calls.ts";
 import { fakeStint, jobId } from "./support/fake.ts";
 
@@ -17,13 +17,13 @@ async function send(
   dashboard: ReturnType<typeof open>,
   route: Route,
   headers: Record<string, string> = browserHeaders,
-): Promise<Asked> {
+): Promise<TestResponse> {
   return route.method === "POST"
     ? await post(dashboard, pathOf(route), bodyOf(route), headers)
-    : await ask(dashboard, pathOf(route), { headers });
+    : await request(dashboard, pathOf(route), { headers });
 }
 
-function codeOf({ body }: Asked): unknown {
+function codeOf({ body }: TestResponse): unknown {
   return (body as { error?: { code?: unknown } } | undefined)?.error?.code;
 }
 
@@ -57,13 +57,13 @@ describe("roles", () => {
   });
 
   test.each(["/", "/jobs", "/metrics", "/assets/x.js"])("%s is refused to a stranger", async (path) => {
-    expect((await ask(open(null), path)).status).toBe(401);
+    expect((await request(open(null), path)).status).toBe(401);
   });
 
   test.each([{ role: "root" }, { role: "__proto__" }, {}, "admin", true])(
     "an invalid result of authorize (%j) grants no access",
     async (access) => {
-      const response = await ask(open(access as Access), "/api/health");
+      const response = await request(open(access as Access), "/api/health");
       expect(response.status).toBeGreaterThanOrEqual(400);
       expect(response.text).not.toContain("queues");
     },
@@ -75,7 +75,7 @@ describe("roles", () => {
         throw new Error("the session store at 10.0.0.7 is away");
       },
     });
-    const response = await ask(dashboard, "/api/health");
+    const response = await request(dashboard, "/api/health");
 
     expect([response.status, codeOf(response)]).toEqual([500, "INTERNAL"]);
     expect(response.text).not.toContain("10.0.0.7");
@@ -89,8 +89,8 @@ describe("roles", () => {
     { access: { role: "admin", payloads: false }, payloads: false },
   ] as const)("$access sees payloads: $payloads", async ({ access, payloads }) => {
     const dashboard = open(access);
-    const detail = await ask(dashboard, `/api/jobs/${jobId}`);
-    const me = await ask(dashboard, "/api/me");
+    const detail = await request(dashboard, `/api/jobs/${jobId}`);
+    const me = await request(dashboard, "/api/me");
 
     expect(detail.text.includes("of the payload")).toBe(payloads);
     expect((detail.body as { hidden?: boolean }).hidden).toBe(payloads ? undefined : true);
@@ -215,7 +215,7 @@ describe("requests from other sites", () => {
     const dashboard = open({ role: "admin" }, { stint });
     for (const method of ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
       if (routes.some((other) => other.method === method && other.path === route.path)) continue;
-      const response = await ask(dashboard, pathOf(route), { method });
+      const response = await request(dashboard, pathOf(route), { method });
       // GET operations/preview is parsed as the operation with the id "preview".
       expect([400, 405]).toContain(response.status);
     }
@@ -223,7 +223,7 @@ describe("requests from other sites", () => {
   });
 
   test("no response allows other origins", async () => {
-    const response = await ask(open(), "/api/health", {
+    const response = await request(open(), "/api/health", {
       headers: { ...browserHeaders, origin: "https://evil.example" },
     });
     expect([...response.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
@@ -246,7 +246,7 @@ describe("host names", () => {
     ["evil.example:80@jobs.example.com", 403],
   ])("%s → %i, when one is listed", async (host, status) => {
     const dashboard = open({ role: "admin" }, { hosts: ["jobs.example.com"] });
-    expect((await ask(dashboard, "/api/health", { headers: headers(host) })).status).toBe(status);
+    expect((await request(dashboard, "/api/health", { headers: headers(host) })).status).toBe(status);
   });
 });
 
@@ -260,7 +260,7 @@ describe("responses", () => {
     "/api/nope",
   ])("%s carries every header of the policy, also when refused", async (path) => {
     for (const dashboard of [open(), open(null)]) {
-      const { headers } = await ask(dashboard, path);
+      const { headers } = await request(dashboard, path);
       expect(headers.get("content-security-policy")).toBe(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
           "base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
@@ -281,7 +281,7 @@ describe("responses", () => {
       error: (fields: object, message: string) => lines.push({ fields, message }),
     };
     const stint = fakeStint({ health: new TypeError("cannot read /etc/stint/secret at line 3") });
-    const response = await ask(open({ role: "admin" }, { stint, logger }), "/api/health");
+    const response = await request(open({ role: "admin" }, { stint, logger }), "/api/health");
 
     const { message } = (response.body as { error: { message: string } }).error;
     const id = /logged as ([0-9a-f-]{36})/.exec(message)?.[1];
@@ -298,7 +298,7 @@ describe("responses", () => {
     ["shut down", Object.assign(new Error("terminating connection of user boss"), { code: "57P01" })],
     ["full", Object.assign(new Error("too many clients"), { code: "53300" })],
   ])("an unreachable database (%s) is a plain 503", async (_, error) => {
-    const response = await ask(
+    const response = await request(
       open({ role: "view" }, { stint: fakeStint({ health: error }) }),
       "/api/health",
     );
@@ -309,7 +309,10 @@ describe("responses", () => {
 
   test("a statement timeout has its own error", async () => {
     const error = Object.assign(new Error("canceling statement due to statement timeout"), { code: "57014" });
-    const response = await ask(open({ role: "view" }, { stint: fakeStint({ jobs: error }) }), "/api/jobs");
+    const response = await request(
+      open({ role: "view" }, { stint: fakeStint({ jobs: error }) }),
+      "/api/jobs",
+    );
     expect([response.status, codeOf(response)]).toEqual([503, "TOO_SLOW"]);
   });
 });
@@ -322,12 +325,12 @@ describe("limits", () => {
       limits: { requestsPerSecond: 1, burst: 3 },
     });
     const statuses: number[] = [];
-    for (let count = 0; count < 4; count++) statuses.push((await ask(dashboard, "/api/me")).status);
+    for (let count = 0; count < 4; count++) statuses.push((await request(dashboard, "/api/me")).status);
     expect(statuses).toEqual([200, 200, 200, 429]);
-    expect((await ask(dashboard, "/api/me")).headers.get("retry-after")).toBe("1");
+    expect((await request(dashboard, "/api/me")).headers.get("retry-after")).toBe("1");
 
     user = "grace";
-    expect((await ask(dashboard, "/api/me")).status).toBe(200);
+    expect((await request(dashboard, "/api/me")).status).toBe(200);
   });
 
   test("bodies and URLs have limits", async () => {
@@ -336,7 +339,7 @@ describe("limits", () => {
     const large = JSON.stringify({ reason: "x".repeat(70_000) });
 
     expect((await post(dashboard, `/api/jobs/${jobId}/cancel`, large)).status).toBe(413);
-    expect((await ask(dashboard, `/api/jobs?key=${"x".repeat(9_000)}`)).status).toBe(414);
+    expect((await request(dashboard, `/api/jobs?key=${"x".repeat(9_000)}`)).status).toBe(414);
     expect(stint.calls).toEqual([]);
   });
 
@@ -380,7 +383,7 @@ describe("limits", () => {
 
 describe("secrets", () => {
   const secret = "a-token-of-some-length";
-  const request = (authorization?: string): Request =>
+  const withSecret = (authorization?: string): Request =>
     new Request(
       "https://jobs.example.com/api/me",
       authorization === undefined ? {} : { headers: { authorization } },
@@ -399,7 +402,7 @@ describe("secrets", () => {
     [undefined, null],
   ])("bearer: %s", async (header, access) => {
     const authorize = bearer([secret, { token: "the-token-of-a-reader", role: "view", user: "prometheus" }]);
-    expect(await authorize(request(header), {})).toEqual(access);
+    expect(await authorize(withSecret(header), {})).toEqual(access);
   });
 
   test.each([
@@ -409,19 +412,19 @@ describe("secrets", () => {
     [`Basic ${encode("ada")}`, null],
     ["Basic !!!", null],
   ])("basic: %s", async (header, access) => {
-    expect(await basic({ user: "ada", password: secret, role: "operate" })(request(header), {})).toEqual(
+    expect(await basic({ user: "ada", password: secret, role: "operate" })(withSecret(header), {})).toEqual(
       access,
     );
   });
 
   test("with any user, the given name is the actor", async () => {
     const either = anyOf(bearer(secret), basic({ password: secret }));
-    expect(await either(request(`Basic ${encode(`grace:${secret}`)}`), {})).toEqual({
+    expect(await either(withSecret(`Basic ${encode(`grace:${secret}`)}`), {})).toEqual({
       role: "admin",
       user: "grace",
     });
-    expect(await either(request(`Bearer ${secret}`), {})).toEqual({ role: "admin" });
-    expect(await either(request("Bearer wrong-wrong-wrong-wrong"), {})).toBeNull();
+    expect(await either(withSecret(`Bearer ${secret}`), {})).toEqual({ role: "admin" });
+    expect(await either(withSecret("Bearer wrong-wrong-wrong-wrong"), {})).toBeNull();
   });
 
   test("a weak secret is refused when the dashboard is created", () => {
@@ -432,7 +435,7 @@ describe("secrets", () => {
 
   test("a refused client is asked for a password", async () => {
     const dashboard = open(null, { authorize: anyOf(bearer(secret), basic({ password: secret })) });
-    const { status, headers } = await ask(dashboard, "/");
+    const { status, headers } = await request(dashboard, "/");
     expect(status).toBe(401);
     expect(headers.get("www-authenticate")).toContain('Basic realm="Stint"');
   });

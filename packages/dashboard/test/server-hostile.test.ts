@@ -1,6 +1,6 @@
 /** Hostile requests do no harm, and every refusal is a response. */
 import { describe, expect, test } from "vitest";
-import { ask, open, post } from "./support/ask.ts";
+import { request, open, post } from "./support/request.ts";
 import { fakeStint, jobId } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 
@@ -79,7 +79,10 @@ describe("hostile requests", () => {
     });
     const dashboard = open({ role: "admin" }, { stint });
     for (const name of ["kind", "queue", "tenant", "key", "tag", "error"]) {
-      const response = await ask(dashboard, `/api/jobs?${new URLSearchParams({ [name]: text }).toString()}`);
+      const response = await request(
+        dashboard,
+        `/api/jobs?${new URLSearchParams({ [name]: text }).toString()}`,
+      );
       expect([response.status, response.body]).toMatchObject([200, { jobs: [{ key: text }] }]);
       expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
       expect(stint.calls.at(-1)?.args[0]).toMatchObject({ [name]: text });
@@ -92,9 +95,9 @@ describe("hostile requests", () => {
     const query = (name: string): string => new URLSearchParams({ [name]: text }).toString();
     const asked = [
       ...["kind", "queue", "tenant", "key", "tag", "error", "after", "since", "until", "limit", "state"].map(
-        (name) => ask(dashboard, `/api/jobs?${query(name)}`),
+        (name) => request(dashboard, `/api/jobs?${query(name)}`),
       ),
-      ...["queue", "kind", "range"].map((name) => ask(dashboard, `/api/series?${query(name)}`)),
+      ...["queue", "kind", "range"].map((name) => request(dashboard, `/api/series?${query(name)}`)),
       post(dashboard, `/api/jobs/${jobId}/cancel`, { reason: text }),
       post(dashboard, `/api/jobs/${jobId}/replay`, { reason: text }),
       post(dashboard, "/api/operations", { action: "replay", filter: { key: text }, reason: "x" }),
@@ -135,7 +138,7 @@ describe("hostile requests", () => {
     "/api/jobs?limit=201",
     "/api/jobs/count?limit=1",
   ])("GET %s is refused: a misspelt filter would match everything", async (path) => {
-    expect((await ask(open(), path)).status).toBe(400);
+    expect((await request(open(), path)).status).toBe(400);
   });
 
   test("a body over its limit is refused with a response, not a closed connection", async () => {

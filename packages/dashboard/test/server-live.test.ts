@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { Events, nextPauseMs } from "#dashboard/events.js";
 import { until } from "../../stint/test/support/until.ts";
-import { ask, open } from "./support/ask.ts";
+import { request, open } from "./support/request.ts";
 import { emptyHealth, fakeStint } from "./support/fake.ts";
 import { listen, raw } from "./support/listen.ts";
 
@@ -87,7 +87,7 @@ describe("live updates", () => {
   test("concurrent requests for the same data share one response", async () => {
     const stint = fakeStint();
     const dashboard = open({ role: "view" }, { stint });
-    await Promise.all(Array.from({ length: 20 }, async () => await ask(dashboard, "/api/stats")));
+    await Promise.all(Array.from({ length: 20 }, async () => await request(dashboard, "/api/stats")));
     expect(stint.calls.filter(({ name }) => name === "stats")).toHaveLength(1);
   });
 
@@ -100,9 +100,9 @@ describe("live updates", () => {
       },
     });
     const dashboard = open({ role: "view" }, { stint });
-    expect((await ask(dashboard, "/api/stats")).status).toBe(503);
+    expect((await request(dashboard, "/api/stats")).status).toBe(503);
     fails = false;
-    expect((await ask(dashboard, "/api/stats")).status).toBe(200);
+    expect((await request(dashboard, "/api/stats")).status).toBe(200);
   });
 });
 
@@ -110,7 +110,9 @@ test("events, requests and scrapes share one query", async () => {
   const stint = fakeStint({ stats: { byKind: [], arrivals: [] } });
   const dashboard = open({ role: "view" }, { stint });
   const responses = await Promise.all(
-    ["/api/events", "/api/health", "/metrics", "/api/health"].map(async (path) => await ask(dashboard, path)),
+    ["/api/events", "/api/health", "/metrics", "/api/health"].map(
+      async (path) => await request(dashboard, path),
+    ),
   );
   expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   expect(stint.calls.filter(({ name }) => name === "health")).toHaveLength(1);

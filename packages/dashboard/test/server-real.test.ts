@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { JobDetail, JobPage, Operation } from "stint/inspect";
 import { until } from "../../stint/test/support/until.ts";
-import { ask, open, post } from "./support/ask.ts";
+import { request, open, post } from "./support/request.ts";
 import { jobId } from "./support/fake.ts";
 import { hostileText, everyState } from "./support/every-state.ts";
 
@@ -10,7 +10,7 @@ test("jobs are found by each filter, and paged without repeats or gaps", async (
   const { stint, ids } = await everyState();
   const dashboard = open({ role: "view" }, { stint });
   const found = async (query: string): Promise<string[]> => {
-    const response = await ask(dashboard, `/api/jobs?${query}`);
+    const response = await request(dashboard, `/api/jobs?${query}`);
     expect(response.status).toBe(200);
     return (response.body as JobPage).jobs.map(({ id }) => id);
   };
@@ -28,13 +28,13 @@ test("jobs are found by each filter, and paged without repeats or gaps", async (
   const seen: string[] = [];
   let next: string | null = "";
   while (next !== null) {
-    const response = await ask(dashboard, `/api/jobs?limit=2&after=${encodeURIComponent(next)}`);
+    const response = await request(dashboard, `/api/jobs?limit=2&after=${encodeURIComponent(next)}`);
     const page = response.body as JobPage;
     seen.push(...page.jobs.map(({ id }) => id));
     next = page.next;
   }
   expect(seen.toSorted()).toEqual(Object.values(ids).sort());
-  expect((await ask(dashboard, "/api/jobs/count")).body).toEqual({ count: 5, capped: false });
+  expect((await request(dashboard, "/api/jobs/count")).body).toEqual({ count: 5, capped: false });
 });
 
 test("a job with hostile text is data, redacted, and has no payload without rights", async () => {
@@ -43,7 +43,7 @@ test("a job with hostile text is data, redacted, and has no payload without righ
   const admin = open({ role: "admin" }, { stint, redact });
   const viewer = open({ role: "view" }, { stint, redact });
 
-  const dead = await ask(admin, `/api/jobs/${ids.dead}`);
+  const dead = await request(admin, `/api/jobs/${ids.dead}`);
   expect(dead.headers.get("content-type")).toBe("application/json; charset=utf-8");
   expect(dead.text).not.toContain("4111111111111111");
   const { job, why } = dead.body as JobDetail;
@@ -52,9 +52,9 @@ test("a job with hostile text is data, redacted, and has no payload without righ
   expect(job.log[0]?.error?.causes).toEqual([{ class: "Error", message: "declined" }]);
   expect(why.summary).not.toBe("");
 
-  const succeeded = (await ask(admin, `/api/jobs/${ids.succeeded}`)).body as JobDetail;
+  const succeeded = (await request(admin, `/api/jobs/${ids.succeeded}`)).body as JobDetail;
   expect(succeeded.job).toMatchObject({ result: { said: hostileText }, tags: [hostileText, "b"] });
-  const hidden = (await ask(viewer, `/api/jobs/${ids.succeeded}`)).body as JobDetail;
+  const hidden = (await request(viewer, `/api/jobs/${ids.succeeded}`)).body as JobDetail;
   expect(hidden).toMatchObject({
     hidden: true,
     job: { payload: null, result: null, meta: { source: "test" } },
@@ -82,7 +82,7 @@ test("cancel, run-now and replay happen once with their actor; a repeat is refus
 
   expect(await stint.audit(ids.scheduled)).toMatchObject([{ actor: "ada@example.com", reason: "a test" }]);
   expect(await stint.audit(ids.dead)).toMatchObject([{ actor: "ada@example.com", reason: "mended" }]);
-  const { audit } = (await ask(dashboard, `/api/jobs/${ids.dead}`)).body as JobDetail;
+  const { audit } = (await request(dashboard, `/api/jobs/${ids.dead}`)).body as JobDetail;
   expect(audit).toMatchObject([{ actor: "ada@example.com" }]);
 });
 
@@ -90,25 +90,25 @@ test("a bulk operation is previewed, begun, followed to its end, and audited per
   const { stint, ids } = await everyState();
   const environment = { name: "live", production: true };
   const dashboard = open({ role: "operate", user: "ada" }, { stint, environment });
-  const request = { action: "replay", filter: { state: ["dead"], tenant: "acme" } };
+  const wanted = { action: "replay", filter: { state: ["dead"], tenant: "acme" } };
 
-  const preview = await post(dashboard, "/api/operations/preview", request);
+  const preview = await post(dashboard, "/api/operations/preview", wanted);
   expect(preview.body).toMatchObject({ matched: { count: 1, capped: false }, sample: [{ id: ids.dead }] });
-  const refused = await post(dashboard, "/api/operations", { ...request, reason: "mended" });
+  const refused = await post(dashboard, "/api/operations", { ...wanted, reason: "mended" });
   expect(refused.status).toBe(400);
 
-  const begun = await post(dashboard, "/api/operations", { ...request, reason: "mended", confirm: "live" });
+  const begun = await post(dashboard, "/api/operations", { ...wanted, reason: "mended", confirm: "live" });
   expect([begun.status, begun.body]).toMatchObject([
     201,
     { action: "replay", actor: "ada", reason: "mended" },
   ]);
   const { id } = begun.body as Operation;
   const ended = await until(async () => {
-    const operation = (await ask(dashboard, `/api/operations/${id}`)).body as Operation;
+    const operation = (await request(dashboard, `/api/operations/${id}`)).body as Operation;
     return operation.state === "running" ? undefined : operation;
   });
   expect(ended).toMatchObject({ state: "finished", done: 1, skipped: 0 });
-  expect((await ask(dashboard, "/api/operations")).body).toMatchObject([{ id }]);
+  expect((await request(dashboard, "/api/operations")).body).toMatchObject([{ id }]);
   expect(await stint.audit(ids.dead)).toMatchObject([{ actor: "ada", reason: "mended" }]);
   expect((await post(dashboard, `/api/operations/${jobId}/abort`, {})).status).toBe(404);
 });
@@ -119,7 +119,7 @@ test("health, live updates and metrics report the real state", async () => {
 
   await until(
     async () => {
-      const health = (await ask(dashboard, "/api/health")).body as {
+      const health = (await request(dashboard, "/api/health")).body as {
         total: { dead: number; scheduled: number };
       };
       return health.total.dead === 1 && health.total.scheduled === 1;
@@ -133,7 +133,7 @@ test("health, live updates and metrics report the real state", async () => {
   await reader.cancel();
   expect(JSON.parse(/data: (.*)/.exec(text)![1]!)).toMatchObject({ queues: [{ queue: "default" }] });
 
-  const metrics = await ask(dashboard, "/metrics", { headers: {} });
+  const metrics = await request(dashboard, "/metrics", { headers: {} });
   expect(metrics.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
   expect(metrics.text).toMatch(/^stint_jobs\{[^}]*state="dead"[^}]*\} 1$/m);
 });
@@ -143,7 +143,7 @@ test("an unreachable database is 503 on every route, without its address", async
   const stint = fresh.client({ database: "postgres://boss:hunter2@127.0.0.1:1/app" });
   const dashboard = open({ role: "admin" }, { stint });
   for (const path of ["/api/health", "/api/jobs", `/api/jobs/${jobId}`, "/api/operations", "/metrics"]) {
-    const response = await ask(dashboard, path);
+    const response = await request(dashboard, path);
     expect([path, response.status, response.body]).toMatchObject([
       path,
       503,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { checkTraceUrl } from "#dashboard/trace-url.js";
-import { ask, open } from "./support/ask.ts";
+import { request, open } from "./support/request.ts";
 
 test.each([
   "https://traces.example.com/trace/{traceId}",
@@ -30,6 +30,6 @@ test.each([
 
 test("the page gets the trace URL, or none", async () => {
   const traceUrl = "https://traces.example.com/{traceId}";
-  expect((await ask(open({ role: "view" }, { traceUrl }), "/api/me")).body).toMatchObject({ traceUrl });
-  expect((await ask(open({ role: "view" }), "/api/me")).body).toMatchObject({ traceUrl: null });
+  expect((await request(open({ role: "view" }, { traceUrl }), "/api/me")).body).toMatchObject({ traceUrl });
+  expect((await request(open({ role: "view" }), "/api/me")).body).toMatchObject({ traceUrl: null });
 });

@@ -9,7 +9,7 @@ import { liveStates } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { sendSignalOnce, type SignalAnswer, type SignalRow } from "../sql/signals.ts";
+import { sendSignalOnce, type SignalSent, type SignalRow } from "../sql/signals.ts";
 import { explainError } from "./explain-error.ts";
 import { isUuid } from "../runtime/uuid.ts";
 import { requireId } from "./ids.ts";
@@ -73,7 +73,7 @@ const mostTries = 5;
  * Send a signal, committed when this resolves. It is repeated when its answer is lost: its id makes it the same signal. A send that arrives after
  * its deadline changes nothing.
  */
-export async function sendSignal(db: Db, row: SignalRow, notify: boolean): Promise<SignalAnswer> {
+export async function sendSignal(db: Db, row: SignalRow, notify: boolean): Promise<SignalSent> {
   const retryDelay = new RetryDelay();
   let refusals = 0;
   for (let tries = 1; ; tries++) {
@@ -89,10 +89,7 @@ export async function sendSignal(db: Db, row: SignalRow, notify: boolean): Promi
 }
 
 /** The id of the job that the signal was sent to. @throws It could not be sent; nothing was written. */
-export function jobOfSignal(
-  row: SignalRow,
-  { status, job: id, kind, state, declared }: SignalAnswer,
-): string {
+export function jobOfSignal(row: SignalRow, { status, job: id, kind, state, declared }: SignalSent): string {
   const { target, name } = row;
   if (status === "absent" || id === null) throw new JobNotFoundError(target);
   if (status === "ended") throw new WrongStateError(id, state ?? "ended", `signal "${name}"`, liveStates);

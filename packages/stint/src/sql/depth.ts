@@ -2,7 +2,7 @@ import type { Run } from "../db/db.ts";
 import { columns as readColumns, flag, json, number, readMany, readOne, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { TargetSetting } from "../model/queue-settings.ts";
-import { foldInPassing, isBehind } from "./tallies.ts";
+import { foldBacklog, isBehind } from "./tallies.ts";
 
 /** How many jobs of one queue, kind and priority are in which state. */
 export type DepthRow = {
@@ -45,7 +45,7 @@ export async function depths(db: Run): Promise<DepthRow[]> {
     depth: toDepth(row),
     behind: flag(row, "behind"),
   }));
-  if (rows[0]?.behind === true) await foldInPassing(db);
+  if (rows[0]?.behind === true) await foldBacklog(db);
   return rows.map(({ depth }) => depth);
 }
 
@@ -120,6 +120,6 @@ export async function standing(db: Run): Promise<StandingWithTargets> {
     targets: json<StandingWithTargets["targets"]>(row, "targets"),
     behind: flag(row, "behind"),
   }));
-  if (behind) await foldInPassing(db);
+  if (behind) await foldBacklog(db);
   return now;
 }

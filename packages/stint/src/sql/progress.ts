@@ -71,16 +71,16 @@ const writeProgress = statement(
     returning 1
   )
   select
-    case when held.ordinal is not null then 'written' when j.id is null then 'lost' else 'locked' end as answer
+    case when held.ordinal is not null then 'written' when j.id is null then 'lost' else 'locked' end as status
   from mine m
   left join held on held.ordinal = m.ordinal
   left join stint.job j on ${fenced}
   order by m.ordinal`,
 );
 
-const readAnswer = oneOf<ProgressWritten>(["written", "locked", "lost"]);
+const readStatus = oneOf<ProgressWritten>(["written", "locked", "lost"]);
 
-/** Store what handlers report, each only if its fence still holds; at most one write per job. Returns one answer for each, in order. */
+/** Store what handlers report, each only if its fence still holds; at most one write per job. Returns one status for each, in order. */
 export async function writeReports(db: Run, reports: readonly ProgressWrite[]): Promise<ProgressWritten[]> {
   const now = performance.now();
   const linesOf = ({ lines }: ProgressWrite): string | null =>
@@ -94,7 +94,7 @@ export async function writeReports(db: Run, reports: readonly ProgressWrite[]): 
     reports.map(({ checkpoint }) => checkpoint),
     reports.map(linesOf),
   ];
-  return await readMany(db, writeProgress, values, (row) => readAnswer(row, "answer"));
+  return await readMany(db, writeProgress, values, (row) => readStatus(row, "status"));
 }
 
 const readCheckpoint = statement(

@@ -31,7 +31,7 @@ export type SignalRow = {
   sender: string;
 };
 
-export type SignalAnswer = {
+export type SignalSent = {
   status: "sent" | "absent" | "ended" | "undeclared" | "ambiguous";
   job: string | null;
   kind: string | null;
@@ -61,7 +61,7 @@ const sendSignalInside = statement(
   where here.inside`,
 );
 
-const toAnswer = columns<SignalAnswer>({
+const toSignalSent = columns<SignalSent>({
   status: oneOf(["sent", "absent", "ended", "undeclared", "ambiguous"]),
   job: textOrNull,
   kind: textOrNull,
@@ -85,8 +85,8 @@ export async function sendSignalOnce(
   row: SignalRow,
   notify: boolean,
   until: number,
-): Promise<SignalAnswer> {
-  return await readOne(db, sendSignal, [...valuesOf(row, notify), toTimestamp(until)], toAnswer);
+): Promise<SignalSent> {
+  return await readOne(db, sendSignal, [...valuesOf(row, notify), toTimestamp(until)], toSignalSent);
 }
 
 /** The same within the transaction `xid`, and in no other: `read` returns undefined there. */
@@ -94,11 +94,11 @@ export function signalStatementInside(
   row: SignalRow,
   notify: Notify,
   xid: string | undefined,
-): InsideStatement<SignalAnswer> {
+): InsideStatement<SignalSent> {
   return {
     statement: sendSignalInside,
     values: [...valuesOf(row, notify), xid ?? null],
-    read: ([answer]) => (answer === undefined ? undefined : toAnswer(answer)),
+    read: ([row]) => (row === undefined ? undefined : toSignalSent(row)),
   };
 }
 

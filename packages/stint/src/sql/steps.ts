@@ -44,16 +44,16 @@ const writeSteps = statement(
       when held.ordinal is null then case when j.id is null then 'lost' else 'locked' end
       when exists (select from stint.step s where s.job_id = m.id and s.name = m.name and (s.epoch, s.seq) <> (m.epoch, m.seq)) then 'clash'
       else 'written'
-    end as answer
+    end as status
   from mine m
   left join held on held.ordinal = m.ordinal
   left join stint.job j on ${fenced}
   order by m.ordinal`,
 );
 
-const readAnswer = oneOf<StepWritten>(["written", "locked", "lost", "clash"]);
+const readStatus = oneOf<StepWritten>(["written", "locked", "lost", "clash"]);
 
-/** Remember finished steps of running jobs, each only if its fence still holds. Returns one answer for each, in order. */
+/** Remember finished steps of running jobs, each only if its fence still holds. Returns one status for each, in order. */
 export async function writeStepResults(db: Run, steps: readonly StepWrite[]): Promise<StepWritten[]> {
   const values = [
     ...fenceValues(steps.map(({ fence }) => fence)),
@@ -62,7 +62,7 @@ export async function writeStepResults(db: Run, steps: readonly StepWrite[]): Pr
     steps.map(({ result }) => result),
     steps.map(({ tookMs }) => Math.round(tookMs)),
   ];
-  return await readMany(db, writeSteps, values, (row) => readAnswer(row, "answer"));
+  return await readMany(db, writeSteps, values, (row) => readStatus(row, "status"));
 }
 
 /** A remembered step, as the next attempt reads it. */

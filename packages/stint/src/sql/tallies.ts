@@ -62,7 +62,7 @@ export const isBehind = `(
     ))`;
 
 /** Fold some deltas for later readers of the depth. Best effort; failures are ignored. */
-export async function foldInPassing(db: Run): Promise<void> {
+export async function foldBacklog(db: Run): Promise<void> {
   const failedAt = failures.get(db);
   if (failedAt !== undefined && performance.now() - failedAt < retryAfterMs) return;
   await db.run(foldTallies, [0, false, someOfThem]).catch(() => failures.set(db, performance.now()));

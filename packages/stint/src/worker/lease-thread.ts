@@ -240,18 +240,18 @@ async function sendReleases(): Promise<void> {
 
 async function renewLeases(due: readonly TrackedLease[], sentAt: number): Promise<void> {
   try {
-    const answers = await renew(database, due, deadline(due));
+    const renewals = await renew(database, due, deadline(due));
     succeeded();
-    for (const answer of answers) {
-      const lease = leases.get(keyOfFence(answer));
+    for (const renewal of renewals) {
+      const lease = leases.get(keyOfFence(renewal));
       if (lease === undefined) continue;
       if (isOver(lease.claim, lease.index) && !lease.isReleasing) continue;
       lease.renewAt = sentAt + lease.leaseMs / 3;
       // Counted from before the request: the lease ends later than this, never sooner.
-      if (answer.renewed) lease.safeUntil = sentAt + lease.leaseMs;
-      else if (answer.held) lease.renewAt = sentAt + lockedMs;
+      if (renewal.renewed) lease.safeUntil = sentAt + lease.leaseMs;
+      else if (renewal.held) lease.renewAt = sentAt + lockedMs;
       else reportLost(lease);
-      if (answer.cancelRequested) post({ type: "cancelled", fence: fenceOf(lease) });
+      if (renewal.cancelRequested) post({ type: "cancelled", fence: fenceOf(lease) });
     }
   } catch (error) {
     failed(error);

@@ -129,8 +129,8 @@ export class AttemptProgress {
       const waiters = this.#waiters;
       [this.#fraction, this.#note, this.#checkpoint, this.#lines, this.#waiters] = [null, null, null, [], []];
       try {
-        const answer = await this.#deps.progressWriter.write(report);
-        if (answer === "lost") throw new LeaseLostError(job.fence.job, job.fence.epoch);
+        const written = await this.#deps.progressWriter.write(report);
+        if (written === "lost") throw new LeaseLostError(job.fence.job, job.fence.epoch);
         for (const { resolve } of waiters) resolve();
       } catch (error) {
         for (const { reject } of waiters) reject(error);

@@ -94,14 +94,14 @@ export class Settler {
     onSent: OnSent,
   ): Promise<(Settled | Error)[]> {
     const sentAt = performance.now();
-    const answers = await send(ended);
-    const onRecord = ended.filter((_, index) => isOnRecord(answers[index]));
+    const results = await send(ended);
+    const onRecord = ended.filter((_, index) => isOnRecord(results[index]));
     try {
       if (onRecord.length > 0) onSent(onRecord, performance.now() - sentAt);
     } catch (error) {
       this.#logger.warn({ err: error }, "outcomes were recorded, but telemetry threw");
     }
-    return answers;
+    return results;
   }
 
   async #send(verdicts: readonly Verdict[], unsure = false): Promise<(Settled | Error)[]> {
@@ -131,9 +131,9 @@ export class Settler {
 
   /** One outcome of the batch cannot be stored; the others must not wait for it. */
   async #oneByOne(verdicts: readonly Verdict[]): Promise<(Settled | Error)[]> {
-    const answers: (Settled | Error)[] = [];
-    for (const verdict of verdicts) answers.push(...(await this.#send([verdict], true)));
-    return answers;
+    const results: (Settled | Error)[] = [];
+    for (const verdict of verdicts) results.push(...(await this.#send([verdict], true)));
+    return results;
   }
 
   async #write(verdicts: readonly Verdict[], unsure = false): Promise<Settled[]> {
@@ -181,8 +181,8 @@ export class Settler {
   }
 }
 
-function isOnRecord(answer: Settled | Error | undefined): boolean {
-  return answer === "settled" || answer === "cancelled";
+function isOnRecord(result: Settled | Error | undefined): boolean {
+  return result === "settled" || result === "cancelled";
 }
 
 /** A success without a result: only its fence has to be sent. */

@@ -189,10 +189,10 @@ export class AttemptSteps {
             maxBytes: this.#deps.maxResultBytes,
           });
     const tookMs = performance.now() - startedAt;
-    const answer = await this.#deps.stepWriter.write({ fence: job.fence, seq, name, result, tookMs });
+    const written = await this.#deps.stepWriter.write({ fence: job.fence, seq, name, result, tookMs });
     this.#attempt.onActivity();
-    if (answer === "lost") throw new LeaseLostError(job.fence.job, job.fence.epoch);
-    if (answer === "clash") throw new StepOrderError(job.fence.job, seq, name, name);
+    if (written === "lost") throw new LeaseLostError(job.fence.job, job.fence.epoch);
+    if (written === "clash") throw new StepOrderError(job.fence.job, seq, name, name);
     return value;
   }
 

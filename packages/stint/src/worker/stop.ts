@@ -69,8 +69,8 @@ async function releaseUndecided(parts: WorkerParts, { looping }: StopInput): Pro
   const { logger, pipeline, releaser, claimer, settler, stepWriter, progressWriter, notifyReady } = parts;
   const undecided = pipeline.releaseUndecided();
   let count = 0;
-  const recorded = settler.releaseAll(undecided.map(released)).then((answers) => {
-    count = answers.filter((answer) => answer === "settled" || answer === "cancelled").length;
+  const recorded = settler.releaseAll(undecided.map(released)).then((results) => {
+    count = results.filter((result) => result === "settled" || result === "cancelled").length;
     notifyReady(undecided.map(({ queue }) => queue));
   });
   // Wait for a claim under way and its jobs, too: left to its lease, each would count a crash.

@@ -44,7 +44,7 @@ async function apply(context: Context): Promise<void> {
     schema,
     onStep: (step) => out.note(say`Applied ${stepText(step)}`),
   });
-  if (out.json) return out.document({ schema, applied: applied.map(toAnswer) });
+  if (out.json) return out.document({ schema, applied: applied.map(toStepDocument) });
   if (applied.length === 0) out.line(say`Schema ${schema} is up to date.`);
   else out.line(say`Schema ${schema} is up to date: ${applied.length} applied.`);
 }
@@ -54,7 +54,7 @@ async function printStatus(context: Context): Promise<number> {
   const steps = await status(context, schema);
   const pending = steps.filter((step) => step.appliedAt === null);
   const { out } = context;
-  if (out.json) out.document({ schema, pending: pending.length, steps: steps.map(toAnswer) });
+  if (out.json) out.document({ schema, pending: pending.length, steps: steps.map(toStepDocument) });
   else table(out, columns, steps);
   if (pending.length === 0) return exitCodes.ok;
   out.note(say`Schema ${schema} lacks ${pending.length}. ${migrateHint(schema)}.`);
@@ -74,7 +74,7 @@ async function printPending(context: Context): Promise<void> {
   const schema = await context.schema();
   const pending = (await status(context, schema)).filter((step) => step.appliedAt === null);
   const { out } = context;
-  if (out.json) return out.document({ schema, wouldApply: pending.map(toAnswer) });
+  if (out.json) return out.document({ schema, wouldApply: pending.map(toStepDocument) });
   if (pending.length === 0) out.line(say`Schema ${schema} is up to date.`);
   for (const step of pending) out.line(say`Would apply ${stepText(step)}`);
 }
@@ -95,7 +95,7 @@ async function status(context: Context, schema: string): Promise<MigrationStatus
   return await migrationStatus({ connection: await context.database(), schema });
 }
 
-function toAnswer(step: Migration & { appliedAt?: Date | null }): object {
+function toStepDocument(step: Migration & { appliedAt?: Date | null }): object {
   const { version, name, appliedAt } = step;
   return { version, name, ...(appliedAt === undefined ? {} : { appliedAt }) };
 }

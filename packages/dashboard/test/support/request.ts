@@ -29,18 +29,18 @@ export function open(
   return dashboard;
 }
 
-export type Asked = {
+export type TestResponse = {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
   readonly body: unknown;
 };
 
-export async function ask(
+export async function request(
   dashboard: Dashboard,
   path: string,
   { headers = browserHeaders, ...init }: RequestInit & { headers?: Record<string, string> } = {},
-): Promise<Asked> {
+): Promise<TestResponse> {
   const response = await dashboard.fetch(new Request(`${origin}${path}`, { ...init, headers }));
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
   if (isStream) await response.body?.cancel();
@@ -59,8 +59,8 @@ export async function post(
   path: string,
   body: unknown,
   headers: Record<string, string> = browserHeaders,
-): Promise<Asked> {
-  return await ask(dashboard, path, {
+): Promise<TestResponse> {
+  return await request(dashboard, path, {
     method: "POST",
     body: typeof body === "string" ? body : JSON.stringify(body),
     headers: { "content-type": "application/json", ...headers },

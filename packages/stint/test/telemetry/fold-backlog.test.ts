@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Run } from "#stint/db/db.js";
-import { foldInPassing } from "#stint/sql/tallies.js";
+import { foldBacklog } from "#stint/sql/tallies.js";
 
-test("a failed fold in passing is retried after ten minutes", async () => {
+test("a failed fold of a backlog is retried after ten minutes", async () => {
   let passedMs = 0;
   const clock = performance.now.bind(performance);
   const spy = vi.spyOn(performance, "now").mockImplementation(() => clock() + passedMs);
@@ -14,13 +14,13 @@ test("a failed fold in passing is retried after ten minutes", async () => {
       return await Promise.reject(new Error("deadlock detected"));
     },
   };
-  await foldInPassing(db);
-  await foldInPassing(db);
+  await foldBacklog(db);
+  await foldBacklog(db);
   expect(sent).toBe(1);
   passedMs = 9 * 60_000;
-  await foldInPassing(db);
+  await foldBacklog(db);
   expect(sent).toBe(1);
   passedMs = 10 * 60_000 + 1_000;
-  await foldInPassing(db);
+  await foldBacklog(db);
   expect(sent).toBe(2);
 });
