@@ -328,7 +328,7 @@ begin
   if v_schedule.name is null then
     return null;
   end if;
-  if v_schedule.last_job_id = v_id then
+  if exists (select from stint.schedule_slot s where s.schedule = v_schedule.name and s.job_id = run_schedule.id) then
     return v_id;
   end if;
   if v_schedule.overlap <> 'allow' and stint.run_is_live(v_schedule.last_job_id) then

@@ -173,3 +173,15 @@ test("a schedule that is paused, resumed, run and removed in SQL reports what it
   expect(await call("stint.remove_schedule('s')")).toBe(true);
   expect(await call("stint.remove_schedule('s')")).toBe(false);
 });
+
+test("a repeated run of a schedule with the same id enqueues and records nothing more", async () => {
+  const fresh = await freshSchema();
+  await set(fresh, "s", good);
+  const [a, b] = ["018f0000-0000-7000-8000-00000000000a", "018f0000-0000-7000-8000-00000000000b"];
+  for (const id of [a, b, a, b])
+    expect(await fresh.sql("select stint.run_schedule('s', id => $1) as id", [id])).toEqual([{ id }]);
+  const [counted] = await fresh.sql(
+    "select (select count(*) from stint.job)::integer as jobs, (select count(*) from stint.schedule_slot)::integer as slots",
+  );
+  expect(counted).toEqual({ jobs: 2, slots: 2 });
+});
