@@ -5,7 +5,7 @@ import type { Environment, Input } from "./route.ts";
 export function requireConfirmation(
   body: Input["body"],
   environment: Environment | null,
-  what: "Bulk operations" | "Cancelling a flow",
+  what: "Bulk operations" | "Cancelling a flow" | "Changes of controls",
 ): void {
   if (environment === null || !environment.production || body["confirm"] === environment.name) return;
   throw new Problem(400, "CONFIRMATION_NEEDED", `${what} in production must be confirmed.`, {

@@ -192,8 +192,10 @@ function makeTools(options: ResolvedOptions): Made {
     opened ??= client.inspector();
     return opened;
   };
+  const forgets: (() => void)[] = [];
   const shared = <Result>(read: (from: Inspector) => Promise<Result>) => {
     const results = new Shared(Math.min(freshMs, limits.refreshMs / 2), async () => await read(inspector()));
+    forgets.push(() => results.forget());
     return async (youngerThanMs?: number): Promise<Result> => {
       requireOpen();
       return await results.get(youngerThanMs);
@@ -211,6 +213,7 @@ function makeTools(options: ResolvedOptions): Made {
     tenants: asJson(shared(async (from) => await from.waitingTenants())),
     workers: asJson(shared(async (from) => await from.workers())),
     slow: asJson(shared(async (from) => await from.slow())),
+    controls: asJson(shared(async (from) => await from.controls())),
   };
   const events = new Events(overviews.health, limits);
   // Created once, so that counters do not reset.
@@ -225,6 +228,9 @@ function makeTools(options: ResolvedOptions): Made {
       payloadAudit: new PayloadAudit(options.onAudit),
       events,
       overviews,
+      forgetOverviews: () => {
+        for (const forget of forgets) forget();
+      },
     },
     // Figures of the whole installation, from the database. Workers export their own metrics.
     metrics: async () => await renderMetrics(scraped),

@@ -10,6 +10,7 @@ import type {
   OperationPreview,
 } from "stint/inspect";
 import type { Visitor } from "./access.ts";
+import { presentControls } from "./present-controls.ts";
 import { fewAtATime } from "./few-at-a-time.ts";
 import { knownFilter } from "./filters.ts";
 import { preview } from "./preview.ts";
@@ -114,6 +115,7 @@ const tenantLists: Partial<Record<Overview, string>> = { stats: "topTenants", te
  * for this check, so it needs the right to see payloads.
  */
 export function presentOverview(name: Overview, json: string, visitor: Visitor, redactor: Redactor): string {
+  if (name === "controls") return presentControls(json, visitor, redactor);
   const list = tenantLists[name];
   if (list === undefined || !redactor.hidesData || visitor.can.payloads) return json;
   return JSON.stringify({ ...(JSON.parse(json) as object), [list]: [], hidden: true });

@@ -10,6 +10,9 @@ import type { PayloadAudit } from "./payload-audit.ts";
 export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay"> & {
   readonly schedules: Pick<Stint["schedules"], "set" | "pause" | "resume" | "runNow" | "remove">;
   readonly flows: Pick<Stint["flows"], "cancel">;
+  readonly pauses: Pick<Stint["pauses"], "pause" | "resume">;
+  readonly limits: Pick<Stint["limits"], "set" | "pass">;
+  readonly queueSettings: Pick<Stint["queueSettings"], "set">;
 };
 
 export type Environment = { readonly name: string; readonly production: boolean };
@@ -20,6 +23,8 @@ export type Tools = {
   inspector(): Inspector;
   /** Reads without arguments, as JSON, shared by all viewers for up to a second. */
   readonly overviews: Readonly<Record<Overview, () => Promise<string>>>;
+  /** The next read of an overview is a new one: a visitor who changed something must see the change. */
+  forgetOverviews(): void;
   readonly events: Events;
   readonly redactor: Redactor;
   readonly payloadAudit: PayloadAudit;
@@ -27,7 +32,7 @@ export type Tools = {
   readonly traceUrl: string | null;
 };
 
-export const overviews = ["health", "stats", "kinds", "tenants", "workers", "slow"] as const;
+export const overviews = ["health", "stats", "kinds", "tenants", "workers", "slow", "controls"] as const;
 export type Overview = (typeof overviews)[number];
 
 /** A request as routes see it: taken apart, not yet checked. */

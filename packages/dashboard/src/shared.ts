@@ -23,6 +23,11 @@ export class Shared<T> {
     }
     return await this.#latest.value;
   }
+
+  /** The next caller reads again: the last result predates a change. */
+  forget(): void {
+    this.#latest = undefined;
+  }
 }
 
 /** Derives a value once per result. */

@@ -110,6 +110,12 @@ describe.each(named)("$name", ({ route, operation }) => {
       "flows",
       "flow",
       "cancelFlow",
+      "controls",
+      "pause",
+      "resume",
+      "setLimit",
+      "passOrder",
+      "setQueue",
       ...changes,
     ];
     const failing = fakeStint(

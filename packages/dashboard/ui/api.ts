@@ -2,6 +2,7 @@
 import type { FlowView, Slot } from "stint";
 import type {
   BulkAction,
+  Controls,
   Count,
   DeadGroup,
   DeadGroups,
@@ -86,6 +87,11 @@ export type GroupsResponse = Omit<Wire<DeadGroups>, "groups"> & {
 /** `hidden`: a tenant's name may repeat a redacted value, so this role gets none. */
 export type StatsResponse = Wire<Stats> & { readonly hidden?: boolean };
 export type TenantsResponse = WaitingTenants & { readonly hidden?: boolean };
+
+/** `hidden`: this role gets no tenants and keys. */
+export type ControlsResponse = Wire<Controls> & { readonly hidden?: boolean };
+/** The reason of a change of controls and, in production, the name of the environment. */
+export type Confirmed = { readonly reason: string; readonly confirm: string };
 
 /** A failed request. `status` is 0 if no response arrived. */
 export class ApiError extends Error {
@@ -215,6 +221,16 @@ export const api = {
   flow: (id: string, signal?: AbortSignal) => get<Wire<FlowView>>(`flows/${part(id)}`, {}, signal),
   cancelFlow: (id: string, reason: string, confirm: string) =>
     post<{ cancelled: number }>(`flows/${part(id)}/cancel`, { reason, confirm }),
+
+  controls: (signal?: AbortSignal) => get<ControlsResponse>("controls", {}, signal),
+  pause: (pause: { scope: string; name: string; for: string } & Confirmed) =>
+    post<object>("pauses/pause", pause),
+  resume: (pause: { scope: string; name: string } & Confirmed) =>
+    post<{ resumed: boolean }>("pauses/resume", pause),
+  setLimit: (limit: { name: string; max: number | null } & Confirmed) => post<object>("limits/set", limit),
+  passOrder: (order: { key: string } & Confirmed) => post<{ job: string | null }>("limits/pass", order),
+  setQueue: (setting: { queue: string; admission: object | null } & Confirmed) =>
+    post<object>("queues/set", setting),
 
   operations: (signal?: AbortSignal) => get<readonly Wire<Operation>[]>("operations", {}, signal),
   operation: (id: string, signal?: AbortSignal) => get<Wire<Operation>>(`operations/${part(id)}`, {}, signal),

@@ -166,6 +166,9 @@ export const useFlow = (id: string) =>
     placeholderData: nothing,
   });
 
+export const useControls = () =>
+  useQuery({ queryKey: ["controls"], queryFn: ({ signal }) => api.controls(signal), meta: every(3_000) });
+
 export const useOperations = () =>
   useQuery({
     queryKey: ["operations"],

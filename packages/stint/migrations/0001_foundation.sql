@@ -251,6 +251,8 @@ create index audit_queue on stint.audit (queue, at, id) where queue is not null;
 create index audit_schedule on stint.audit (schedule, at, id) where schedule is not null;
 create index audit_limit on stint.audit (limit_name, at, id) where limit_name is not null;
 create index audit_subject on stint.audit (subject, at, id) where subject is not null;
+-- The newest changes of queues, limits and pauses, among any number of entries about jobs.
+create index audit_controls on stint.audit (at, id) where queue is not null or limit_name is not null or subject is not null;
 
 -- ---- For people ------------------------------------------------------------------------------------
 

@@ -31,10 +31,12 @@ export {
   type WaitingTenants,
   type WorkerView,
 } from "./inspect/types.ts";
+export type { Controls, QueueAdmission } from "./inspect/controls.ts";
 export type { FlowRows } from "./inspect/flows.ts";
 export type { LocalSlots, ScheduleRow, ScheduleRows, ScheduleView } from "./inspect/schedules.ts";
 export { formatCount, formatMs, plural } from "./model/figures.ts";
 export { isUnresponsive, unresponsiveAfterMs } from "./model/liveness.ts";
+export type { ControlChange } from "./sql/audit.ts";
 export type { DeadGroup } from "./sql/dead-groups.ts";
 export type { FlowNeighbour, JobFlow } from "./sql/flows.ts";
 export type { ScheduleCounts } from "./sql/schedules.ts";

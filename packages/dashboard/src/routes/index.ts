@@ -1,5 +1,6 @@
 /** Every route of the API. To add one, add a file to this folder and list it here. */
 import type { Route } from "../route.ts";
+import { controlRoutes } from "./controls.ts";
 import { deadRoutes } from "./dead.ts";
 import { eventRoutes } from "./events.ts";
 import { flowRoutes } from "./flows.ts";
@@ -18,5 +19,6 @@ export const routes: readonly Route[] = [
   ...operationRoutes,
   ...scheduleRoutes,
   ...flowRoutes,
+  ...controlRoutes,
   ...eventRoutes,
 ];

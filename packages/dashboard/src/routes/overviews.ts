@@ -1,4 +1,4 @@
-/** Reads of the whole installation: health, stats, kinds, waiting tenants, workers, slow jobs; and the series of the charts. */
+/** Reads of the whole installation: health, stats, kinds, waiting tenants, workers, slow jobs, controls; and the series of the charts. */
 import { seriesRanges } from "stint/inspect";
 import { jsonText } from "../respond.ts";
 import { nothing, namedIn, oneOf } from "../input.ts";

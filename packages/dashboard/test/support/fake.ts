@@ -1,5 +1,5 @@
 /** A fake installation, for states that are hard to produce in a real one: certain failures, slow or hostile data. */
-import type { FlowSummary, Job, Schedule } from "stint";
+import type { FlowSummary, Job, QueueSetting, Schedule } from "stint";
 import type { Health, Inspector, JobDetail, ScheduleView } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
 import { aJob } from "../../../stint/test/support/a-job.ts";
@@ -106,17 +106,30 @@ export function fakeScheduleView(schedule: Partial<Schedule> = {}): ScheduleView
   };
 }
 
+const fakeSetting: QueueSetting = {
+  queue: "emails",
+  targetAgeMs: 60_000,
+  declaredTargetAgeMs: null,
+  admission: null,
+  declaredAdmission: null,
+  updatedAt: new Date(0),
+  updatedBy: "ada",
+};
+
 export type Fake = DashboardClient & {
   /** The calls of the inspector and of the client, in order. */
   readonly calls: { readonly name: string; readonly args: readonly unknown[] }[];
 };
 
-/** The methods of `client.schedules` and `client.flows`, under names of their own. */
+/** The methods of `client.schedules`, `client.flows` and the controls, under names of their own. */
 type ScheduleChange = `${"set" | "pause" | "resume" | "run" | "remove"}Schedule` | "cancelFlow";
+type ControlChange = "pause" | "resume" | "setLimit" | "passOrder" | "setQueue";
 
 /** Returns a harmless value from every method that a test does not override. */
 export function fakeStint(
-  responses: Partial<Record<keyof Inspector | keyof DashboardClient | ScheduleChange, unknown>> = {},
+  responses: Partial<
+    Record<keyof Inspector | keyof DashboardClient | ScheduleChange | ControlChange, unknown>
+  > = {},
 ): Fake {
   const calls: { name: string; args: readonly unknown[] }[] = [];
   const matched = { count: 0, capped: false };
@@ -150,6 +163,12 @@ export function fakeStint(
     flows: { flows: [], next: null },
     flow: { ...fakeFlow, jobs: [] },
     cancelFlow: 2,
+    controls: { pauses: [], limits: [], keys: [], admission: [], settings: [], changes: [] },
+    pause: undefined,
+    resume: true,
+    setLimit: undefined,
+    passOrder: jobId,
+    setQueue: fakeSetting,
     setSchedule: fakeSchedule,
     pauseSchedule: undefined,
     resumeSchedule: undefined,
@@ -175,6 +194,9 @@ export function fakeStint(
     runNow: method("runNow") as DashboardClient["runNow"],
     replay: method("replay") as DashboardClient["replay"],
     flows: { cancel: method("cancelFlow") } as DashboardClient["flows"],
+    pauses: { pause: method("pause"), resume: method("resume") } as DashboardClient["pauses"],
+    limits: { set: method("setLimit"), pass: method("passOrder") } as DashboardClient["limits"],
+    queueSettings: { set: method("setQueue") } as DashboardClient["queueSettings"],
     schedules: {
       set: method("setSchedule"),
       pause: method("pauseSchedule"),

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 import { explain, useChange, useMe } from "../queries.ts";
 import { Button } from "./button.tsx";
 import { Dialog, Field, TypedConfirmation } from "./dialog.tsx";
@@ -9,9 +9,13 @@ export type Action = {
   /** As "Pause nightly-audit". */
   readonly title: string;
   readonly verb: string;
-  readonly means: string;
+  readonly means: ReactNode;
   readonly danger?: boolean;
   readonly needsReason?: boolean;
+  /** Fields above the reason. */
+  readonly fields?: ReactNode;
+  /** Why the fields cannot be sent yet. */
+  readonly incomplete?: string | null;
   /** In production the name of the environment must be typed. */
   readonly confirms?: boolean;
   readonly act: (reason: string, confirm: string) => Promise<unknown>;
@@ -33,11 +37,13 @@ export function ActionDialog({
   const production =
     action.confirms === true && me?.environment?.production === true ? me.environment.name : undefined;
   const because =
-    action.needsReason === true && reason.trim() === ""
-      ? "Say why, for the people who will ask later."
-      : production !== undefined && typed !== production
-        ? `Type ${production} to go on.`
-        : null;
+    action.incomplete !== undefined && action.incomplete !== null
+      ? action.incomplete
+      : action.needsReason === true && reason.trim() === ""
+        ? "Say why, for the people who will ask later."
+        : production !== undefined && typed !== production
+          ? `Type ${production} to go on.`
+          : null;
   const start = (): void => {
     if (because === null && !run.isPending) run.mutate(reason.trim(), { onSuccess: onDone });
   };
@@ -67,12 +73,13 @@ export function ActionDialog({
           start();
         }}
       >
+        {action.fields}
         <Field
           label={action.needsReason === true ? "Reason" : "Reason (may stay empty)"}
           hint="Recorded in the audit log under your name."
           value={reason}
           onChange={setReason}
-          autoFocus
+          autoFocus={action.fields === undefined}
         />
         {production === undefined ? null : (
           <TypedConfirmation word={production} value={typed} onChange={setTyped} />

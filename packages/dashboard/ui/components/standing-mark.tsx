@@ -8,13 +8,19 @@ const shapes: Record<Standing, string> = {
 };
 
 /** Shape, word and colour together, so that no information depends on colour alone. */
-export function StandingMark({ standing }: { readonly standing: Standing }) {
+export function StandingMark({
+  standing,
+  word = standing,
+}: {
+  readonly standing: Standing;
+  readonly word?: string;
+}) {
   return (
     <span className={`standing ${standing}`}>
       <svg viewBox="0 0 12 12" aria-hidden="true">
         <path d={shapes[standing]} />
       </svg>
-      {standing}
+      {word}
     </span>
   );
 }

@@ -7,6 +7,7 @@ import { recent, recentRuns, topTenants } from "../sql/series.ts";
 import { runningJobs } from "../sql/slow.ts";
 import { waitingTenants } from "../sql/waiting-tenants.ts";
 import { watchWorkers, type WatchedWorker } from "../sql/workers.ts";
+import { controls } from "./controls.ts";
 import { depthBy, sumDepth, sumSeries, toPoint, toRates } from "./figures.ts";
 import { health } from "./health.ts";
 import { kinds, secondsOf } from "./kinds.ts";
@@ -16,7 +17,7 @@ import { seriesRanges, type Inspector, type Stats, type WorkerView } from "./typ
 
 export type OverviewInspector = Pick<
   Inspector,
-  "health" | "stats" | "series" | "kinds" | "waitingTenants" | "workers" | "slow"
+  "health" | "stats" | "series" | "kinds" | "waitingTenants" | "workers" | "slow" | "controls"
 >;
 
 const hourMs = 3_600_000;
@@ -41,6 +42,7 @@ export function inspectOverview(db: PgDb): OverviewInspector {
       return { tenants, of: { count: lookedAt, capped: !all } };
     },
     workers: async () => await workers(db),
+    controls: async () => await controls(db),
     slow: async () => {
       const [running, runs] = await Promise.all([runningJobs(db), recentRuns(db)]);
       return toSlowJobs(running, runs);

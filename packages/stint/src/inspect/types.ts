@@ -14,6 +14,7 @@ import type { JobFlow } from "../sql/flows.ts";
 import type { FoundJob } from "../sql/search.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
+import type { Controls } from "./controls.ts";
 import type { FlowsInspector } from "./flows.ts";
 import type { Count, Depth, Percentiles, Rates } from "./quantities.ts";
 import type { SchedulesInspector } from "./schedules.ts";
@@ -355,6 +356,8 @@ export type Inspector = SchedulesInspector &
     why(id: string): Promise<Explanation | undefined>;
     workers(): Promise<readonly WorkerView[]>;
     slow(): Promise<readonly SlowJob[]>;
+    /** Pauses, limits and admission, with live values and their latest changes. */
+    controls(): Promise<Controls>;
     preview(action: BulkAction, filter: JobFilter): Promise<OperationPreview>;
     /** Start an operation. It runs in this process, a batch at a time, until it is finished or aborted. */
     begin(

@@ -1,5 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
-import { readMany, text, textOrNull, time } from "../db/row.ts";
+import { columns, json, orNull, readMany, text, textOrNull, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
 /** One thing that a person or a program did to a job from outside. */
@@ -27,6 +27,38 @@ function toEntry(row: Row): AuditEntry {
     action: text(row, "action"),
     reason: textOrNull(row, "reason"),
   };
+}
+
+/** A change of a queue setting, a limit, a pause or a dependency. */
+export type ControlChange = AuditEntry & {
+  /** What it is about, such as `queue:emails`, `kind:charge` or `tenant:acme`. */
+  readonly subject: string;
+  /** Each changed value, before and after. */
+  readonly change: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>> | null;
+};
+
+const findChanges = statement(
+  "control-changes",
+  `
+  select at, actor, action, reason, coalesce('queue:' || queue, limit_name, subject) as subject, change
+  from stint.audit
+  where queue is not null or limit_name is not null or subject is not null
+  order by at desc, id desc
+  limit $1`,
+);
+
+const toChange = columns<ControlChange>({
+  at: time,
+  actor: text,
+  action: text,
+  reason: textOrNull,
+  subject: text,
+  change: orNull(json<NonNullable<ControlChange["change"]>>),
+});
+
+/** The newest changes of settings, limits and pauses, newest first. */
+export async function controlChanges(db: Run, limit: number): Promise<ControlChange[]> {
+  return await readMany(db, findChanges, [limit], toChange);
 }
 
 /** When a job was replayed, oldest first. */

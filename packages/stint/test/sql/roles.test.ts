@@ -240,6 +240,7 @@ test("a read-only role reads everything and changes nothing", async () => {
     "findFlow",
     "partsOf",
     "auditOf",
+    "controlChanges",
     "unserved",
     "stateOf",
     "queues",

@@ -2,7 +2,7 @@ import type { Row, Run } from "#stint/db/db.js";
 import type { Statement } from "#stint/db/statement.js";
 import { resolveTiming } from "#stint/model/schedule.js";
 import { newId } from "#stint/runtime/new-id.js";
-import { auditOf } from "#stint/sql/audit.js";
+import { auditOf, controlChanges } from "#stint/sql/audit.js";
 import {
   claim,
   claimedBy,
@@ -249,6 +249,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   addToBatch: (db) => addToBatch(db, id, []),
   closeBatch: (db) => closeBatch(db, id).catch(unlessMissing),
   auditOf: (db) => auditOf(db, id),
+  controlChanges: (db) => controlChanges(db, 50),
   registerKinds: (db) => registerKinds(db, [{ name: "k", queue: "a", priority: 1, maxCrashes: 3 }]),
   unserved: (db) => unserved(db, 1_000),
   cancel: (db) => cancel(db, id, auditInfo()),

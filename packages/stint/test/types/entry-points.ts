@@ -208,6 +208,8 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
     ],
     types: [
       "BulkAction",
+      "ControlChange",
+      "Controls",
       "Count",
       "DeadGroup",
       "DeadGroups",
@@ -229,6 +231,7 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
       "OperationPreview",
       "Percentiles",
       "PreviewedSet",
+      "QueueAdmission",
       "QueueHealth",
       "Rates",
       "ScheduleCounts",
