@@ -17,6 +17,7 @@ const allowed: Record<string, string> = {
   "packages/stint/src/worker/loop.test.ts": "counts the turns of a loop that rests",
   "packages/stint/test/cli/completion.test.ts": "a config that keeps its process alive",
   "packages/stint/test/cli/dev.test.ts": "a handler in another process polls for a file",
+  "packages/stint/test/cli/processes.test.ts": "a handler in another process polls for a file",
   "packages/stint/test/cli/worker.test.ts": "a handler in another process polls for a file",
   "packages/stint/test/client/close.test.ts": "an asynchronous schema in another process",
   "packages/stint/test/crash/lease-thread.test.ts": "keeps the role's only connection in use",

@@ -7,7 +7,7 @@ import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import { metricsContentType } from "../telemetry/prometheus.ts";
 import { renderProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { Worker } from "../worker/worker.ts";
-import { Checks, type Health } from "./checks.ts";
+import { Checks } from "./checks.ts";
 import { isLocalName, isLoopback } from "./host.ts";
 
 export type HealthOptions = {
@@ -25,6 +25,15 @@ export type HealthServer = {
   close(): Promise<void>;
 };
 
+/** What the health server serves. Each check returns "ok", or the reason why not. */
+export type Probes = {
+  live(): string | Promise<string>;
+  ready(): string | Promise<string>;
+  started(): string | Promise<string>;
+  /** In the Prometheus text format. */
+  metrics(): string | Promise<string>;
+};
+
 type Answer = { readonly status: number; readonly type: string; readonly body: string };
 
 /**
@@ -37,13 +46,27 @@ export async function serveHealth(
   workers: Worker | readonly Worker[],
   options: HealthOptions,
 ): Promise<HealthServer> {
+  return await serveProbes(probesOf(isList(workers) ? workers : [workers]), options);
+}
+
+export function probesOf(workers: readonly Worker[]): Probes {
+  const checks = new Checks(workers);
+  return {
+    live: () => checks.live(),
+    ready: async () => await checks.ready(),
+    started: () => checks.started(),
+    metrics: () => renderProcessMetrics(workers),
+  };
+}
+
+/** The same for checks of any origin. */
+export async function serveProbes(probes: Probes, options: HealthOptions): Promise<HealthServer> {
   refuseUnknownKeys("serveHealth", options, ["port", "host", "hosts"]);
   const port = requireInteger("serveHealth.port", options.port, { min: 0, max: 65_535 });
   const host = checkText(options.host ?? "127.0.0.1", "serveHealth.host");
   const hosts = checkHosts(options.hosts ?? []);
   const isCalled = (name: string | undefined): boolean => !isLoopback(host) || isLocalName(name, hosts);
-  const all = isList(workers) ? workers : [workers];
-  const server = makeServer(routesOf(all, new Checks(all)), isCalled);
+  const server = makeServer(routesOf(probes), isCalled);
   await listen(server, port, host);
   const { port: bound } = server.address() as AddressInfo;
   return {
@@ -64,18 +87,18 @@ function checkHosts(hosts: readonly string[]): string[] {
   return hosts.map((name) => checkText(name, "serveHealth.hosts").toLowerCase());
 }
 
-type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
+type Routes = ReadonlyMap<string, () => Promise<Answer>>;
 
-function routesOf(workers: readonly Worker[], checks: Checks): Routes {
-  return new Map<string, () => Answer | Promise<Answer>>([
-    ["/livez", () => responseOf(checks.live())],
-    ["/readyz", async () => responseOf(await checks.ready())],
-    ["/startupz", () => responseOf(checks.started())],
-    ["/metrics", () => ({ status: 200, type: metricsContentType, body: renderProcessMetrics(workers) })],
+function routesOf(probes: Probes): Routes {
+  return new Map<string, () => Promise<Answer>>([
+    ["/livez", async () => responseOf(await probes.live())],
+    ["/readyz", async () => responseOf(await probes.ready())],
+    ["/startupz", async () => responseOf(await probes.started())],
+    ["/metrics", async () => ({ status: 200, type: metricsContentType, body: await probes.metrics() })],
   ]);
 }
 
-function responseOf(health: Health): Answer {
+function responseOf(health: string): Answer {
   const ok = health === "ok";
   const body = `${JSON.stringify(ok ? { status: "ok" } : { status: "unavailable", reason: health })}\n`;
   return { status: ok ? 200 : 503, type: "application/json", body };

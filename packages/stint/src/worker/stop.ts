@@ -7,6 +7,8 @@ import { released } from "./verdict.ts";
 /** How long each step may take beyond `drain` and `abort`: to record and release, to end the loops, to delete the worker's row. */
 const recordWithinMs = 2_000;
 const endWithinMs = 1_000;
+/** How long a stop takes beyond `drain` and `abort` at most, while the database does not respond. */
+export const longestEndMs = recordWithinMs + 2 * endWithinMs;
 
 export type StopInput = {
   readonly drainMs: number;

@@ -10,7 +10,7 @@ import type { WorkerDeps } from "./deps.ts";
 import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { stopOnSignals } from "./process-signals.ts";
-import { stopWorker } from "./stop.ts";
+import { longestEndMs, stopWorker } from "./stop.ts";
 import { newWorkerId } from "./worker-id.ts";
 
 /** What a worker is doing. */
@@ -50,6 +50,13 @@ export class Worker {
   /** Its pools, and how full they are. */
   get pools(): readonly PoolView[] {
     return this.#parts.pools.views;
+  }
+
+  /** How long `stop()` takes at most: with its drain, and once a second call has cut the drain short. */
+  get longestStopMs(): { readonly drained: number; readonly hurried: number } {
+    const { drainMs, abortMs } = this.#options;
+    const hurried = abortMs + longestEndMs;
+    return { drained: drainMs + hurried, hurried };
   }
 
   /** How many attempts are under way. */

@@ -1,23 +1,21 @@
 import { Option, type Command } from "commander";
 import { InvalidOptionError } from "../../errors.ts";
 import { checkHealth } from "../../health/healthcheck.ts";
-import { serveHealth, type HealthServer } from "../../health/server.ts";
-import { toMs } from "../../model/duration.ts";
-import { formatMs } from "../../model/figures.ts";
-import { requireOneOf } from "../../model/options.ts";
-import { jsonLogger } from "../../runtime/logger.ts";
-import type { StopReport } from "../../worker/events.ts";
-import type { Worker } from "../../worker/worker.ts";
+import { probesOf, serveProbes, type HealthServer, type Probes } from "../../health/server.ts";
+import { requireInteger, requireOneOf } from "../../model/options.ts";
 import { examples, integer, ListOption, runs } from "../command.ts";
 import type { Context } from "../context.ts";
-import { deferred } from "../deferred.ts";
-import { say, type Output } from "../output.ts";
-import { requireWorker, selectPools, served, servedText } from "../serving.ts";
+import { say } from "../output.ts";
+import { groupProbes } from "../processes/group-health.ts";
+import { ProcessGroup } from "../processes/process-group.ts";
+import { WorkerProcess } from "../processes/worker-process.ts";
+import { makeWorker, sayServing, sayStopped, untilStopped } from "../serve-worker.ts";
 import { onStopSignals } from "../stop-signals.ts";
 
 type WorkerFlags = {
   pool?: string[];
   drain?: string;
+  processes?: number;
   healthPort?: number;
   healthHost: string;
   healthcheck?: true | string;
@@ -28,10 +26,16 @@ export function addWorker(program: Command): void {
   command
     .description(
       "Run the worker of the config until SIGTERM or SIGINT; then claim nothing new, drain, and exit with 0.\n" +
-        "A second signal ends the drain at once. The schema must have been migrated.",
+        "A second signal ends the drain at once. The schema must have been migrated.\n" +
+        "With --processes, each process runs the worker; one that dies is started again, and SIGHUP replaces them one by one.",
     )
     .addOption(new ListOption("--pool <pools>", "serve only these pools of the config, separated by commas"))
     .option("--drain <duration>", 'how long running attempts may finish after a signal, as "20s"')
+    .addOption(
+      new Option("--processes <n>", "run the worker in this many processes, and keep them running").argParser(
+        integer,
+      ),
+    )
     .addOption(
       new Option("--health-port <port>", "serve /livez, /readyz, /startupz and /metrics on this port")
         .env("STINT_HEALTH_PORT")
@@ -50,41 +54,69 @@ export function addWorker(program: Command): void {
     command,
     "stint worker",
     "stint worker --pool ocr,embedding --drain 1m",
+    "stint worker --processes 4",
     "stint worker --health-port 8080 --health-host 0.0.0.0",
     "stint worker --healthcheck --health-port 8080",
   );
   runs<WorkerFlags>(command, async (context, { options }) => {
-    const { pool, drain, healthPort, healthHost, healthcheck } = options;
-    if (healthcheck !== undefined) return await check(context, options);
-    if (drain !== undefined) toMs(drain, "--drain");
-    const config = await context.requireConfig();
-    const selected = selectPools(requireWorker(config), pool);
-    const client = await context.client({ logger: config.options.logger ?? jsonLogger() });
-    const worker = client.worker({ ...selected, ...(drain === undefined ? {} : { drain }), signals: false });
-
-    // Before the start: a probe that arrives meanwhile learns that the worker has not started, instead of being refused.
-    const health =
-      healthPort === undefined
-        ? undefined
-        : await listening(healthPort, serveHealth(worker, { port: healthPort, host: healthHost }));
-    const report = await untilStopped(worker, async () => {
-      if (health !== undefined && !context.out.json) context.out.line(say`Health at ${health.url}`);
-      const pools = served(selected);
-      const schema = await context.schema();
-      if (context.out.json)
-        context.out.event({
-          event: "serving",
-          worker: worker.id,
-          schema,
-          pools,
-          ...(health && { health: health.url }),
-        });
-      else context.out.line(say`Serving ${servedText(pools)} in schema ${schema} as ${worker.id}`);
-    });
-    sayStopped(context.out, report);
-    await health?.close();
-    return undefined;
+    if (options.healthcheck !== undefined) return await check(context, options);
+    if (options.processes !== undefined) return await superviseProcesses(context, options, options.processes);
+    return await runHere(context, options);
   });
+}
+
+async function runHere(context: Context, flags: WorkerFlags): Promise<undefined> {
+  const { out } = context;
+  const made = await makeWorker(context, flags);
+  // Before the start: a probe that arrives meanwhile learns that the worker has not started, instead of being refused.
+  const health = await openHealth(probesOf([made.worker]), flags);
+  const report = await untilStopped(made.worker, onStopSignals, () => {
+    if (health !== undefined && !out.json) out.line(say`Health at ${health.url}`);
+    sayServing(out, made, health && { health: health.url });
+  });
+  sayStopped(out, report);
+  await health?.close();
+  return undefined;
+}
+
+const mostProcesses = 256;
+
+async function superviseProcesses(context: Context, flags: WorkerFlags, given: number): Promise<number> {
+  const { out } = context;
+  const size = requireInteger("--processes", given, { min: 1, max: mostProcesses });
+  const { pool, drain } = flags;
+  // Every process writes through these.
+  for (const stream of [process.stdout, process.stderr]) stream.setMaxListeners(0);
+  const group = new ProcessGroup({
+    out,
+    size,
+    start: (number) =>
+      new WorkerProcess(number, context.globals, {
+        ...(pool === undefined ? {} : { pool }),
+        ...(drain === undefined ? {} : { drain }),
+      }),
+  });
+  const health = await openHealth(groupProbes(group), flags);
+  const forget = onStopSignals(() => group.stop());
+  const onHangUp = (): void => group.restart();
+  process.on("SIGHUP", onHangUp);
+  try {
+    if (out.json) out.event({ event: "supervising", processes: size, ...(health && { health: health.url }) });
+    else
+      out.line(say`Supervising ${size} processes${health === undefined ? "" : `, health at ${health.url}`}`);
+    return await group.run();
+  } finally {
+    process.off("SIGHUP", onHangUp);
+    forget();
+    await health?.close();
+  }
+}
+
+async function openHealth(
+  probes: Probes,
+  { healthPort: port, healthHost: host }: WorkerFlags,
+): Promise<HealthServer | undefined> {
+  return port === undefined ? undefined : await listening(port, serveProbes(probes, { port, host }));
 }
 
 async function listening(port: number, server: Promise<HealthServer>): Promise<HealthServer> {
@@ -114,33 +146,4 @@ async function check(
   if (out.json) out.document({ check: what, ok, answer: text });
   else out.line(say`${what}: ${ok ? "ok" : `no (${text})`}`);
   return ok ? 0 : 1;
-}
-
-/** Start the worker, and stop it at the first signal; at the second, hurry. */
-async function untilStopped(worker: Worker, started: () => Promise<void>): Promise<StopReport> {
-  // Heard from before the start: a signal that comes meanwhile must not end a worker that is about to claim.
-  const signalled = deferred();
-  let stopping = false;
-  const forget = onStopSignals(() => {
-    if (stopping) void worker.stop();
-    stopping = true;
-    signalled.resolve();
-  });
-  // While the database is away there may be no socket open, and nothing else would keep the process.
-  const alive = setInterval(() => undefined, 60_000);
-  try {
-    await worker.start();
-    await started();
-    await signalled.promise;
-    return await worker.stop();
-  } finally {
-    clearInterval(alive);
-    forget();
-  }
-}
-
-export function sayStopped(out: Output, report: StopReport): void {
-  const { drained, released, ms } = report;
-  if (out.json) out.event({ event: "stopped", ...report });
-  else out.line(say`Drained in ${formatMs(ms)}: ${drained} ended, ${released} released.`);
 }
