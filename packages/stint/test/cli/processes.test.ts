@@ -36,8 +36,8 @@ type Group = {
   fresh: Fresh;
   folder: string;
   group: Running;
-  pids(): Promise<number[]>;
-  enqueue(payload: object): Promise<string>;
+  pids: () => Promise<number[]>;
+  enqueue: (payload: object) => Promise<string>;
 };
 
 async function startGroup(...args: readonly string[]): Promise<Group> {
