@@ -62,7 +62,7 @@ export function mergeMetrics(pages: readonly { process: number; text: string }[]
       if (!current.head.includes(line)) current.head.push(line);
     }
   }
-  const all = [...metrics.values()].flatMap(({ head, samples }) => [...head, ...samples]);
+  const all = [...metrics.values()].flatMap(({ head, samples }) => head.concat(samples));
   return all.length === 0 ? "" : `${all.join("\n")}\n`;
 }
 
