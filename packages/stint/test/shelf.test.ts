@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { adminClient } from "./support/database.ts";
 import { freshSchema } from "./support/fresh.ts";
-import { fingerprint } from "./support/shelf.ts";
+import { fingerprint, isUnused } from "./support/shelf.ts";
 
 // The suite relies on it: a test must never get a schema that another test has altered.
 test("every change of a schema changes its fingerprint, and rows do not", async () => {
@@ -38,4 +39,13 @@ test("every change of a schema changes its fingerprint, and rows do not", async 
     expect([change, next]).not.toEqual([change, null]);
     last = next;
   }
+});
+
+test("a schema is unused once the last session that used it has ended", async () => {
+  const fresh = await freshSchema();
+  const session = await adminClient(fresh.url);
+  await session.query(`select from "${fresh.schema}".job`);
+  const unused = isUnused(fresh.schema);
+  await session.end();
+  expect(await unused).toBe(true);
 });

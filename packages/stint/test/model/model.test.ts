@@ -41,15 +41,19 @@ test("for any sequence of commands, the SQL returns and stores what the model do
   expect(missing()).toEqual([]);
 });
 
-/** Thousands of statements: a connection for each would take longer than they do. */
+/** Thousands of statements: to open a connection or to plan for each would take longer than they do. */
 async function freshOnOneConnection(): Promise<Fresh> {
   const fresh = await freshSchema();
   const client = await adminClient(fresh.url);
   onTestFinished(() => client.end());
+  const names = new Map<string, string>();
   return {
     ...fresh,
     async sql<Row extends Record<string, unknown>>(text: string, values: readonly unknown[] = []) {
-      return (await client.query<Row>(forSchema(text, fresh.schema), [...values])).rows;
+      const name = names.get(text) ?? `model ${names.size}`;
+      names.set(text, name);
+      return (await client.query<Row>({ name, text: forSchema(text, fresh.schema), values: [...values] }))
+        .rows;
     },
   };
 }

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { Run } from "#stint/db/db.js";
 import type { Fence } from "#stint/model/job.js";
 import { newId } from "#stint/runtime/new-id.js";
@@ -14,7 +14,7 @@ import { release } from "#stint/sql/release.js";
 import { requeue } from "#stint/sql/requeue.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { succeed } from "#stint/sql/succeed.js";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, sharedSchema, type Fresh } from "../support/fresh.ts";
 import { add, addOne, auditInfo, expire, running, stored, take } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
 
@@ -116,21 +116,26 @@ const ways: Record<string, [state: string, leave: (fresh: Fresh, fence: Fence) =
   ],
 };
 
-test.each(Object.entries(ways))(
-  "follow-ups run once, with the new state: %s",
-  async (name, [state, leave]) => {
-    const fresh = await freshSchema();
-    await fresh.sql(`create table stint.ran (id uuid, state text)`);
-    await fresh.sql(
+describe("follow-ups", () => {
+  const shared = sharedSchema();
+  beforeAll(async () => {
+    await shared().sql(`create table stint.ran (id uuid, state text)`);
+    await shared().sql(
       `create or replace function stint.run_follow_ups(
-       p_ids uuid[], p_states stint.job_state[], p_results jsonb[] default null, p_reasons text[] default null, p_plans jsonb[] default null
-     ) returns integer
-     language plpgsql as $$
-     begin
-       insert into stint.ran select * from unnest(p_ids, p_states::text[]);
-       return 0;
-     end $$`,
+         p_ids uuid[], p_states stint.job_state[], p_results jsonb[] default null, p_reasons text[] default null, p_plans jsonb[] default null
+       ) returns integer
+       language plpgsql as $$
+       begin
+         insert into stint.ran select * from unnest(p_ids, p_states::text[]);
+         return 0;
+       end $$`,
     );
+  });
+
+  test.each(Object.entries(ways))("run once, with the new state: %s", async (name, [state, leave]) => {
+    const fresh = shared();
+    await fresh.sql(`delete from stint.job`);
+    await fresh.sql(`delete from stint.ran`);
     const fence = await running(fresh.db);
     await fresh.sql(`update stint.job set has_follow_ups = true`);
     const plain = await addOne(fresh.db);
@@ -144,8 +149,8 @@ test.each(Object.entries(ways))(
     const expected = name.startsWith("cancel") ? ["ready", state] : [state];
     expect(ran).toEqual(expected.map((one) => ({ id: fence.job, state: one })));
     expect((await stored(fresh, plain)).state).toBe(state);
-  },
-);
+  });
+});
 
 test("a job waits for all of its dependencies, and gets copies of their results", async () => {
   const fresh = await freshSchema();

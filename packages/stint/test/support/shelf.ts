@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { inject } from "vitest";
 import { query, testDatabaseUrl } from "./database.ts";
 
@@ -19,7 +20,7 @@ export async function takeFromShelf(): Promise<Shelved | undefined> {
 
 /** Returns whether the schema went on the shelf. If not, the caller must drop it. */
 export async function putOnShelf({ schema, fingerprint: made }: Shelved): Promise<boolean> {
-  if (made === null || (await fingerprint(schema)) !== made) return false;
+  if (made === null || !(await isUnused(schema)) || (await fingerprint(schema)) !== made) return false;
   const tables = await query<{ name: string }>(
     `select c.relname as name
      from pg_depend d
@@ -32,6 +33,23 @@ export async function putOnShelf({ schema, fingerprint: made }: Shelved): Promis
   await query(`${deletes.join("\n")} select "${schema}".recount()`);
   await query(`insert into ${inject("shelf")} values ($1, $2)`, [schema, made]);
   return true;
+}
+
+/** A closed connection is still listed for a moment, on a busy machine for longer. Waiting for its end costs less than a new schema. */
+export async function isUnused(schema: string): Promise<boolean> {
+  for (const pauseMs of [10, 50, 200, 500, 1_000, 0]) {
+    const users = await query(
+      `select from pg_stat_activity
+       where pid <> pg_backend_pid() and application_name <> 'kept by a test' and strpos(query, $1) > 0
+       limit 1`,
+      [schema],
+      undefined,
+      "users of a schema",
+    );
+    if (users.length === 0) return true;
+    await sleep(pauseMs);
+  }
+  return false;
 }
 
 /**
