@@ -4,7 +4,12 @@ import { defineJob, entry, typed, type Stint } from "#stint/index.js";
 import { sessions } from "../sql/sessions.ts";
 import { unusedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { expireLeases, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
+import {
+  builtProgram,
+  expireLeases,
+  startWorkerProcess,
+  type WorkerProcess,
+} from "../support/worker-process.ts";
 
 type Payload = { instance: string; at?: string };
 const kind = (name: string) => defineJob(name, { payload: typed<Payload>() });
@@ -82,7 +87,11 @@ const program = fileURLToPath(new URL("../fixtures/flows-process.mjs", import.me
 /** Leases end only when a test says so. */
 async function start(fresh: Fresh, pauses: boolean): Promise<WorkerProcess> {
   const worker = { lease: "1h", maxCrashes: 50, pools: { default: 100 } } as const;
-  return await startWorkerProcess(fresh, { program, worker, client: { pauses } as object });
+  return await startWorkerProcess(fresh, {
+    program: builtProgram(program),
+    worker,
+    client: { pauses } as object,
+  });
 }
 
 /** Enqueues every shape once for each of its points, and waits until a process has come to all of these. Returns the paused jobs. */
