@@ -8,12 +8,11 @@ export function testDatabaseUrl(): string {
 }
 
 /**
- * A schema name that no other test uses.
- *
- * STINT_TEST_SCHEMA_PREFIX changes how they begin, so that the suite can be run again under other names.
+ * A schema name that no other test uses. It begins with an underscore, which sorts differently in each collation and is a wildcard of LIKE, and
+ * has a word of SQL in it: every test is a test of odd names. STINT_TEST_SCHEMA_PREFIX gives them another beginning.
  */
 export function freshSchemaName(): string {
-  const prefix = process.env["STINT_TEST_SCHEMA_PREFIX"] ?? "test_";
+  const prefix = process.env["STINT_TEST_SCHEMA_PREFIX"] ?? "_order_";
   if (!/^[a-z_][a-z0-9_]{0,24}$/.test(prefix)) {
     throw new Error(`STINT_TEST_SCHEMA_PREFIX is "${prefix}"; it must match ^[a-z_][a-z0-9_]{0,24}$`);
   }
