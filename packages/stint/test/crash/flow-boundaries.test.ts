@@ -2,7 +2,8 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { defineJob, entry, typed, type Stint } from "#stint/index.js";
 import { sessions } from "../sql/sessions.ts";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { slice } from "../support/lab.ts";
 import { until } from "../support/until.ts";
 import {
   builtProgram,
@@ -168,7 +169,7 @@ async function expectConserved(fresh: Fresh): Promise<void> {
 }
 
 test("kill -9 at any boundary of a flow loses no successor and doubles none", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const { worker } = await interrupted(fresh);
   worker.kill("SIGKILL");
   await worker.ended;
@@ -180,7 +181,7 @@ test("kill -9 at any boundary of a flow loses no successor and doubles none", as
 });
 
 test("a process stopped at any boundary of a flow continues nothing after a rescue", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const { worker, jobs } = await interrupted(fresh);
   worker.kill("SIGSTOP");
   await expireLeases(fresh);
@@ -216,36 +217,38 @@ const inFlight: Record<string, [shape: string, at: string, lock: string]> = {
   "a compensation": ["compensation", "ship ended", `select from stint.flow for update`],
 };
 
-test.each(Object.entries(inFlight))(
-  "kill -9 while a settle is in flight conserves %s",
-  async (_, [name, at, lock]) => {
-    const fresh = await unusedSchema();
-    const shape = shapes[name]!;
-    const [session] = await sessions(fresh, 1);
-    const victim = await start(fresh, true);
-    await shape.enqueue(fresh.client(), { instance: `${name}, ${at}`, at });
-    const { id } = await victim.reported("reached");
-    await session!.begin();
-    await session!.client.query(lock.replace("stint.", `"${fresh.schema}".`));
-    victim.go(id!);
-    const waiting = `select from pg_stat_activity where query like '%' || $1 || '%' and wait_event_type = 'Lock'`;
-    await until(async () => (await fresh.sql(waiting, [fresh.schema])).length > 0, {
-      message: "the settle waits",
-    });
+test.each(
+  slice(
+    Object.entries(inFlight),
+    ([name]) => name === "the unblocking of a fan-in" || name === "a compensation",
+  ),
+)("kill -9 while a settle is in flight conserves %s", async (_, [name, at, lock]) => {
+  const fresh = await freshSchema();
+  const shape = shapes[name]!;
+  const [session] = await sessions(fresh, 1);
+  const victim = await start(fresh, true);
+  await shape.enqueue(fresh.client(), { instance: `${name}, ${at}`, at });
+  const { id } = await victim.reported("reached");
+  await session!.begin();
+  await session!.client.query(lock.replace("stint.", `"${fresh.schema}".`));
+  victim.go(id!);
+  const waiting = `select from pg_stat_activity where query like '%' || $1 || '%' and wait_event_type = 'Lock'`;
+  await until(async () => (await fresh.sql(waiting, [fresh.schema])).length > 0, {
+    message: "the settle waits",
+  });
 
-    victim.kill("SIGKILL");
-    await victim.ended;
-    await session!.rollback();
-    await until(async () => (await fresh.sql(waiting, [fresh.schema])).length === 0, {
-      message: "it waits no more",
-    });
-    await expireLeases(fresh);
-    await start(fresh, false);
-    await until(async () => (await fresh.sql(`select from stint.job`)).length === 0, {
-      message: "all jobs end",
-    });
-    const [found] = await jobsOf(fresh, (point) => point === at);
-    expect(found![1]).toEqual(shape.jobs);
-    expect(await contradictions(fresh)).toEqual([]);
-  },
-);
+  victim.kill("SIGKILL");
+  await victim.ended;
+  await session!.rollback();
+  await until(async () => (await fresh.sql(waiting, [fresh.schema])).length === 0, {
+    message: "it waits no more",
+  });
+  await expireLeases(fresh);
+  await start(fresh, false);
+  await until(async () => (await fresh.sql(`select from stint.job`)).length === 0, {
+    message: "all jobs end",
+  });
+  const [found] = await jobsOf(fresh, (point) => point === at);
+  expect(found![1]).toEqual(shape.jobs);
+  expect(await contradictions(fresh)).toEqual([]);
+});

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { unusedSchema } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { scripted, entered, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
 
 /** Leases are long: only a test ends them. */
@@ -8,7 +8,7 @@ const killed = { code: null, signal: "SIGKILL" };
 
 describe("a worker killed with -9", () => {
   test("between claim and handler: the job runs on another worker, no attempt spent", async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "claimed", worker });
     const { id } = await stint.enqueue(scripted, { do: "succeed" });
@@ -25,7 +25,7 @@ describe("a worker killed with -9", () => {
   });
 
   test("during a handler: the job runs again, and a crash is counted, not an attempt", async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { worker });
     const { id } = await stint.enqueue(scripted, { do: "hang" });
@@ -48,7 +48,7 @@ describe("a worker killed with -9", () => {
   });
 
   test("between handler and settle: the job runs again, as its end was not recorded", async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "before-settle", worker });
     const { id } = await stint.enqueue(scripted, { do: "succeed" });
@@ -64,7 +64,7 @@ describe("a worker killed with -9", () => {
   });
 
   test("after the settle: the job has ended and never runs again", async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     const first = await startWorkerProcess(fresh, { dieAt: "settled", worker });
     const { id } = await stint.enqueue(scripted, { do: "succeed" });

@@ -7,7 +7,7 @@ import { startCutProxy } from "../support/cut-proxy.ts";
 import { query } from "../support/database.ts";
 import { untilRunningFor } from "../support/database-time.ts";
 import { testFolder } from "../support/folder.ts";
-import { freshSchema, unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until, untilSteady } from "../support/until.ts";
 import {
   scripted,
@@ -29,7 +29,7 @@ async function startFaulty(fresh: Fresh): Promise<{ worker: WorkerProcess; noThr
 }
 
 test("a worker that may not start its lease thread refuses to start, and leaves no row", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const noThreads = join(await testFolder(), "no-threads");
   await writeFile(noThreads, "");
   const proxy = await startCutProxy(fresh.url);
@@ -90,7 +90,7 @@ test("a worker whose lease thread cannot connect refuses to start, and can start
 });
 
 test("jobs survive the end of the lease thread: a new one renews their leases", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const { worker } = await startFaulty(fresh);
   const { id } = await stint.enqueue(scripted, { do: "ignore" });
@@ -107,7 +107,7 @@ test("jobs survive the end of the lease thread: a new one renews their leases", 
 });
 
 test("a worker that cannot restart its lease thread claims nothing until it can", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const { worker, noThreads } = await startFaulty(fresh);
   await writeFile(noThreads, "");

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { defineJob, entry, typed } from "#stint/index.js";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { inLab } from "../support/lab.ts";
 import { until } from "../support/until.ts";
 import { builtProgram, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
@@ -56,7 +56,7 @@ test(
   "no limit and no order is broken by kill -9 and pauses, and no job is forgotten",
   { timeout: inLab ? 3_600_000 : 240_000 },
   async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     await fresh.sql(
       `create table stint.visit (job uuid, epoch bigint, kind text, key text, n integer, pid integer, entered timestamptz, left_at timestamptz)`,

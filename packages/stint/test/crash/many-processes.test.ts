@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
-import { unusedSchema } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { scripted, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 test("four processes share thousands of jobs, and each job runs exactly once", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   // A stall of the machine neither releases prefetched jobs nor makes a claim late: each job is claimed once.
   const options = { pools: { default: 20 }, lease: "60s", prefetch: "1h" } as const;

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { unusedSchema } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, scripted, entered, expireLeases, startWorkerProcess } from "../support/worker-process.ts";
 
 test("a worker paused past its lease cannot settle, reports it, and runs other jobs", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   // Leases are long, and the test ends the one it means: on a busy machine a short one may run out before the pause.
   const worker = { lease: "1h" } as const;
@@ -37,7 +37,7 @@ test("a worker paused past its lease cannot settle, reports it, and runs other j
 });
 
 test("a handler that blocks the event loop for three leases keeps its job and warns", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { lease: "5s" } });
   // Beside it, and not to blame.

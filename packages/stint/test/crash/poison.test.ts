@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
-import { unusedSchema } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { bystander, scripted, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
 
 test("a job that always kills its worker ends dead; its neighbours lose no attempt", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const poison = await stint.enqueue(scripted, { do: "die" }, { delay: "1ms" });
   const innocents = await stint.enqueueMany(

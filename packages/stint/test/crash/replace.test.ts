@@ -1,7 +1,8 @@
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { Enqueued } from "#stint/index.js";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { inLab } from "../support/lab.ts";
 import { until } from "../support/until.ts";
 import { expireLeases, scripted, startWorkerProcess, type Action } from "../support/worker-process.ts";
 
@@ -27,7 +28,7 @@ async function outcome(
 }
 
 test("workers and producers killed again and again lose no newest version", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const keys = Array.from({ length: 6 }, (_, n) => `k${n}`);
   const sent: Record<string, number> = {};
@@ -55,7 +56,7 @@ test("workers and producers killed again and again lose no newest version", asyn
     }
   };
   const producers = keys.map(produce);
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < (inLab ? 8 : 2); round++) {
     const doomed = await startWorkerProcess(fresh, {
       kinds: ["scripted"],
       worker,
@@ -77,7 +78,7 @@ test("workers and producers killed again and again lose no newest version", asyn
 });
 
 test("a worker paused past its lease lifts no second job when it goes on", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueue = (action: Action): Promise<Enqueued> =>
     stint.enqueue(scripted, action, { dedupe: { key: "k", replace: true } });
@@ -107,7 +108,7 @@ test("a worker paused past its lease lifts no second job when it goes on", async
 });
 
 test("a producer that vanishes while it replaces strands nothing", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const options = { dedupe: { key: "k", replace: true } } as const;
   const own = await startWorkerProcess(fresh, { kinds: ["scripted"], worker });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { adminClient } from "../support/database.ts";
 import { firedOnce, series } from "../schedules/series.ts";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import {
   scripted,
@@ -41,7 +41,7 @@ async function whileFiringWaits(fresh: Fresh, work: () => Promise<unknown>): Pro
 }
 
 test("a worker killed in the middle of a firing loses no slot and doubles none", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   await fresh.client().schedules.set("tick", rule);
   const first = await startWorkerProcess(fresh);
   await whileFiringWaits(fresh, async () => {
@@ -55,7 +55,7 @@ test("a worker killed in the middle of a firing loses no slot and doubles none",
 });
 
 test("a worker paused in the middle of a firing holds up no slot and doubles none", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   await stint.schedules.set("tick", rule);
   const paused = await startWorkerProcess(fresh);
@@ -70,7 +70,7 @@ test("a worker paused in the middle of a firing holds up no slot and doubles non
 });
 
 test("slots of many schedules fire once each while workers are killed and paused", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const names = Array.from({ length: 20 }, (_, index) => `s${index}`);
   let workers: WorkerProcess[] = await Promise.all(

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
-import { unusedSchema } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { scripted, entered, startWorkerProcess } from "../support/worker-process.ts";
 
 const exited = { code: 0, signal: null };
 
 test("SIGTERM under load: jobs that end in time settle, the rest are released unspent", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, {
     worker: { pools: { default: 20 }, drain: "2s", abort: "50s" },
@@ -42,7 +42,7 @@ test("SIGTERM under load: jobs that end in time settle, the rest are released un
 });
 
 test("jobs that ignore their signal are released, and the process exits in time", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: 100, abort: 100 } });
   const { id } = await stint.enqueue(scripted, { do: "ignore" });
@@ -56,7 +56,7 @@ test("jobs that ignore their signal are released, and the process exits in time"
 });
 
 test("a second signal ends the drain at once", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, { worker: { drain: "50s", abort: "1s" } });
   const { id } = await stint.enqueue(scripted, { do: "hang" });

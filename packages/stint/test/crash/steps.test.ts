@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { defineJob, typed } from "#stint/index.js";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { inLab, slice } from "../support/lab.ts";
 import { until } from "../support/until.ts";
 import {
@@ -77,7 +77,7 @@ async function victims(fresh: Fresh, points: readonly string[], signal: NodeJS.S
 }
 
 test("a kill -9 at any boundary loses nothing and repeats no finished step", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const killed = await victims(fresh, boundaries, "SIGKILL");
   for (const { worker } of killed) expect(await worker.ended).toEqual({ code: null, signal: "SIGKILL" });
@@ -100,7 +100,7 @@ test("a kill -9 at any boundary loses nothing and repeats no finished step", asy
 });
 
 test("a worker paused by SIGSTOP at a boundary writes nothing after a rescue", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const points = slice(
     ["in a", "after step a", "before sleep 5", "before signal go", "after step b", "ended"],
@@ -128,7 +128,7 @@ test("a worker paused by SIGSTOP at a boundary writes nothing after a rescue", a
 });
 
 test("jobs whose workers are killed at any time receive every signal once, in order", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const count = inLab ? 60 : 12;
   const rounds = Array.from({ length: inLab ? 24 : 3 }, (_, n) => n + 1);

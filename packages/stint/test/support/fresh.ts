@@ -27,7 +27,7 @@ export async function freshSchema(url = testDatabaseUrl()): Promise<Fresh> {
     : await unusedSchema(url);
 }
 
-/** A new schema, for tests that count pages, or whose killed processes may still use it after the test. */
+/** A new schema, for tests that count pages. */
 export async function unusedSchema(url = testDatabaseUrl()): Promise<Fresh> {
   return await open(url, await make(url));
 }

@@ -35,12 +35,16 @@ export async function putOnShelf({ schema, fingerprint: made }: Shelved): Promis
   return true;
 }
 
-/** A closed connection is still listed for a moment, on a busy machine for longer. Waiting for its end costs less than a new schema. */
+/**
+ * Whether no session uses this schema, nor may begin to. A closed connection is still listed for a moment, on a busy machine for longer:
+ * waiting for its end costs less than a new schema. A session without a statement may be that of a killed process, whose first one is on its way.
+ */
 export async function isUnused(schema: string): Promise<boolean> {
   for (const pauseMs of [10, 50, 200, 500, 1_000, 0]) {
     const users = await query(
       `select from pg_stat_activity
-       where pid <> pg_backend_pid() and application_name <> 'kept by a test' and strpos(query, $1) > 0
+       where pid <> pg_backend_pid() and backend_type = 'client backend' and application_name <> 'kept by a test'
+         and (query = '' or strpos(query, $1) > 0)
        limit 1`,
       [schema],
       undefined,

@@ -145,10 +145,12 @@ export function spawnWorkerProcess(
     stdio: ["pipe", "pipe", "pipe"],
     env: { ...process.env, ...env },
   });
-  onTestFinished(() => {
+  const followed = follow(child);
+  onTestFinished(async () => {
     child.kill("SIGKILL");
+    await followed.ended;
   });
-  return follow(child);
+  return followed;
 }
 
 function follow(child: ChildProcess): WorkerProcess {

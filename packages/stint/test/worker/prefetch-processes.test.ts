@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
 import { testFolder } from "../support/folder.ts";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import {
   bystander,
@@ -52,7 +52,7 @@ async function ends(fresh: Fresh): Promise<Record<string, unknown>[]> {
 }
 
 test.runIf(inLab)("two processes with long jobs hold no more jobs than slots", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 10 } } });
   const workers = await Promise.all([start(), start()]);
   await fresh.client().enqueueMany(Array.from({ length: 60 }, () => entry(scripted, { do: "hang" })));
@@ -84,7 +84,7 @@ test.runIf(inLab)("two processes with long jobs hold no more jobs than slots", a
 });
 
 test("jobs that wait behind a blocked event loop are released and run elsewhere", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const second = await startWorkerProcess(fresh, { worker: { pools, lease: "10s" } });
   const holding = await fresh.client().enqueueMany(hangs.map((what) => entry(scripted, what)));
   await Promise.all(holding.map(({ id }) => second.reported("entered", id)));
@@ -116,7 +116,7 @@ test("jobs that wait behind a blocked event loop are released and run elsewhere"
 });
 
 test("jobs that waited in a killed worker run elsewhere, and none is quarantined", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const first = await startWorkerProcess(fresh, { worker: { pools, prefetch: "1h" } });
   const holding = await enqueueAmong(fresh, hangs);
   await untilJobsWait(first, holding);
@@ -139,7 +139,7 @@ test("jobs that waited in a killed worker run elsewhere, and none is quarantined
 });
 
 test.runIf(inLab)("a job that kills its workers quarantines no more jobs than ran beside it", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const [poison] = await enqueueAmong(fresh, [{ do: "die" }]);
   const lives: WorkerProcess[] = [];
   const ended = async (): Promise<boolean> => (await fresh.sql("select from stint.job limit 1")).length === 0;
@@ -165,7 +165,7 @@ test.runIf(inLab)("a job that kills its workers quarantines no more jobs than ra
 });
 
 test.runIf(inLab)("a busy worker that claims it with many crash suspects quarantines no more", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const options = { delay: "1h", priority: -1 };
   await fresh
     .client()
@@ -191,7 +191,7 @@ test.runIf(inLab)("a busy worker that claims it with many crash suspects quarant
 });
 
 test("SIGTERM while jobs wait releases them, and loses nothing", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const worker = await startWorkerProcess(fresh, { worker: { pools, prefetch: "1h" } });
   const holding = await enqueueAmong(fresh, hangs);
   await untilJobsWait(worker, holding);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, handle, typed } from "#stint/index.js";
 import { jitter } from "#stint/runtime/sleep.js";
 import { resolveWorkerOptions } from "#stint/worker/options.js";
-import { unusedSchema } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { scripted, fast, startWorkerProcess } from "../support/worker-process.ts";
 
 const work = defineJob("work", { payload: typed<object>() });
@@ -22,7 +22,7 @@ test("recovery from a crash takes 40 s by default, and 8 s if configured", () =>
 });
 
 test("a job is recovered once its lease has run out and a worker has looked", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const stint = fresh.client();
   const [doomed, heir] = await Promise.all([
     startWorkerProcess(fresh, { kinds: ["scripted"] }),

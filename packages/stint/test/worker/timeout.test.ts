@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { defineJob, handle, LeaseLostError, steps, TimedOutError, typed } from "#stint/index.js";
-import { unusedSchema } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { testFolder } from "../support/folder.ts";
 import { gate } from "../support/gate.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
@@ -13,7 +13,7 @@ const quick = defineJob("quick", { payload: typed<object>(), queue: "other" });
 
 describe("an attempt that takes longer than its timeout", () => {
   test("is aborted by its signal, recorded as timed out, and retried", async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     const reasons: unknown[] = [];
     const { seen } = await startWorker(stint, {
@@ -39,7 +39,7 @@ describe("an attempt that takes longer than its timeout", () => {
   });
 
   test("and ignores its signal keeps its slot, is stuck, and can record nothing later", async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     const stuck = gate();
     const late = gate<unknown>();
@@ -72,7 +72,7 @@ describe("an attempt that takes longer than its timeout", () => {
   });
 
   test("while it blocks the event loop is not renewed by the lease thread", async () => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const stint = fresh.client();
     const blocked = await startWorkerProcess(fresh, { worker: { timeout: "5s" } });
     const watching = await startWorkerProcess(fresh, { kinds: ["bystander"] });
