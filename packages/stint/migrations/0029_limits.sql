@@ -13,7 +13,7 @@ create table stint.limit (
   updated_by   text not null,
   constraint limit_max_is_in_range check (max between 1 and 1000000 and declared_max between 1 and 1000000),
   constraint limit_name_is_a_rule_or_key check (
-    name ~ '^(queue|kind|tenant|key):[A-Za-z0-9*][A-Za-z0-9._:/-]{0,127}(#[0-9]{1,2})?(=|$)' and length(name) <= 768)
+    name ~ '^(queue|kind|tenant|key|dependency):[A-Za-z0-9*][A-Za-z0-9._:/-]{0,127}(#[0-9]{1,2})?(=|$)' and length(name) <= 768)
 );
 
 -- The places of running jobs, and the jobs that wait for one. A job takes a place of every limit that it is under when it is claimed, before its handler
@@ -96,7 +96,7 @@ as $$
   select cardinality(p_limits) <= 17 and coalesce(array_ndims(p_limits), 1) = 1
     and not exists (
       select from unnest(p_limits) k (key)
-      where key is null or length(key) > 768 or key !~ '^(queue|kind|tenant|key|order|pass):[A-Za-z0-9*][A-Za-z0-9._:/-]{0,127}(#[0-9]{1,2})?(=.|$)')
+      where key is null or length(key) > 768 or key !~ '^(queue|kind|tenant|key|dependency|order|pass):[A-Za-z0-9*][A-Za-z0-9._:/-]{0,127}(#[0-9]{1,2})?(=.|$)')
 $$;
 alter table stint.job add constraint job_limits_are_at_most_17_keys check (limits is null or stint.are_limits(limits));
 

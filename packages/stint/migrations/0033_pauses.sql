@@ -1,7 +1,7 @@
--- Pauses: a queue, a kind, a tenant or a key whose jobs do not start. Enqueueing goes on, and running jobs finish.
+-- Pauses: a queue, a kind, a tenant, a key or a dependency whose jobs do not start. Enqueueing goes on, and running jobs finish.
 -- oldest code: 1
 
--- A row is in force until its `until`. Workers skip paused queues and kinds when they claim, so those jobs stay ready. Jobs of a paused tenant or key
+-- A row is in force until its `until`. Workers skip paused queues and kinds, and kinds that use a paused dependency, when they claim, so those jobs stay ready. Jobs of a paused tenant or key
 -- are parked when a worker meets them.
 create table stint.pause (
   scope     text not null,
@@ -11,7 +11,7 @@ create table stint.pause (
   paused_by text not null,
   paused_at timestamptz not null default clock_timestamp(),
   primary key (scope, name),
-  constraint pause_scope_is_known check (scope in ('queue', 'kind', 'tenant', 'key')),
+  constraint pause_scope_is_known check (scope in ('queue', 'kind', 'tenant', 'key', 'dependency')),
   constraint pause_names_have_1_to_512_characters check (length(name) between 1 and 512)
 );
 create index pause_until on stint.pause (until);   -- the idle check reads its head
@@ -40,8 +40,8 @@ language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_scope is null or p_scope not in ('queue', 'kind', 'tenant', 'key') then
-    perform stint.refuse_pause(p_scope, 'the scope must be queue, kind, tenant or key', quote_literal(p_scope));
+  if p_scope is null or p_scope not in ('queue', 'kind', 'tenant', 'key', 'dependency') then
+    perform stint.refuse_pause(p_scope, 'the scope must be queue, kind, tenant, key or dependency', quote_literal(p_scope));
   end if;
   if p_scope in ('queue', 'kind') and (p_name is null or p_name !~ '^[A-Za-z0-9*][A-Za-z0-9._:/*-]{0,127}$' or strpos(p_name, '**') > 0) then
     perform stint.refuse_pause(p_scope,
@@ -77,7 +77,7 @@ begin
 end
 $$;
 
--- Start no further job of a queue, a kind, a tenant or a key, until `until` or until resume(). Pausing again replaces the time and the reason. With an
+-- Start no further job of a queue, a kind, a tenant, a key or a dependency, until `until` or until resume(). Pausing again replaces the time and the reason. With an
 -- `id`, a repeat of the same call changes nothing.
 create function stint.pause(
   scope text, name text, reason text, until timestamptz default null, actor text default null, id uuid default null
@@ -132,7 +132,7 @@ begin
     return false;
   end if;
   -- Not deleted here: any number of jobs may be parked. Upkeep lifts them in batches, and deletes the row after the last.
-  if resume.scope in ('queue', 'kind') then
+  if resume.scope in ('queue', 'kind', 'dependency') then
     delete from stint.pause p where p.scope = resume.scope and p.name = resume.name;
   else
     update stint.pause p set until = clock_timestamp() where p.scope = resume.scope and p.name = resume.name;

@@ -5,6 +5,7 @@ import { refuseUnknownKeys, requireBoolean, requireFunction, requireInteger } fr
 import { toMs, type Duration } from "./model/duration.ts";
 import { resolveQuietHours, type QuietHours, type ResolvedQuietHours } from "./model/quiet-hours.ts";
 import {
+  mostLimits,
   resolveLimits,
   resolveOrder,
   type LimitOptions,
@@ -12,6 +13,7 @@ import {
   type ResolvedLimit,
   type ResolvedOrder,
 } from "./model/limits.ts";
+import { resolveUses, type ResolvedUse, type UseOptions } from "./model/dependencies.ts";
 import { resolveBackoff, type Backoff, type ResolvedBackoff } from "./model/backoff.ts";
 import type { InferIn, InferOut, StandardSchema } from "./model/standard-schema.ts";
 
@@ -60,6 +62,11 @@ export type DefineOptions<In extends StandardSchema, Result extends StandardSche
   limits?: readonly LimitOptions<InferIn<In>>[];
   /** Jobs with the same key run one at a time, in the order in which they were enqueued. */
   order?: OrderOptions<InferIn<In>>;
+  /**
+   * The outside systems that its jobs call: definitions made by `defineDependency`, or their names. A job starts when each of them allows it, and waits
+   * without spending an attempt until then.
+   */
+  uses?: readonly UseOptions<InferIn<In>>[];
 };
 
 /** The contract of a kind. Enqueueing code and handlers both import it; it contains no handler code. */
@@ -75,6 +82,7 @@ export type JobDefinition<Types extends JobTypes = JobTypes> = {
   readonly signals: readonly string[] | undefined;
   readonly limits: readonly ResolvedLimit[];
   readonly order: ResolvedOrder | undefined;
+  readonly uses: readonly ResolvedUse[];
   readonly policy: KindPolicy;
   /** For the compiler only. */
   readonly types?: Types;
@@ -120,6 +128,7 @@ const defineKeys = [
   "signals",
   "limits",
   "order",
+  "uses",
 ] as const;
 
 /**
@@ -137,6 +146,11 @@ export function defineJob<In extends StandardSchema, Result extends StandardSche
   requireSchema(`${what}.payload`, options.payload);
   if (options.result !== undefined) requireSchema(`${what}.result`, options.result);
   const queue = options.queue === undefined ? "default" : checkName(options.queue, `${what}.queue`);
+  const limits =
+    options.limits === undefined ? [] : resolveLimits(`${what}.limits`, { kind, queue }, options.limits);
+  const uses = options.uses === undefined ? [] : resolveUses(`${what}.uses`, options.uses);
+  if (limits.length + uses.length > mostLimits)
+    throw new InvalidOptionError(`${what}.uses`, `must have at most ${mostLimits} entries together with limits`);
   return Object.freeze({
     kind,
     queue,
@@ -150,9 +164,9 @@ export function defineJob<In extends StandardSchema, Result extends StandardSche
       requireBoolean(`${what}.requiresTransaction`, options.requiresTransaction),
     atomic: options.atomic !== undefined && requireBoolean(`${what}.atomic`, options.atomic),
     signals: options.signals === undefined ? undefined : resolveSignals(`${what}.signals`, options.signals),
-    limits:
-      options.limits === undefined ? [] : resolveLimits(`${what}.limits`, { kind, queue }, options.limits),
+    limits,
     order: options.order === undefined ? undefined : resolveOrder(`${what}.order`, kind, options.order),
+    uses,
     policy: resolveKindPolicy(what, options),
   });
 }

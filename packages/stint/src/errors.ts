@@ -339,11 +339,20 @@ export class PermanentError extends StintError {
   readonly code = "PERMANENT";
 }
 
-/** Another system asked for a pause. The next attempt waits at least `retryAfter`. */
+/**
+ * Another system asked for a pause. The next attempt waits at least `retryAfter`. If the kind uses dependencies, all jobs that use them wait, and no
+ * attempt is spent. `dependency` names the one that asked, where the kind uses several; default: all of them.
+ */
 export class RateLimitedError extends StintError {
   readonly code = "RATE_LIMITED";
   readonly retryAfter: string | number | Date;
-  constructor(init: { retryAfter: string | number | Date; message?: string; cause?: unknown }) {
+  readonly dependency: string | undefined;
+  constructor(init: {
+    retryAfter: string | number | Date;
+    dependency?: string;
+    message?: string;
+    cause?: unknown;
+  }) {
     const given: { retryAfter?: unknown } | null | undefined = init;
     if (given?.retryAfter === undefined || given.retryAfter === null) {
       throw new InvalidOptionError(
@@ -353,5 +362,6 @@ export class RateLimitedError extends StintError {
     }
     super(init.message ?? "Rate limited", init.cause === undefined ? undefined : { cause: init.cause });
     this.retryAfter = init.retryAfter;
+    this.dependency = init.dependency;
   }
 }

@@ -88,6 +88,17 @@ export type { BatchFunction, BatchHandlerOptions, BatchItem } from "./worker/bat
 export type { EnqueueStatus } from "./model/enqueue-status.ts";
 export type { Dependency } from "./client/after.ts";
 export type { OnFailure } from "./sql/enqueue.ts";
+export type { DependenciesClient } from "./client/dependencies.ts";
+export {
+  defineDependency,
+  type DependencyDefinition,
+  type DependencyOptions,
+  type DependencyOptionsChange,
+  type DependencySettings,
+  type QuotaPeriod,
+  type UseOptions,
+} from "./model/dependencies.ts";
+export type { DependencyAuditEntry, DependencyStatus } from "./sql/dependencies.ts";
 export type { LimitsClient } from "./client/limits.ts";
 export type { LimitOptions, OrderOptions } from "./model/limits.ts";
 export type { Limit, LimitAuditEntry, LimitKey } from "./sql/limits.ts";

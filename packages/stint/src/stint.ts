@@ -10,6 +10,7 @@ import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/job
 import { Lifetime } from "./client/lifetime.ts";
 import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
 import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
+import { DependenciesClient } from "./client/dependencies.ts";
 import { PausesClient } from "./client/pauses.ts";
 import type { EnqueueOptions } from "./client/prepare.ts";
 import { LimitsClient } from "./client/limits.ts";
@@ -135,6 +136,11 @@ export class Stint implements Enqueues {
   /** How many jobs may run at once: `set` changes a limit live, `keys` shows which jobs hold and wait for places. */
   get limits(): LimitsClient {
     return new LimitsClient(this.#db, this.#options.actor, (call) => this.#lifetime.run(call));
+  }
+
+  /** Outside systems that jobs use: `list` and `get` show what is left of their limits, `set` changes them live. */
+  get dependencies(): DependenciesClient {
+    return new DependenciesClient(this.#db, this.#options.actor, (call) => this.#lifetime.run(call));
   }
 
   /** Flows, chains and batches as a whole: `list`, `get`, `cancel`, `add`, `close`. */

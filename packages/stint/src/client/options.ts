@@ -8,6 +8,12 @@ import {
 import { serverAddress } from "../db/server-address.ts";
 import type { JobDefinition } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
+import {
+  declaredDependencies,
+  requireDependency,
+  type DeclaredDependencies,
+  type DependencyDefinition,
+} from "../model/dependencies.ts";
 import { describe } from "../model/describe.ts";
 import { checkSchemaName, checkText } from "../model/names.ts";
 import { resolveQueues, type DeclaredQueues, type QueueSettings } from "../model/queue-settings.ts";
@@ -54,6 +60,8 @@ export type StintOptions = {
    * them live; such a change stays until a worker starts whose code declares another value.
    */
   queues?: Readonly<Record<string, QueueSettings>>;
+  /** Dependencies that kinds use by name. Those that kinds use by their definition need not be listed. Written when a worker starts. */
+  dependencies?: readonly DependencyDefinition[];
   /** The actor in the audit of cancel, replay and runNow. Default "app". */
   actor?: string;
   /** Traces and metrics: `openTelemetry()` of "stint/opentelemetry". Default none. */
@@ -72,6 +80,7 @@ export type ResolvedStintOptions = {
   readonly maxPayloadBytes: number;
   readonly logger: Logger;
   readonly queues: DeclaredQueues;
+  readonly dependencies: DeclaredDependencies;
   readonly actor: string;
   readonly telemetry: Telemetry | undefined;
 };
@@ -86,6 +95,7 @@ export const stintOptionKeys = [
   "maxPayloadBytes",
   "logger",
   "queues",
+  "dependencies",
   "actor",
   "telemetry",
 ] as const satisfies (keyof StintOptions)[];
@@ -119,6 +129,7 @@ export function resolveStintOptions(input: StintOptions): ResolvedStintOptions {
     }),
     logger,
     queues: resolveQueues("createStint.queues", input.queues ?? {}),
+    dependencies: resolveDependencies("createStint.dependencies", input.dependencies ?? []),
     actor: checkText(input.actor ?? "app", "createStint.actor"),
     telemetry:
       input.telemetry === undefined ? undefined : resolveTelemetry(input.telemetry, connection, logger),
@@ -145,6 +156,15 @@ function resolveTelemetry(
   const bound = server === undefined ? telemetry : (telemetry.at?.(server) ?? telemetry);
   return safeTelemetry(bound, (error) =>
     logger.warn({ err: error }, "telemetry threw; the job goes on without it"),
+  );
+}
+
+function resolveDependencies(option: string, given: readonly DependencyDefinition[]): DeclaredDependencies {
+  if (!Array.isArray(given))
+    throw new InvalidOptionError(option, `must be an array of dependencies, got ${describe(given)}`);
+  return declaredDependencies(
+    option,
+    given.map((one, index) => requireDependency(one, `${option}[${index}]`)),
   );
 }
 

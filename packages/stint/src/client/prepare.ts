@@ -1,5 +1,6 @@
 import { requirePriority, resolveKindPolicy, type JobDefinition, type JobTypes } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
+import { costsOf } from "../model/dependencies.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { encodeJson } from "../model/json.ts";
@@ -171,6 +172,8 @@ function encodeRow(
   if (options.tags !== undefined) row.tags = checkTags(options.tags, what);
   setShaping(row, what, options);
   Object.assign(row, limitKeys(what, definition, payload));
+  // The worker computes the costs again. Here a job that could never start is refused.
+  if (definition.uses.length > 0) costsOf(kind, definition.uses, payload);
   const member = toMember(what, options, row.id);
   if (member !== undefined) row.member = member;
 

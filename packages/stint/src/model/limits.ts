@@ -1,4 +1,5 @@
 import { InvalidOptionError } from "../errors.ts";
+import type { ResolvedUse } from "./dependencies.ts";
 import { describe } from "./describe.ts";
 import { checkName, checkText } from "./names.ts";
 import { refuseUnknownKeys, requireFunction, requireInteger, requireOneOf } from "./options.ts";
@@ -47,7 +48,11 @@ export type ResolvedOrder = {
 export type KindLimits = {
   readonly limits: readonly ResolvedLimit[];
   readonly order: ResolvedOrder | undefined;
+  readonly uses: readonly ResolvedUse[];
 };
+
+/** The limit of the concurrency of a dependency. */
+export const dependencyKey = (name: string): string => `dependency:${name}`;
 
 export const mostLimits = 16;
 export const highestMax = 1_000_000;
@@ -117,10 +122,10 @@ export function resolveOrder(option: string, kind: string, order: OrderOptions):
 /** The keys of one job, as its row carries them. Undefined: its kind has neither limits nor an order. */
 export function limitKeys(
   what: string,
-  { limits, order }: KindLimits,
+  { limits, order, uses }: KindLimits,
   payload: unknown,
 ): { limits: string[]; order?: string } | undefined {
-  if (limits.length === 0 && order === undefined) return undefined;
+  if (limits.length === 0 && order === undefined && uses.length === 0) return undefined;
   const keys = limits.flatMap(({ rule, key }, index) => {
     if (key === undefined) return rule.startsWith("key:") ? [rule] : [];
     return withValue(rule, key(payload as never), `${what}.limits[${index}].key`);
@@ -128,7 +133,8 @@ export function limitKeys(
   const turn =
     order === undefined ? [] : withValue(order.rule, order.key(payload as never), `${what}.order.key`);
   const [first] = turn;
-  return { limits: [...turn, ...keys], ...(first === undefined ? {} : { order: first }) };
+  const dependencies = uses.map(({ name }) => dependencyKey(name));
+  return { limits: [...turn, ...keys, ...dependencies], ...(first === undefined ? {} : { order: first }) };
 }
 
 function withValue(rule: string, value: unknown, option: string): string[] {

@@ -1,4 +1,5 @@
 import { InvalidOptionError } from "../errors.ts";
+import { checkDependencyName } from "./dependencies.ts";
 import type { ClaimedJob } from "./job.ts";
 import { checkNameOrPattern, matchesPattern } from "./name-pattern.ts";
 import { checkText } from "./names.ts";
@@ -6,11 +7,11 @@ import { refuseUnknownKeys } from "./options.ts";
 import { QueueMap } from "./queue-pattern.ts";
 
 /** What can be paused. */
-export const pauseScopes = ["queue", "kind", "tenant", "key"] as const;
+export const pauseScopes = ["queue", "kind", "tenant", "key", "dependency"] as const;
 export type PauseScope = (typeof pauseScopes)[number];
 
 /** What to pause or resume: exactly one of these. Queues and kinds may be patterns, such as `tenant-*`. */
-export type PauseTarget = { queue: string } | { kind: string } | { tenant: string } | { key: string };
+export type PauseTarget = { queue: string } | { kind: string } | { tenant: string } | { key: string } | { dependency: string };
 
 /** The scope and the name of a pause. */
 export type PauseId = { readonly scope: PauseScope; readonly name: string };
@@ -22,7 +23,7 @@ export type Pause = PauseId & {
   readonly reason: string;
   readonly pausedBy: string;
   readonly pausedAt: Date;
-  /** Jobs that are parked because of it. Jobs of paused queues and kinds stay ready and are not counted here. */
+  /** Jobs that are parked because of it. Jobs of paused queues, kinds and dependencies stay ready and are not counted here. */
   readonly parkedJobs: number;
 };
 
@@ -43,6 +44,7 @@ export function resolvePauseTarget(what: string, target: PauseTarget): PauseId {
   }
   const value: unknown = (target as Record<string, unknown>)[scope];
   const option = `${what}.${scope}`;
+  if (scope === "dependency") return { scope, name: checkDependencyName(value, option) };
   const name =
     scope === "queue" || scope === "kind" ? checkNameOrPattern(value, option) : checkText(value, option);
   return { scope, name };

@@ -21,7 +21,7 @@ grant insert on stint.tally_delta to :role;
 grant select, delete on stint.series, stint.tenant_usage, stint.admitted to :role;
 grant select
   on stint.jobs, stint.depth, stint.arrivals, stint.counted, stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded,
-    stint.enqueues, stint.latest, stint.latest_missed, stint.limit, stint.limit_place, stint.limit_missed, stint.migration
+    stint.enqueues, stint.latest, stint.latest_missed, stint.limit, stint.limit_place, stint.limit_missed, stint.dependency, stint.dependency_wait, stint.kind_dependency, stint.migration
   to :role;
 grant execute on all functions in schema stint to :role;
 `,
@@ -40,12 +40,15 @@ grant execute on function
 grant usage on schema stint to :role;
 grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.flow, stint.flow_job, stint.flow_edge, stint.step, stint.progress, stint.signal, stint.audit, stint.migration,
   stint.schedule, stint.schedule_slot, stint.next_run, stint.pause, stint.paused_job, stint.admission_sample, stint.admission_gate, stint.admission_check, stint.admitted, stint.latest, stint.latest_missed, stint.enqueues, stint.enqueue_count,
-  stint.limit, stint.limit_place, stint.limit_missed,
+  stint.limit, stint.limit_place, stint.limit_missed, stint.dependency, stint.dependency_wait, stint.kind_dependency,
   stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.arrivals, stint.counted, stint.series, stint.tenant_usage, stint.operation
   to :role;
 grant execute on function
   stint.by_index(anyelement), stint.step_of(timestamptz, integer), stint.workers_needed(jsonb, interval),
   stint.served_as(jsonb, text), stint.max_of(text), stint.rule_of(text), stint.is_ordered(text),
+  stint.tokens_of(stint.dependency, timestamptz), stint.credit_of(stint.dependency, timestamptz), stint.quota_left(stint.dependency, timestamptz),
+  stint.quota_spent(stint.dependency, timestamptz), stint.quota_start(stint.dependency, timestamptz), stint.quota_end(stint.dependency, timestamptz),
+  stint.is_paused_dependency(text),
   stint.newest_between(uuid, uuid, boolean, boolean, boolean, integer)
   to :role;
 `,

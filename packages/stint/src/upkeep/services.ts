@@ -1,3 +1,4 @@
+import { dependencies } from "./dependencies.ts";
 import { deliver } from "./deliver.ts";
 import { expire } from "./expire.ts";
 import { latest } from "./latest.ts";
@@ -22,6 +23,7 @@ export const services = [
   pauses,
   latest,
   limits,
+  dependencies,
   tallies,
   prune,
 ] as const satisfies readonly UpkeepService[];

@@ -1,4 +1,5 @@
 import type { Listener } from "../db/listener.ts";
+import type { ResolvedUse } from "../model/dependencies.ts";
 import { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Meter } from "../telemetry/meter.ts";
@@ -32,6 +33,7 @@ import { SleepMode } from "./sleep-mode.ts";
 import { SlowWatch } from "./slow-watch.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { progressWriter, stepWriter, type ProgressWriter, type StepWriter } from "./fenced-writer.ts";
+import { Tokens } from "./tokens.ts";
 import { TransactionGate } from "./transaction-gate.ts";
 import { vitalsOf } from "./vitals.ts";
 import { wakeListener } from "./wake-listener.ts";
@@ -109,11 +111,14 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
 
   // Claims, and what becomes of the jobs they return.
   const releaser = new Releaser({ db, logger, metering, onReleased: notifyReady });
-  const places: Places = new Places({ db, logger, releaser });
+  const usesOf = (kind: string): readonly ResolvedUse[] => options.handlers.get(kind)?.definition.uses ?? [];
+  const tokens = new Tokens({ db, logger, releaser, usesOf, onWaiting: () => upkeep.wake("dependencies", 0) });
+  const places: Places = new Places({ db, logger, releaser, tokens });
   const pauses = new WorkerPauses({
     db,
     logger,
     kinds: [...options.handlers.keys()],
+    usesOf,
     releaser,
     takeWaiting: (which) => pools.releaseWaiting(which),
     read: () => upkeep.wake("pauses", 0),
@@ -178,6 +183,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     releaser,
     quarantine,
     places,
+    tokens,
     pauses,
     metering,
     gate,

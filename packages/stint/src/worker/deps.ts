@@ -1,6 +1,7 @@
 import type { Connection } from "../db/connection.ts";
 import type { Db } from "../db/db.ts";
 import type { DeclaredQueues } from "../model/queue-settings.ts";
+import type { DeclaredDependencies } from "../model/dependencies.ts";
 import type { Telemetry } from "../model/telemetry.ts";
 import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -15,6 +16,7 @@ import type { WorkerPauses } from "./pauses.ts";
 import type { Pools } from "./pools.ts";
 import type { Releaser } from "./releaser.ts";
 import type { Settler } from "./settler.ts";
+import type { Tokens } from "./tokens.ts";
 
 /** What a worker needs of the client that made it. */
 export type WorkerDeps = {
@@ -28,6 +30,8 @@ export type WorkerDeps = {
   readonly telemetry: Telemetry | undefined;
   /** Queue settings that code declares. Written when the worker starts. */
   readonly queues: DeclaredQueues;
+  /** Dependencies that code declares beside those of its kinds. Written when the worker starts. */
+  readonly dependencies: DeclaredDependencies;
   /** Hints from this process. Returns a function that stops them. */
   readonly listen: (listener: (hint: string) => void) => () => void;
   /** Report ended jobs to the waits of this process. */
@@ -47,6 +51,7 @@ export type AttemptDeps = HandlerDeps & {
   readonly releaser: Pick<Releaser, "release" | "idle">;
   readonly quarantine: Pick<CrashQuarantine, "releaseSuspects">;
   readonly places: Pick<Places, "isLimited" | "take">;
+  readonly tokens: Pick<Tokens, "refusalOf" | "isStale" | "slow">;
   readonly pauses: Pick<WorkerPauses, "admit">;
   readonly metering: Metering;
   readonly events: Emitter<WorkerEvents>;

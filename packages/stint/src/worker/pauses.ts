@@ -10,6 +10,7 @@ export type WorkerPausesOptions = {
   readonly db: Db;
   readonly logger: Logger;
   readonly kinds: readonly string[];
+  readonly usesOf: (kind: string) => readonly { readonly name: string }[];
   readonly releaser: Pick<Releaser, "release">;
   /** Hand over the jobs that wait for a slot and that this holds for. */
   readonly takeWaiting: (which: (job: ClaimedJob) => boolean) => ClaimedJob[];
@@ -52,7 +53,7 @@ export class WorkerPauses {
   /** These are the pauses in force. Claimed jobs that they hold and that have not begun go back. */
   learn(pauses: readonly PauseId[]): void {
     const { kinds, takeWaiting, onChanged } = this.#options;
-    const next = new PauseSet(pauses);
+    const next = new PauseSet([...pauses, ...this.#kindsUsing(pauses)]);
     const hasChanged = !next.equals(this.#known);
     const wasStale = this.#isStale;
     this.#known = next;
@@ -60,6 +61,15 @@ export class WorkerPauses {
     this.#isStale = false;
     if (hasChanged && !next.isEmpty) this.#release(takeWaiting((job) => next.holds(job)));
     if (hasChanged || wasStale) onChanged();
+  }
+
+  /** A paused dependency pauses the kinds that use it. */
+  #kindsUsing(pauses: readonly PauseId[]): PauseId[] {
+    const { kinds, usesOf } = this.#options;
+    const paused = new Set(pauses.flatMap(({ scope, name }) => (scope === "dependency" ? [name] : [])));
+    if (paused.size === 0) return [];
+    const using = kinds.filter((kind) => usesOf(kind).some(({ name }) => paused.has(name)));
+    return using.map((name) => ({ scope: "kind", name }));
   }
 
   /** The jobs that may begin. Those that are paused go back. */

@@ -13,7 +13,7 @@ import { handlerOf, timeoutOf } from "./policy.ts";
 import type { Pool } from "./pool.ts";
 import { outsideQuietHours, postponed } from "./quiet-hours.ts";
 import type { Settled } from "./settler.ts";
-import { expired, released, type Verdict } from "./verdict.ts";
+import { expired, rateLimitOf, released, type Verdict } from "./verdict.ts";
 
 /**
  * The life of an attempt, from top to bottom:
@@ -119,18 +119,22 @@ export class AttemptPipeline {
     if (this.#stopReason !== undefined) this.#ended(attempt, released(job));
     else {
       const instead = this.#instead(job);
-      if (instead === undefined) this.run(attempt);
-      else this.#ended(attempt, instead);
+      const refusal = this.#deps.tokens.refusalOf(job);
+      if (instead !== undefined) this.#ended(attempt, instead);
+      else if (refusal !== undefined) this.#ended(attempt, undefined, { value: refusal.error });
+      else this.run(attempt);
     }
     return attempt;
   }
 
-  /** The verdict on a job that must not start now: it has expired, or its quiet hours have begun. */
+  /** The verdict on a job that must not start now: it has expired, its tokens are too old, or its quiet hours have begun. */
   #instead(job: ClaimedJob): Verdict | undefined {
     if (job.expiresAtMs !== null && this.#now() >= job.expiresAtMs) {
       this.#deps.metering.expiredBeforeBegin(job);
       return expired(job);
     }
+    // Claimed again, it takes tokens again.
+    if (this.#deps.tokens.isStale(job)) return released(job);
     return postponed(this.#deps.options, job, this.#now);
   }
 
@@ -218,7 +222,14 @@ export class AttemptPipeline {
   #threw(attempt: Attempt, thrown: unknown): void {
     if (isDecided(attempt)) return;
     attempt.thrown = { value: thrown };
+    if (attempt.aborted === undefined) this.#slow(attempt.job, thrown);
     this.decide(attempt, attempt.call.failed(thrown));
+  }
+
+  /** Another system refused this job: all jobs that use it wait. */
+  #slow(job: ClaimedJob, thrown: unknown): void {
+    const asked = rateLimitOf(thrown);
+    if (asked !== undefined) this.#deps.tokens.slow(job, asked.ms, asked.dependency);
   }
 
   /** 5. The attempt has its verdict; undefined if it has recorded its own success. */

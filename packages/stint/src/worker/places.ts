@@ -7,15 +7,17 @@ import { sleep } from "../runtime/sleep.ts";
 import { placesFor } from "../sql/take-places.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
 import type { Releaser } from "./releaser.ts";
+import type { Tokens } from "./tokens.ts";
 
 export type PlacesOptions = {
   readonly db: Db;
   readonly logger: Logger;
   readonly releaser: Pick<Releaser, "release">;
+  readonly tokens: Pick<Tokens, "applies" | "addKeys" | "take">;
 };
 
 /**
- * Takes the places of limited jobs between their claim and their start. The database decides under the locks of the keys; a job without a place
+ * Takes the places of limited jobs, and then their tokens, between their claim and their start. The database decides under the locks of the keys; a job without a place
  * is parked there, and is no longer this worker's.
  */
 export class Places {
@@ -32,8 +34,9 @@ export class Places {
   }
 
   /** Whether the job may be under a limit. */
-  isLimited = ({ limits, kind, queue, tenant }: ClaimedJob): boolean => {
-    if (limits !== null) return true;
+  isLimited = (job: ClaimedJob): boolean => {
+    const { limits, kind, queue, tenant } = job;
+    if (limits !== null || this.#options.tokens.applies(job)) return true;
     const rules = this.#rules;
     if (rules.size === 0) return false;
     return (
@@ -44,17 +47,23 @@ export class Places {
   };
 
   /**
-   * The jobs that have their places now. While the database is unavailable, it tries again for half of their leases, and then releases them. Never
+   * The jobs that have their places and tokens now. While the database is unavailable, it tries again for half of their leases, and then releases them. Never
    * rejects.
    */
-  async take(jobs: readonly ClaimedJob[]): Promise<ClaimedJob[]> {
-    const { db, logger, releaser } = this.#options;
+  async take(jobs: readonly ClaimedJob[]): Promise<readonly ClaimedJob[]> {
+    const placed = await this.#place(jobs);
+    return placed.length === 0 ? [] : await this.#options.tokens.take(placed);
+  }
+
+  async #place(jobs: readonly ClaimedJob[]): Promise<ClaimedJob[]> {
+    const { db, logger, releaser, tokens } = this.#options;
     const leasesMs = jobs.map(({ leaseMs }) => leaseMs);
     const until = performance.now() + Math.min(...leasesMs) / 2;
     const fences = jobs.map(({ fence }) => fence);
     const retryDelay = new RetryDelay();
     do {
       try {
+        await tokens.addKeys(jobs);
         const placed = await placesFor(db, fences, { deadlineMs: leaseDeadlineMs(leasesMs) });
         if (performance.now() > until) break;
         return jobs.filter(({ fence }) => placed.get(fence.job) === "taken");

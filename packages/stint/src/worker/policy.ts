@@ -18,11 +18,12 @@ export function policyOf(
   options: Pick<Options, "handlers" | "attempts" | "backoff">,
   job: ClaimedJob,
 ): AttemptPolicy {
-  const { policy } = handlerOf(options, job);
+  const { policy, definition } = handlerOf(options, job);
   return {
     maxAttempts: job.maxAttempts ?? policy.attempts ?? options.attempts,
     backoff: policy.backoff ?? options.backoff,
     random: Math.random,
+    waitsForDependencies: definition.uses.length > 0,
   };
 }
 

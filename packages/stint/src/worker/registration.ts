@@ -4,6 +4,8 @@ import type { ClaimInput } from "../sql/claim.ts";
 import { scheduleRow } from "../client/define-schedule.ts";
 import { requireDefinition } from "../client/kinds.ts";
 import { asConflict } from "../client/schedules.ts";
+import { declaredDependencies, refuseUnknownUses } from "../model/dependencies.ts";
+import { declareDependencies } from "../sql/dependencies.ts";
 import { declareLimits } from "../sql/limits.ts";
 import { registerKinds, type KindInfo } from "../sql/kinds.ts";
 import { declareQueues } from "../sql/queue-settings.ts";
@@ -14,7 +16,7 @@ import type { DeclaredSchedules, ResolvedWorkerOptions } from "./options.ts";
 
 /** Register the declared queue settings, the kinds that a worker serves, the declared schedules, then the worker itself. */
 export async function register(
-  deps: Pick<WorkerDeps, "db" | "queues" | "maxResultBytes" | "notify">,
+  deps: Pick<WorkerDeps, "db" | "queues" | "dependencies" | "maxResultBytes" | "notify">,
   worker: WorkerInfo,
   options: ResolvedWorkerOptions,
 ): Promise<Registered> {
@@ -22,9 +24,27 @@ export async function register(
   if (queues.size > 0) await declareQueues(db, queues, `code:${worker.id}`);
   const limits = limitsOf(options);
   if (limits.size > 0) await declareLimits(db, limits, `code:${worker.id}`);
+  await declareUses(deps, options, `code:${worker.id}`);
   await registerKinds(db, kindsOf(options));
   if (options.schedules !== undefined) await reconcile(deps, options.schedules, `code:${worker.id}`);
   return await registerWorker(db, worker);
+}
+
+/** Declare the dependencies of this code, and which of its kinds use them. */
+async function declareUses(
+  { db, dependencies }: Pick<WorkerDeps, "db" | "dependencies">,
+  { handlers }: Pick<ResolvedWorkerOptions, "handlers">,
+  actor: string,
+): Promise<void> {
+  const kinds = [...handlers.values()].map(({ definition }) => definition);
+  const uses = new Map(kinds.map(({ kind, uses: of }) => [kind, of]));
+  const listed = [...dependencies].map(([dependency, settings]) => ({ dependency, settings }));
+  const used = kinds.flatMap((kind) => kind.uses.flatMap(({ definition }) => definition ?? []));
+  const declared = declaredDependencies("worker.handlers", [...listed, ...used]);
+  const isUsed = kinds.some((kind) => kind.uses.length > 0);
+  if (!isUsed && declared.size === 0) return;
+  const names = new Map(kinds.map((kind) => [kind.kind, kind.uses.map(({ name }) => name)]));
+  refuseUnknownUses(uses, await declareDependencies(db, declared, names, actor));
 }
 
 /** Make the schedules of this owner those of this code. */

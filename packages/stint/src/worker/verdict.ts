@@ -25,6 +25,8 @@ export type AttemptPolicy = {
   readonly maxAttempts: number;
   readonly backoff: ResolvedBackoff;
   readonly random: () => number;
+  /** Whether jobs of the kind wait for dependencies: a `RateLimitedError` then spends no attempt. */
+  readonly waitsForDependencies: boolean;
 };
 
 /** The handler returned. `result` is its result as JSON text, `plan` what it asked for with its outcome. */
@@ -132,12 +134,14 @@ function failed(
   if (isA(thrown, PermanentError) && !timedOut) {
     return { ends: true, fence, state: "dead", result: null, reason: permanentReason(error), ending };
   }
+  const asked = timedOut || !policy.waitsForDependencies ? undefined : rateLimitOf(thrown);
+  if (asked !== undefined) return rateLimited(fence, asked.ms, error);
   if (job.attempt >= policy.maxAttempts) {
     const reason = exhaustedReason(error, job.attempt, policy.maxAttempts);
     return { ends: true, fence, state: "dead", result: null, reason, ending };
   }
   const backoffMs = nextDelayMs(policy.backoff, job.attempt, error, policy.random);
-  const delayMs = Math.max(backoffMs, isA(thrown, RateLimitedError) ? retryAfterMs(thrown) : 0);
+  const delayMs = Math.max(backoffMs, rateLimitOf(thrown)?.ms ?? 0);
   return { ends: false, fence, state: "retrying", delayMs, countsAs: "attempt", ending };
 }
 
@@ -172,6 +176,13 @@ function faulted(job: ClaimedJob, fault: unknown, random: () => number): Verdict
   return { ends: false, fence, state: "retrying", delayMs, countsAs: "fault", ending };
 }
 
+/** An outside system refused the job, and all jobs that use it wait. No attempt is spent. */
+function rateLimited(fence: Fence, askedMs: number, error: Failure): Verdict {
+  const delayMs = Math.max(shortestFaultMs, askedMs);
+  const ending = { outcome: "released" as const, error };
+  return { ends: false, fence, state: "retrying", delayMs, countsAs: "interruption", ending };
+}
+
 /** It was claimed in time, and has expired before it began. */
 export function expired(job: ClaimedJob): Verdict {
   return {
@@ -203,6 +214,20 @@ export function withoutDetail(verdict: Verdict, failure: Failure): Verdict {
   if (verdict.ends) return { ...verdict, result: null, reason: failure.message, ending };
   const { first: _, ...rest } = verdict;
   return { ...rest, ending };
+}
+
+/** The pause that a thrown value asks for, and of which dependency; undefined: it is not a `RateLimitedError`. Never throws. */
+export function rateLimitOf(thrown: unknown): { ms: number; dependency: string | undefined } | undefined {
+  if (!isA(thrown, RateLimitedError)) return undefined;
+  return { ms: retryAfterMs(thrown), dependency: dependencyOf(thrown) };
+}
+
+function dependencyOf(error: RateLimitedError): string | undefined {
+  try {
+    return error.dependency;
+  } catch {
+    return undefined;
+  }
 }
 
 // Never throws, like everything that records a failure: an invalid value in a user's error means no extra wait.

@@ -7,7 +7,7 @@ import type { ResolvedWorkerOptions } from "./options.ts";
 import { infoOf, register } from "./registration.ts";
 
 export type WorkerRowOptions = {
-  readonly deps: Pick<WorkerDeps, "db" | "queues" | "version" | "maxResultBytes" | "notify">;
+  readonly deps: Pick<WorkerDeps, "db" | "queues" | "dependencies" | "version" | "maxResultBytes" | "notify">;
   readonly id: string;
   readonly options: ResolvedWorkerOptions;
   readonly listener: () => Pick<Listener, "listening"> | undefined;

@@ -1,0 +1,69 @@
+import type { Run, RunOptions } from "../db/db.ts";
+import { oneOf, readMany, text } from "../db/row.ts";
+import { statement } from "../db/statement.ts";
+import type { TokenCost } from "../model/dependencies.ts";
+import type { Fence } from "../model/job.ts";
+import { fenced, fenceValues } from "./fences.ts";
+
+const takeTokens = statement(
+  "take-tokens",
+  `
+  select id, outcome, at::text as at
+  from stint.take_tokens($1::uuid[], $2::bigint[], $3::uuid[], $4::integer[], $5::text[], $6::bigint[])`,
+);
+
+const readOutcome = oneOf(["taken", "waits", "cancelled", "lost"]);
+
+/**
+ * `waits`: the job is parked until its tokens are there. `cancelled`: a cancel was requested; the worker must release it. `lost`: the fence no
+ * longer holds.
+ */
+export type TokensTaken = { readonly outcome: ReturnType<typeof readOutcome>; readonly at: string };
+
+/** A job that was claimed and has not begun, and the tokens that it needs. */
+export type TokenRequest = { readonly fence: Fence; readonly costs: readonly TokenCost[] };
+
+/** Take the tokens of jobs: all tokens of a job, or none. Returns the outcome by the id of the job. A repeat takes tokens again. */
+export async function tokensFor(
+  db: Run,
+  jobs: readonly TokenRequest[],
+  options?: RunOptions,
+): Promise<ReadonlyMap<string, TokensTaken>> {
+  const uses = jobs.flatMap(({ costs }, index) => costs.map((use) => ({ ...use, of: index + 1 })));
+  const values = [
+    ...fenceValues(jobs.map(({ fence }) => fence)),
+    uses.map(({ of }) => of),
+    uses.map(({ name }) => name),
+    uses.map(({ cost }) => cost),
+  ];
+  const rows = await readMany(
+    db,
+    takeTokens,
+    values,
+    (row) => [text(row, "id"), { outcome: readOutcome(row, "outcome"), at: text(row, "at") }] as const,
+    options,
+  );
+  return new Map(rows);
+}
+
+const addKeys = statement(
+  "add-limit-keys",
+  `
+  with mine as (
+    select m.id, m.epoch, m.lease_id, array_agg(m.key) as keys
+    from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[])) as m (id, epoch, lease_id, key)
+    group by m.id, m.epoch, m.lease_id
+  )
+  update stint.job j
+  set limits = coalesce(j.limits, '{}') || array(select k from unnest(m.keys) k where k <> all (coalesce(j.limits, '{}')))
+  from mine m
+  where ${fenced} and cardinality(coalesce(j.limits, '{}') || m.keys) <= 17`,
+);
+
+/** Let running jobs carry further keys of limits. */
+export async function addLimitKeys(
+  db: Run,
+  jobs: readonly { readonly fence: Fence; readonly key: string }[],
+): Promise<void> {
+  await db.run(addKeys, [...fenceValues(jobs.map(({ fence }) => fence)), jobs.map(({ key }) => key)]);
+}

@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { defineDependency, defineJob, handle, typed, type Stint, type Worker } from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { overshoot, recordTokens, tokenHistory } from "../support/token-history.ts";
+import { until } from "../support/until.ts";
+
+async function states(fresh: Fresh): Promise<Record<string, number>> {
+  const rows = await fresh.sql<{ state: string; count: number }>(
+    `select state::text, count(*)::integer as count from stint.jobs group by state`,
+  );
+  return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
+}
+
+async function twoWorkers(stint: Stint, handlers: Parameters<Stint["worker"]>[0]["handlers"]): Promise<Worker[]> {
+  const workers = [1, 2].map(() => stint.worker({ pools: { default: 8 }, handlers }));
+  await Promise.all(workers.map((worker) => worker.start()));
+  return workers;
+}
+
+const stopAll = async (workers: readonly Worker[]): Promise<unknown> =>
+  await Promise.all(workers.map((worker) => worker.stop()));
+
+const quota = { limit: 1_000_000, per: "month" } as const;
+
+test("three kinds share a bucket, which no stretch of time overdraws", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  await recordTokens(fresh);
+  const api = defineDependency("api", { rate: { limit: 40, per: "1s", burst: 3 }, quota });
+  const jobs = ["fetch", "store", "send"].map((kind) =>
+    defineJob(kind, { payload: typed<number>(), uses: [api] }),
+  );
+  const ran: number[] = [];
+  const workers = await twoWorkers(
+    stint,
+    jobs.map((job) => handle(job, ({ payload }) => void ran.push(payload))),
+  );
+  await stint.enqueueMany(Array.from({ length: 60 }, (_, n) => ({ job: jobs[n % 3]!, payload: n })));
+  await until(async () => (await states(fresh))["succeeded"] === 60, { message: "all have run" });
+  await stopAll(workers);
+
+  expect(new Set(ran).size).toBe(60);
+  const history = await tokenHistory(fresh);
+  expect(history.reduce((sum, { used }) => sum + used, 0)).toBe(60);
+  expect(overshoot(history, { limit: 40, perMs: 1_000, burst: 3 })).toBeLessThanOrEqual(0);
+  const [row] = await fresh.sql(`select max(attempts) as attempts, max(interruptions) as interruptions from stint.jobs`);
+  expect(row).toEqual({ attempts: 1, interruptions: 0 });
+  expect(await fresh.sql(`select * from stint.dependency_wait`)).toEqual([]);
+});
