@@ -122,6 +122,7 @@ declare
   v_unit   constant numeric := (v_rate ->> 'perMs')::numeric * 1000;
   v_before stint.dependency;
   v_credit numeric := 0;
+  v_after  stint.dependency;
 begin
   select d.* into v_before from stint.dependency d where d.name = p_name;
   if v_rate is not null then
@@ -136,6 +137,11 @@ begin
   on conflict (name) do update
     set settings = excluded.settings, credit = excluded.credit, credit_at = greatest(d.credit_at, excluded.credit_at), slow_until = null, slowed_at = null,
         effective = excluded.effective, next_at = excluded.next_at, updated_at = clock_timestamp(), updated_by = excluded.updated_by;
+  -- What the old window has spent counts in the new one, whatever its period and zone.
+  select d.* into v_after from stint.dependency d where d.name = p_name;
+  update stint.dependency d
+  set quota_used = coalesce(stint.quota_spent(v_before, v_at), 0), quota_from = coalesce(stint.quota_start(v_after, v_at), '-infinity')
+  where d.name = p_name;
   perform stint.apply_concurrency(p_name);
 end
 $$;

@@ -150,7 +150,10 @@ export function defineJob<In extends StandardSchema, Result extends StandardSche
     options.limits === undefined ? [] : resolveLimits(`${what}.limits`, { kind, queue }, options.limits);
   const uses = options.uses === undefined ? [] : resolveUses(`${what}.uses`, options.uses);
   if (limits.length + uses.length > mostLimits)
-    throw new InvalidOptionError(`${what}.uses`, `must have at most ${mostLimits} entries together with limits`);
+    throw new InvalidOptionError(
+      `${what}.uses`,
+      `must have at most ${mostLimits} entries together with limits`,
+    );
   return Object.freeze({
     kind,
     queue,

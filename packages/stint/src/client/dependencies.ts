@@ -1,9 +1,5 @@
 import type { Db } from "../db/db.ts";
-import {
-  checkDependencyName,
-  resolveChange,
-  type DependencyOptionsChange,
-} from "../model/dependencies.ts";
+import { checkDependencyName, resolveChange, type DependencyOptionsChange } from "../model/dependencies.ts";
 import {
   dependencies,
   dependencyAudit,

@@ -79,7 +79,9 @@ export function resolveSettings(what: string, options: DependencyOptions): Depen
   refuseUnknownKeys(what, options, keys);
   const { concurrency, rate, quota } = options;
   return Object.freeze({
-    ...(concurrency === undefined ? {} : { concurrency: resolveConcurrency(`${what}.concurrency`, concurrency) }),
+    ...(concurrency === undefined
+      ? {}
+      : { concurrency: resolveConcurrency(`${what}.concurrency`, concurrency) }),
     ...(rate === undefined ? {} : { rate: resolveRate(`${what}.rate`, rate) }),
     ...(quota === undefined ? {} : { quota: resolveQuota(`${what}.quota`, quota) }),
   });
@@ -96,7 +98,11 @@ function resolveConcurrency(
     max: 1_000_000,
   });
   const min = requireInteger(`${option}.min`, options.min ?? 1, { min: 1, max });
-  return { max, min, recoverMs: toMs(options.recover ?? "10s", `${option}.recover`, { min: 1, max: 86_400_000 }) };
+  return {
+    max,
+    min,
+    recoverMs: toMs(options.recover ?? "10s", `${option}.recover`, { min: 1, max: 86_400_000 }),
+  };
 }
 
 const highestLimit = 1_000_000_000;

@@ -1,4 +1,4 @@
-/** How jobs come to wait for a place within a limit, or for their turn, and how they go on. A part of `transitions`. */
+/** How jobs come to wait for a place within a limit, for their turn or for tokens, and how they go on. A part of `transitions`. */
 export const limitTransitions = [
   {
     from: ["absent"],
@@ -61,6 +61,38 @@ export const limitTransitions = [
     to: "scheduled",
     move: "tend-limits",
     when: "the same, and it has a later time",
+    by: "any worker",
+    park: ["limit"],
+  },
+  {
+    from: ["running"],
+    to: "parked",
+    move: "take-tokens",
+    when: "claimed, and a dependency of its kind does not allow it now: `attempts − 1`, nothing is logged",
+    by: "its worker, fenced",
+    park: ["limit"],
+  },
+  {
+    from: ["running"],
+    to: "parked",
+    move: "take-tokens",
+    when: "claimed to be run alone, and a dependency of its kind does not allow it now",
+    by: "its worker, fenced",
+    park: ["quarantine"],
+  },
+  {
+    from: ["ready"],
+    to: "parked",
+    move: "take-tokens",
+    when: "the job before it in its queue waits for a dependency of its kind, too",
+    by: "the worker of that job",
+    park: ["limit"],
+  },
+  {
+    from: ["parked"],
+    to: "ready",
+    move: "tend-dependencies",
+    when: "the dependency that it waits for has tokens for it",
     by: "any worker",
     park: ["limit"],
   },

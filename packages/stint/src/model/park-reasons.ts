@@ -65,7 +65,7 @@ export const parkRules = {
     by: "stint",
     runNow: false,
     until: false,
-    why: "A limit that it is under is full, or an ordered key has another job first. It runs when there is a place for it.",
+    why: "A limit that it is under is full, an ordered key has another job first, or a dependency of its kind has no tokens. It runs when there is a place for it.",
   },
   version: { ...reserved, why: "No running worker can read its payload." },
 } as const satisfies Record<string, ParkRule>;

@@ -11,7 +11,12 @@ export const pauseScopes = ["queue", "kind", "tenant", "key", "dependency"] as c
 export type PauseScope = (typeof pauseScopes)[number];
 
 /** What to pause or resume: exactly one of these. Queues and kinds may be patterns, such as `tenant-*`. */
-export type PauseTarget = { queue: string } | { kind: string } | { tenant: string } | { key: string } | { dependency: string };
+export type PauseTarget =
+  | { queue: string }
+  | { kind: string }
+  | { tenant: string }
+  | { key: string }
+  | { dependency: string };
 
 /** The scope and the name of a pause. */
 export type PauseId = { readonly scope: PauseScope; readonly name: string };

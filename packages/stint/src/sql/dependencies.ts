@@ -1,5 +1,19 @@
 import type { Run } from "../db/db.ts";
-import { columns, flag, json, number, numberOrNull, readMany, readOne, text, texts, textOrNull, time, timeOrNull } from "../db/row.ts";
+import {
+  columns,
+  flag,
+  json,
+  number,
+  numberOrNull,
+  orNull,
+  readMany,
+  readOne,
+  text,
+  texts,
+  textOrNull,
+  time,
+  timeOrNull,
+} from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { DeclaredDependencies, DependencySettings } from "../model/dependencies.ts";
 import type { AuditEntry } from "./audit.ts";
@@ -81,7 +95,7 @@ const list = statement(
 const toDependency = columns<DependencyStatus>({
   name: text,
   settings: json<DependencySettings>,
-  declared: json<DependencySettings | null>,
+  declared: orNull(json<DependencySettings>),
   effectiveConcurrency: numberOrNull,
   tokens: numberOrNull,
   quotaLeft: numberOrNull,

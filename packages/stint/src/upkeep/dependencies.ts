@@ -16,7 +16,11 @@ export const dependencies = {
   create,
 } as const satisfies UpkeepService;
 
-function create({ db, logger, onPromoted }: Pick<UpkeepDeps, "db" | "logger" | "onPromoted">): RunningService {
+function create({
+  db,
+  logger,
+  onPromoted,
+}: Pick<UpkeepDeps, "db" | "logger" | "onPromoted">): RunningService {
   // Sends nothing while no job waits.
   let isWanted = false;
   const tick = async (): Promise<number> => {

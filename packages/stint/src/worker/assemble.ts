@@ -112,7 +112,13 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   // Claims, and what becomes of the jobs they return.
   const releaser = new Releaser({ db, logger, metering, onReleased: notifyReady });
   const usesOf = (kind: string): readonly ResolvedUse[] => options.handlers.get(kind)?.definition.uses ?? [];
-  const tokens = new Tokens({ db, logger, releaser, usesOf, onWaiting: () => upkeep.wake("dependencies", 0) });
+  const tokens = new Tokens({
+    db,
+    logger,
+    releaser,
+    usesOf,
+    onWaiting: () => upkeep.wake("dependencies", 0),
+  });
   const places: Places = new Places({ db, logger, releaser, tokens });
   const pauses = new WorkerPauses({
     db,

@@ -99,7 +99,8 @@ export class Tokens {
         if (cancelled.length > 0) void releaser.release(cancelled);
         return taken;
       } catch (error) {
-        if (!isTransient(error)) logger.error({ err: error }, "could not take tokens of dependencies; trying again");
+        if (!isTransient(error))
+          logger.error({ err: error }, "could not take tokens of dependencies; trying again");
         await sleep(retryDelay.next(), undefined, { unref: true });
       }
     } while (performance.now() < until);
@@ -117,7 +118,8 @@ export class Tokens {
     const taken = this.#taken.get(job);
     if (taken === undefined) return false;
     return (
-      performance.now() - taken.sentMs > validMs || this.#options.db.clock.nowMs() - taken.serverMs > 10 * validMs
+      performance.now() - taken.sentMs > validMs ||
+      this.#options.db.clock.nowMs() - taken.serverMs > 10 * validMs
     );
   }
 
@@ -129,8 +131,10 @@ export class Tokens {
     const names = dependency !== undefined && uses.includes(dependency) ? [dependency] : uses;
     if (taken === undefined || names.length === 0) return;
     const before = toTimestamp(db.clock.deadline());
-    slowDependencies(db, names, Math.min(ms, longestSlowMs), taken.at, before).then(onWaiting, (error: unknown) =>
-      logger.warn({ err: error, dependencies: names }, "could not slow down a dependency"),
+    slowDependencies(db, names, Math.min(ms, longestSlowMs), taken.at, before).then(
+      onWaiting,
+      (error: unknown) =>
+        logger.warn({ err: error, dependencies: names }, "could not slow down a dependency"),
     );
   }
 }

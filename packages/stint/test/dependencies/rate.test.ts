@@ -11,7 +11,10 @@ async function states(fresh: Fresh): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
 }
 
-async function twoWorkers(stint: Stint, handlers: Parameters<Stint["worker"]>[0]["handlers"]): Promise<Worker[]> {
+async function twoWorkers(
+  stint: Stint,
+  handlers: Parameters<Stint["worker"]>[0]["handlers"],
+): Promise<Worker[]> {
   const workers = [1, 2].map(() => stint.worker({ pools: { default: 8 }, handlers }));
   await Promise.all(workers.map((worker) => worker.start()));
   return workers;
@@ -43,7 +46,9 @@ test("three kinds share a bucket, which no stretch of time overdraws", async () 
   const history = await tokenHistory(fresh);
   expect(history.reduce((sum, { used }) => sum + used, 0)).toBe(60);
   expect(overshoot(history, { limit: 40, perMs: 1_000, burst: 3 })).toBeLessThanOrEqual(0);
-  const [row] = await fresh.sql(`select max(attempts) as attempts, max(interruptions) as interruptions from stint.jobs`);
+  const [row] = await fresh.sql(
+    `select max(attempts) as attempts, max(interruptions) as interruptions from stint.jobs`,
+  );
   expect(row).toEqual({ attempts: 1, interruptions: 0 });
   expect(await fresh.sql(`select * from stint.dependency_wait`)).toEqual([]);
 });

@@ -223,6 +223,8 @@ test("a read-only role reads everything and changes nothing", async () => {
     "limits",
     "limitKeys",
     "limitAudit",
+    "dependencies",
+    "dependencyAudit",
     "notifyEnded",
     "findReadyQueues",
     "claimedBy",

@@ -30,6 +30,15 @@ import {
   tendLimits,
 } from "#stint/sql/limits.js";
 import { placesFor } from "#stint/sql/take-places.js";
+import {
+  declareDependencies,
+  dependencies,
+  dependencyAudit,
+  setDependency,
+  slowDependencies,
+  tendDependencies,
+} from "#stint/sql/dependencies.js";
+import { addLimitKeys, tokensFor } from "#stint/sql/take-tokens.js";
 import { holdPaused, knownPauses, liftPaused, pause, pauseAudit, pauses, resume } from "#stint/sql/pauses.js";
 import { promote } from "#stint/sql/promote.js";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "#stint/sql/prune.js";
@@ -123,6 +132,7 @@ const id = newId();
 const fence = { job: id, epoch: 1, leaseId: newId() };
 const fences = Array.from({ length: 20 }, () => ({ ...fence, job: newId() }));
 const day = 86_400_000;
+const rate = { limit: 60, perMs: 60_000, burst: 1 };
 const lent = {
   query: () => Promise.reject(new Error("not asked for")),
   client: undefined,
@@ -210,6 +220,23 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   passOrder: (db) => passOrder(db, "order:k=1", pauseInfo),
   tendLimits: (db) => tendLimits(db, true),
   placesFor: (db) => placesFor(db, fences),
+  declareDependencies: (db) =>
+    declareDependencies(db, new Map([["api", { rate }]]), new Map([["k", ["api"]]]), "tester"),
+  setDependency: (db) => setDependency(db, "api", { rate, quota: null }, pauseInfo),
+  dependencies: (db) => dependencies(db),
+  dependencyAudit: (db) => dependencyAudit(db, "api"),
+  tendDependencies: (db) => tendDependencies(db),
+  slowDependencies: (db) => slowDependencies(db, ["api"], 1, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+  tokensFor: (db) =>
+    tokensFor(
+      db,
+      fences.map((one) => ({ fence: one, costs: [{ name: "api", cost: 1 }] })),
+    ),
+  addLimitKeys: (db) =>
+    addLimitKeys(
+      db,
+      fences.map((one) => ({ fence: one, key: "dependency:api" })),
+    ),
   notifyEnded: (db) => notifyEnded(db, "stint", [id]),
   claim: (db) => claim(db, claimInput),
   claimOnward: (db) => claim(db, claimInput, floorsOf(["a", "b"])),

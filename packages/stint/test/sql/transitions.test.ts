@@ -23,6 +23,8 @@ import { deliver, sendSignalOnce } from "#stint/sql/signals.js";
 import { succeed } from "#stint/sql/succeed.js";
 import { tendLimits } from "#stint/sql/limits.js";
 import { placesFor } from "#stint/sql/take-places.js";
+import { tendDependencies } from "#stint/sql/dependencies.js";
+import { tokensFor } from "#stint/sql/take-tokens.js";
 import { suspend } from "#stint/sql/suspend.js";
 import { query } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
@@ -213,6 +215,22 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
     const [waits] = await fresh.sql<{ id: string }>(`select job_id as id from stint.limit_place`);
     return { id: waits!.id, fence: { ...fence, job: newId() } };
   },
+  "running, and its bucket is empty": async (fresh) => {
+    const subject = await held(fresh.db);
+    await emptyBucket(fresh);
+    return subject;
+  },
+  "running alone, and its bucket is empty": async (fresh) => {
+    const { fence } = await heldAlone(fresh);
+    await emptyBucket(fresh);
+    return { id: fence.job, fence };
+  },
+  "waiting for tokens that are there": async (fresh) => {
+    const { id, fence } = await begins["running, and its bucket is empty"]!(fresh);
+    await tokensFor(fresh.db, [{ fence, costs: [{ name: "api", cost: 1 }] }]);
+    await fresh.sql(`update stint.dependency set credit = 1000000000000, next_at = clock_timestamp()`);
+    return stranger(fresh, id);
+  },
   succeeded: async ({ db }) => await ended(db, "succeeded"),
   dead: async ({ db }) => await ended(db, "dead"),
   cancelled: async ({ db }) => await ended(db, "cancelled"),
@@ -243,6 +261,8 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   },
   takePlaces: (db, { fence }) => placesFor(db, [fence]),
   tendLimits: (db) => tendLimits(db, true),
+  takeTokens: (db, { fence }) => tokensFor(db, [{ fence, costs: [{ name: "api", cost: 1 }] }]),
+  tendDependencies: (db) => tendDependencies(db),
   promote: (db) => promote(db, 10),
   claim: (db) => take(db),
   claimQuarantined: (db) => alone(db),
@@ -295,6 +315,16 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
 };
 
 const turn = { limits: ["order:work=1"], order: "order:work=1" } as const;
+
+/** A dependency without tokens, and a ready job of the kind that uses it. */
+async function emptyBucket(fresh: Fresh): Promise<void> {
+  await fresh.sql(
+    `insert into stint.dependency (name, settings, updated_by)
+     values ('api', '{"rate": {"limit": 1, "perMs": 1000000000, "burst": 1000}}', 'tester')`,
+  );
+  await fresh.sql(`insert into stint.kind_dependency (kind, dependency) values ('work', 'api')`);
+  await addOne(fresh.db);
+}
 
 /** So many jobs are claimed, the first has the only place of their limit, and one more is ready. */
 async function heldAtLimit(fresh: Fresh, count: number): Promise<ClaimedJob[]> {
@@ -416,6 +446,9 @@ const tables = [
   "limit",
   "limit_place",
   "limit_missed",
+  "dependency",
+  "dependency_wait",
+  "kind_dependency",
   "paused_job",
   "pause",
 ];
@@ -492,7 +525,9 @@ async function movesIn(
     const to = is?.state ?? null;
     if (from === to) return [];
     const move = statement.replaceAll(variants, "");
-    const own = [id, fence.job].includes(job) || ["enqueue", "claim", "take-places"].includes(move);
+    const own =
+      [id, fence.job].includes(job) ||
+      ["enqueue", "claim", "take-places", "take-tokens", "tend-dependencies"].includes(move);
     const park = parks(from, to) ? (is?.park ?? was?.park ?? null) : null;
     if (isLifted(from, to, park)) return show(from, to, "latest", park);
     return show(from, to, own ? move : "follow-ups", park);
@@ -569,6 +604,7 @@ function fileOf(move: string): string {
     "lift-paused": "pauses.ts",
     "follow-ups": "transitions.ts",
     "tend-limits": "limits.ts",
+    "tend-dependencies": "dependencies.ts",
   };
   return shared[move] ?? `${move}.ts`;
 }

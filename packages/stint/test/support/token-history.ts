@@ -20,7 +20,12 @@ export async function recordTokens(fresh: Fresh): Promise<void> {
   );
 }
 
-export type TokenUse = { readonly name: string; readonly atUs: number; readonly window: string; readonly used: number };
+export type TokenUse = {
+  readonly name: string;
+  readonly atUs: number;
+  readonly window: string;
+  readonly used: number;
+};
 
 /** Every taking of tokens, oldest first. The dependency needs a quota, which counts them. */
 export async function tokenHistory(fresh: Fresh): Promise<TokenUse[]> {

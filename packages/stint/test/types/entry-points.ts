@@ -31,6 +31,7 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
       "cancel",
       "createStint",
       "defineConfig",
+      "defineDependency",
       "defineJob",
       "defineSchedule",
       "entry",

@@ -1,0 +1,223 @@
+import { expect, test } from "vitest";
+import { defineDependency, defineJob, entry, handle, typed, type Worker } from "#stint/index.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+
+const stopAll = async (workers: readonly Worker[]): Promise<unknown> =>
+  await Promise.all(workers.map((worker) => worker.stop()));
+
+async function parked(fresh: Fresh): Promise<number> {
+  const [row] = await fresh.sql<{ count: number }>(
+    `select count(*)::integer as count from stint.job where state = 'parked' and park_reason = 'limit'`,
+  );
+  return row!.count;
+}
+
+/** As if this much time had passed for the bucket. */
+async function refill(fresh: Fresh, time: string): Promise<void> {
+  await fresh.sql(
+    `update stint.dependency set credit_at = credit_at - $1::interval, next_at = next_at - $1::interval`,
+    [time],
+  );
+  await fresh.sql(`select stint.wake(array['dependencies'])`);
+}
+
+test("jobs that wait for tokens start in the order of priority and age", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const api = defineDependency("api", { rate: { limit: 1, per: "1h", burst: 1 } });
+  const call = defineJob("call", { payload: typed<string>(), uses: [api] });
+  const ran: string[] = [];
+  const worker = stint.worker({
+    pools: { default: 10 },
+    handlers: [handle(call, ({ payload }) => void ran.push(payload))],
+  });
+  await worker.start();
+  await stint.enqueue(call, "first");
+  await until(() => ran.length === 1, { message: "the first takes the only token" });
+  for (const name of ["old", "older"]) await stint.enqueue(call, name, { priority: 5 });
+  await until(async () => (await parked(fresh)) === 2, { message: "two wait" });
+  await stint.enqueue(call, "urgent", { priority: 1 });
+  await until(async () => (await parked(fresh)) === 3, { message: "three wait" });
+  for (let count = 2; count <= 4; count++) {
+    await refill(fresh, "1 hour");
+    await until(() => ran.length === count, { message: `${count} have run` });
+  }
+  await worker.stop();
+
+  expect(ran).toEqual(["first", "urgent", "old", "older"]);
+  const [row] = await fresh.sql(
+    `select max(attempts) as attempts, max(interruptions) as interruptions from stint.jobs`,
+  );
+  expect(row).toEqual({ attempts: 1, interruptions: 0 });
+});
+
+test("an empty bucket does not hold up the other jobs of a queue", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const api = defineDependency("api", { rate: { limit: 1, per: "1h", burst: 1 } });
+  const call = defineJob("call", { payload: typed<null>(), uses: [api] });
+  const plain = defineJob("plain", { payload: typed<null>() });
+  await stint.enqueueMany(Array.from({ length: 2_500 }, () => entry(call, null)));
+  const { id } = await stint.enqueue(plain, null);
+  const worker = stint.worker({
+    pools: { default: 4 },
+    handlers: [handle(call, () => undefined), handle(plain, () => undefined)],
+  });
+  await worker.start();
+  await until(async () => (await stint.get(id))?.state === "succeeded", { message: "the plain job has run" });
+  await until(async () => (await parked(fresh)) === 2_499, { message: "all others wait" });
+  await worker.stop();
+
+  // Whole stretches of the queue are parked at once, and not one job for each claim.
+  const [row] = await fresh.sql<{ claims: number }>(`select sum(epoch)::integer as claims from stint.job`);
+  expect(row!.claims).toBeLessThan(60);
+  expect(await stint.dependencies.get("api")).toMatchObject({ waiting: 2_499, tokens: 0, kinds: ["call"] });
+});
+
+test("a job takes its cost, and a cheaper one does not pass it", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const api = defineDependency("api", { rate: { limit: 10, per: "1h", burst: 10 } });
+  const call = defineJob("call", {
+    payload: typed<number>(),
+    uses: [{ dependency: api, cost: (tokens) => tokens }],
+  });
+  const ran: number[] = [];
+  const worker = stint.worker({
+    pools: { default: 4 },
+    handlers: [handle(call, ({ payload }) => void ran.push(payload))],
+  });
+  await worker.start();
+  await stint.enqueue(call, 6);
+  await until(() => ran.length === 1, { message: "the first takes six" });
+  expect(await stint.dependencies.get("api")).toMatchObject({ tokens: 4 });
+  await stint.enqueue(call, 5);
+  await until(async () => (await parked(fresh)) === 1, { message: "five are too many" });
+  await stint.enqueue(call, 1);
+  await until(async () => (await parked(fresh)) === 2, { message: "one would be there, but does not pass" });
+  await stint.enqueue(call, 0);
+  await until(() => ran.length === 2, { message: "a job without a cost runs" });
+  await refill(fresh, "1 hour");
+  await until(() => ran.length === 4, { message: "all have run" });
+  await worker.stop();
+
+  expect(ran).toEqual([6, 0, 5, 1]);
+});
+
+test("a job that uses two dependencies waits until both allow it", async () => {
+  const fresh = await freshSchema();
+  const one = defineDependency("one", { rate: { limit: 1, per: "1h", burst: 1 } });
+  const two = defineDependency("two", { quota: { limit: 1, per: "month", zone: "Asia/Kolkata" } });
+  const stint = fresh.client({ dependencies: [two] });
+  const both = defineJob("both", { payload: typed<number>(), uses: [one, "two"] });
+  const ran: number[] = [];
+  const worker = stint.worker({
+    pools: { default: 4 },
+    handlers: [handle(both, ({ payload }) => void ran.push(payload))],
+  });
+  await worker.start();
+  await stint.enqueue(both, 1);
+  await until(() => ran.length === 1, { message: "the first runs" });
+  await stint.enqueue(both, 2);
+  await until(async () => (await parked(fresh)) === 1, { message: "the second waits" });
+  await refill(fresh, "1 hour");
+  await until(async () => (await stint.dependencies.get("two"))?.waiting === 1, {
+    message: "it waits for the other one now",
+  });
+  expect(await stint.dependencies.get("one")).toMatchObject({ tokens: 1, waiting: 0 });
+  await stint.dependencies.set("two", { quota: { limit: 2, per: "month" } }, { reason: "bought more" });
+  await until(() => ran.length === 2, { message: "both allow it" });
+  await worker.stop();
+
+  expect(await stint.dependencies.get("two")).toMatchObject({ quotaLeft: 0, waiting: 0 });
+});
+
+test("a quota starts anew with its window", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const api = defineDependency("api", { quota: { limit: 2, per: "month" } });
+  const call = defineJob("call", { payload: typed<null>(), uses: [api] });
+  let ran = 0;
+  const worker = stint.worker({ pools: { default: 4 }, handlers: [handle(call, () => void ran++)] });
+  await worker.start();
+  await stint.enqueueMany(Array.from({ length: 4 }, () => entry(call, null)));
+  await until(async () => (await parked(fresh)) === 2, { message: "two wait" });
+  expect(ran).toBe(2);
+  const waiting = await stint.dependencies.get("api");
+  expect(waiting).toMatchObject({ quotaLeft: 0, waiting: 2 });
+  expect(waiting!.nextAt).toEqual(waiting!.quotaResetsAt);
+  await fresh.sql(
+    `update stint.dependency set quota_from = quota_from - interval '1 month', next_at = clock_timestamp()`,
+  );
+  await fresh.sql(`select stint.wake(array['dependencies'])`);
+  await until(() => ran === 4, { message: "the new window has room" });
+  await worker.stop();
+});
+
+test("no more jobs use a dependency at once than it allows, also those SQL enqueued", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const api = defineDependency("api", { concurrency: 3 });
+  const jobs = ["a", "b"].map((kind) => defineJob(kind, { payload: typed<null>(), uses: [api] }));
+  const hold = gate();
+  let running = 0;
+  let most = 0;
+  const run = async (): Promise<void> => {
+    most = Math.max(most, ++running);
+    await hold.opened;
+    running--;
+  };
+  const workers = [1, 2].map(() =>
+    stint.worker({ pools: { default: 8 }, handlers: jobs.map((job) => handle(job, run)) }),
+  );
+  await Promise.all(workers.map((worker) => worker.start()));
+  for (let n = 0; n < 8; n++)
+    if (n % 2 === 0) await stint.enqueue(jobs[n % 4 === 0 ? 0 : 1]!, null);
+    else await fresh.sql(`select stint.enqueue('a', 'null')`);
+  await until(async () => (await parked(fresh)) === 5, { message: "five wait" });
+  expect(await stint.dependencies.get("api")).toMatchObject({
+    effectiveConcurrency: 3,
+    running: 3,
+    waiting: 5,
+    kinds: ["a", "b"],
+  });
+  await stint.dependencies.set("api", { concurrency: 4 }, { reason: "they allow more" });
+  await until(() => running === 4, { message: "one more runs" });
+  hold.open();
+  await until(
+    async () => (await stint.queues()).every(({ running: now, parked: held }) => now + held === 0),
+    {
+      message: "all have run",
+    },
+  );
+  await stopAll(workers);
+
+  expect(most).toBe(4);
+});
+
+test("a job whose cost cannot be computed fails and does not run", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const call = defineJob("call", {
+    payload: typed<{ tokens?: number }>(),
+    attempts: 1,
+    uses: [{ dependency: defineDependency("api", { concurrency: 3 }), cost: ({ tokens }) => tokens! }],
+  });
+  let ran = 0;
+  const worker = stint.worker({ pools: { default: 1 }, handlers: [handle(call, () => void ran++)] });
+  await worker.start();
+  const [row] = await fresh.sql<{ id: string }>(`select stint.enqueue('call', '{}')::text as id`);
+  const job = await until(
+    async () => {
+      const found = await stint.get(row!.id);
+      return found?.state === "dead" ? found : undefined;
+    },
+    { message: "it is dead" },
+  );
+  await worker.stop();
+
+  expect(ran).toBe(0);
+  expect(job!.log[0]).toMatchObject({ outcome: "failed", error: { class: "InvalidPayloadError" } });
+});
