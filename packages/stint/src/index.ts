@@ -1,4 +1,5 @@
-export { createStint, type Stint } from "./stint.ts";
+export { createStint } from "./create-stint.ts";
+export type { Stint } from "./stint.ts";
 export {
   entry,
   type Batch,

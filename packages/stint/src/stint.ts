@@ -9,7 +9,7 @@ import type { InTransaction } from "./client/in-transaction.ts";
 import { Jobs, type ActOptions, type ListOptions, type Page } from "./client/jobs.ts";
 import { Lifetime } from "./client/lifetime.ts";
 import { dbOpener, type OpenDbOptions } from "./client/open-db.ts";
-import { resolveStintOptions, type ResolvedStintOptions, type StintOptions } from "./client/options.ts";
+import type { ResolvedStintOptions } from "./client/options.ts";
 import { DependenciesClient } from "./client/dependencies.ts";
 import { PausesClient } from "./client/pauses.ts";
 import type { EnqueueOptions } from "./client/prepare.ts";
@@ -292,13 +292,4 @@ export class Stint implements Enqueues {
   #wake(hints: readonly string[]): void {
     this.#waker.wake(hints, this.#options.wake !== "none");
   }
-}
-
-/**
- * Make a client.
- *
- * @throws {InvalidOptionError} An option cannot work.
- */
-export function createStint(options: StintOptions = {}): Stint {
-  return new Stint(resolveStintOptions(options));
 }

@@ -51,7 +51,7 @@ export type AttemptDeps = HandlerDeps & {
   readonly releaser: Pick<Releaser, "release" | "idle">;
   readonly quarantine: Pick<CrashQuarantine, "releaseSuspects">;
   readonly places: Pick<Places, "isLimited" | "take">;
-  readonly tokens: Pick<Tokens, "refusalOf" | "isStale" | "slow">;
+  readonly tokens: Pick<Tokens, "requireCosts" | "isStale" | "threw">;
   readonly pauses: Pick<WorkerPauses, "admit">;
   readonly metering: Metering;
   readonly events: Emitter<WorkerEvents>;

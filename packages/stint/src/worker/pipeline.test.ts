@@ -90,7 +90,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
     events,
     onClaimed: () => story.push("onClaimed"),
     onRoom: () => story.push("onRoom"),
-    tokens: { refusalOf: () => undefined, isStale: () => false, slow: () => undefined },
+    tokens: { requireCosts: () => undefined, isStale: () => false, threw: () => undefined },
     places: {
       isLimited: ({ limits }) => limits !== null,
       take: (jobs) => Promise.resolve(jobs.filter(({ limits }) => limits?.[0] !== "full")),

@@ -11,9 +11,10 @@ import type { AttemptDeps } from "./deps.ts";
 import { reportFailed, reportLeaseLost } from "./failures.ts";
 import { handlerOf, timeoutOf } from "./policy.ts";
 import type { Pool } from "./pool.ts";
-import { outsideQuietHours, postponed } from "./quiet-hours.ts";
+import { insteadOfStart } from "./instead-of-start.ts";
+import { outsideQuietHours } from "./quiet-hours.ts";
 import type { Settled } from "./settler.ts";
-import { expired, rateLimitOf, released, type Verdict } from "./verdict.ts";
+import { released, type Verdict } from "./verdict.ts";
 
 /**
  * The life of an attempt, from top to bottom:
@@ -118,24 +119,11 @@ export class AttemptPipeline {
     // A claim that returns after every attempt was asked to stop.
     if (this.#stopReason !== undefined) this.#ended(attempt, released(job));
     else {
-      const instead = this.#instead(job);
-      const refusal = this.#deps.tokens.refusalOf(job);
-      if (instead !== undefined) this.#ended(attempt, instead);
-      else if (refusal !== undefined) this.#ended(attempt, undefined, { value: refusal.error });
-      else this.run(attempt);
+      const instead = insteadOfStart(this.#deps, job, this.#now);
+      if (instead === undefined) this.run(attempt);
+      else this.#ended(attempt, instead);
     }
     return attempt;
-  }
-
-  /** The verdict on a job that must not start now: it has expired, its tokens are too old, or its quiet hours have begun. */
-  #instead(job: ClaimedJob): Verdict | undefined {
-    if (job.expiresAtMs !== null && this.#now() >= job.expiresAtMs) {
-      this.#deps.metering.expiredBeforeBegin(job);
-      return expired(job);
-    }
-    // Claimed again, it takes tokens again.
-    if (this.#deps.tokens.isStale(job)) return released(job);
-    return postponed(this.#deps.options, job, this.#now);
   }
 
   /** Begin a job that must have no other beside it, in a slot of its own. Resolves when its outcome is recorded. */
@@ -154,9 +142,10 @@ export class AttemptPipeline {
 
   /** 4. Call the handler. Never throws. */
   run(attempt: Attempt): void {
-    const { telemetry, worker, events } = this.#deps;
+    const { telemetry, worker, events, tokens } = this.#deps;
     attempt.began = true;
     try {
+      tokens.requireCosts(attempt.job);
       const trace = (attempt.trace = telemetry?.attempt(attempt.job, worker));
       if (events.hasListener("began")) events.emit("began", attempt.described);
       const running = trace === undefined ? attempt.call.run() : trace.run(() => attempt.call.run());
@@ -222,14 +211,8 @@ export class AttemptPipeline {
   #threw(attempt: Attempt, thrown: unknown): void {
     if (isDecided(attempt)) return;
     attempt.thrown = { value: thrown };
-    if (attempt.aborted === undefined) this.#slow(attempt.job, thrown);
+    if (attempt.aborted === undefined) this.#deps.tokens.threw(attempt.job, thrown);
     this.decide(attempt, attempt.call.failed(thrown));
-  }
-
-  /** Another system refused this job: all jobs that use it wait. */
-  #slow(job: ClaimedJob, thrown: unknown): void {
-    const asked = rateLimitOf(thrown);
-    if (asked !== undefined) this.#deps.tokens.slow(job, asked.ms, asked.dependency);
   }
 
   /** 5. The attempt has its verdict; undefined if it has recorded its own success. */

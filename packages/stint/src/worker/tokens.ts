@@ -11,6 +11,7 @@ import { slowDependencies } from "../sql/dependencies.ts";
 import { addLimitKeys, tokensFor, type TokenRequest } from "../sql/take-tokens.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
 import type { Releaser } from "./releaser.ts";
+import { rateLimitOf } from "./verdict.ts";
 
 /** A job starts within this time after its tokens were taken, or takes them again: a bucket does not count tokens that are used late. */
 const validMs = 1_000;
@@ -108,9 +109,9 @@ export class Tokens {
     return [];
   }
 
-  /** Why the attempt of this job must fail before its handler is called; undefined: it need not. */
-  refusalOf(job: ClaimedJob): { readonly error: unknown } | undefined {
-    return this.#unpriced.has(job) ? { error: this.#unpriced.get(job) } : undefined;
+  /** @throws The reason why the cost of this job could not be computed. Its handler must not be called. */
+  requireCosts(job: ClaimedJob): void {
+    if (this.#unpriced.has(job)) throw this.#unpriced.get(job);
   }
 
   /** Whether the tokens of this job were taken too long ago to be used. Both clocks count: one may stop while its host is suspended. */
@@ -123,18 +124,23 @@ export class Tokens {
     );
   }
 
-  /** Another system refused this job for so long. The jobs that use the same dependency wait. Best effort: another job would be refused, too. */
-  slow(job: ClaimedJob, ms: number, dependency: string | undefined): void {
+  /**
+   * The handler of this job threw. If another system asked for a pause, the jobs that use it wait. Best effort: without it, another job would be
+   * refused, too. Never throws.
+   */
+  threw(job: ClaimedJob, thrown: unknown): void {
     const { db, logger, usesOf, onWaiting } = this.#options;
     const taken = this.#taken.get(job);
+    const asked = taken === undefined ? undefined : rateLimitOf(thrown);
+    if (taken === undefined || asked === undefined) return;
     const uses = usesOf(job.kind).map(({ name }) => name);
-    const names = dependency !== undefined && uses.includes(dependency) ? [dependency] : uses;
-    if (taken === undefined || names.length === 0) return;
+    const names = uses.filter((name) => name === asked.dependency);
+    const slowed = names.length === 0 ? uses : names;
     const before = toTimestamp(db.clock.deadline());
-    slowDependencies(db, names, Math.min(ms, longestSlowMs), taken.at, before).then(
+    slowDependencies(db, slowed, Math.min(asked.ms, longestSlowMs), taken.at, before).then(
       onWaiting,
       (error: unknown) =>
-        logger.warn({ err: error, dependencies: names }, "could not slow down a dependency"),
+        logger.warn({ err: error, dependencies: slowed }, "could not slow down a dependency"),
     );
   }
 }

@@ -1,5 +1,5 @@
 import { jsonLogger, silentLogger } from "../../runtime/logger.ts";
-import { createStint } from "../../stint.ts";
+import { createStint } from "../../create-stint.ts";
 import { dashboardPort, installHint, loadDashboard } from "../load-dashboard.ts";
 import { say, type Output } from "../output.ts";
 import { lineLogger } from "./line-logger.ts";
