@@ -19,6 +19,7 @@ const layers: readonly (readonly string[])[] = [
   ["client/", "upkeep/", "telemetry/", "inspect/", "doctor/"],
   ["worker/", "health/"],
   ["stint.ts"],
+  ["create-stint.ts"],
   ["config.ts", "dev.ts", "inspect.ts", "opentelemetry.ts"],
   ["cli/", "testing/", "index.ts"],
 ];

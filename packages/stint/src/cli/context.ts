@@ -87,7 +87,7 @@ export class Context {
 
   /** The client of this invocation. It logs nothing: the command's error reports what happened, once. */
   async client({ logger }: { logger?: Logger } = {}): Promise<Stint> {
-    const { createStint } = await import("../stint.ts");
+    const { createStint } = await import("../create-stint.ts");
     const database = await this.database();
     const schema = await this.schema();
     // Only if it had to be loaded anyway: looking at jobs must not need code that may be broken.
