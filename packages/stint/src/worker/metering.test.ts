@@ -48,7 +48,8 @@ test("the wait ends at the claim, by the estimate of the database's clock", () =
 
   expect(claimed).toBe(3);
   expect(wait.sumMs).toBeGreaterThanOrEqual(4_500);
-  expect(wait.sumMs).toBeLessThan(5_500);
+  // A time zone that was ignored would add an hour.
+  expect(wait.sumMs).toBeLessThan(60_000);
 });
 
 test("queues of a kind count separately, and only jobs with a tenant count for one", () => {

@@ -3,6 +3,7 @@ import { series } from "#stint/inspect/series.js";
 import type { SeriesPoint } from "#stint/inspect.js";
 import { flush, rollUpSeries, samples } from "#stint/sql/series.js";
 import { fold } from "#stint/sql/tallies.js";
+import { untilHourLasts } from "../support/clock.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { add, addOne } from "../sql/jobs.ts";
 
@@ -48,6 +49,7 @@ test("an unchanged queue keeps its depth in a chart, and its oldest job grows ol
 });
 
 test("a rolled-up age is as of the end of the step, wherever it was sampled", async () => {
+  await untilHourLasts();
   const fresh = await freshSchema();
   await add(fresh.db, [{ queue: "a" }, { queue: "b" }]);
   await fold(fresh.db, 0);
@@ -83,6 +85,7 @@ test("a rolled-up age is as of the end of the step, wherever it was sampled", as
 });
 
 test("charts of all queues sum hours in SQL and skip steps with too many samples", async () => {
+  await untilHourLasts();
   const fresh = await freshSchema();
   // Each hour is whole; the last two minutes are not over.
   await fresh.sql(
