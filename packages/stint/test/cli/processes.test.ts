@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { isAlive } from "#stint/embedded/processes.js";
 import { mergeMetrics } from "#stint/cli/processes/group-health.js";
 import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { inLab } from "../support/lab.ts";
 import { untilEnded } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { project, start, type Running } from "./support.ts";
@@ -84,7 +85,7 @@ test("SIGTERM drains every process, exits with 0, and lines have process numbers
   expect(await fresh.client().get(id)).toMatchObject({ state: "succeeded", attempts: 1 });
 });
 
-test("a second signal ends the drain of every process, with the job released", async () => {
+test.runIf(inLab)("a second signal ends the drain of every process, with the job released", async () => {
   const { fresh, group, enqueue } = await startGroup();
   const id = await enqueue({ do: "wait", gate: "/never/there" });
   await group.wrote("begun wait");
@@ -128,7 +129,7 @@ test("SIGHUP replaces the processes one by one, and running jobs drain in the ol
   expect((await group.ended).code).toBe(0);
 });
 
-test("a restart whose new process cannot start leaves the old ones serving", async () => {
+test.runIf(inLab)("a restart whose new process cannot start leaves the old ones serving", async () => {
   const { folder, group, pids } = await startGroup();
   const before = await pids();
   await writeFile(join(folder, "broken"), "");
@@ -140,7 +141,7 @@ test("a restart whose new process cannot start leaves the old ones serving", asy
   expect((await group.ended).code).toBe(0);
 });
 
-test("a process that dies at once again and again is started after growing delays", async () => {
+test.runIf(inLab)("a process that dies at once again and again is started after growing delays", async () => {
   const { folder, group, pids } = await startGroup("--json");
   await writeFile(join(folder, "deadly"), "");
   process.kill((await pids())[0]!, "SIGKILL");
@@ -164,7 +165,7 @@ test("processes whose supervisor is killed drain and end", async () => {
   expect(await fresh.client().get(id)).toMatchObject({ state: "succeeded", attempts: 1 });
 });
 
-test("a process that does not stop in time is killed, and the exit code is 1", async () => {
+test.runIf(inLab)("a process that does not stop in time is killed, and the exit code is 1", async () => {
   const { group, enqueue } = await startGroup("--drain", "100ms");
   await enqueue({ do: "block" });
   await group.wrote("begun block");

@@ -3,6 +3,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { adminClient, testDatabaseUrl } from "../support/database.ts";
+import { inLab } from "../support/lab.ts";
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
@@ -37,7 +38,7 @@ test("examples/batches: one call for several jobs, and an outcome for each", asy
   expect(printed).toContain("document 9: documents-shared/9");
 });
 
-test("examples/shaping: debounce, throttle and latest wins report what they did", async () => {
+test.runIf(inLab)("examples/shaping: debounce, throttle and latest wins report what they did", async () => {
   const printed = await run("shaping");
   expect(printed).toContain("alice: version 3 is deferred");
   expect(printed).toContain("bob: version 3 is existing");
@@ -45,8 +46,11 @@ test("examples/shaping: debounce, throttle and latest wins report what they did"
   expect(printed).toContain("carol: version 4 is replaced");
 });
 
-test("examples/admission: a web handler responds try later while the queue is full", async () => {
-  const printed = await run("admission");
-  expect(printed).toContain("customer c3: 202");
-  expect(printed).toMatch(/customer c4: 503, retry after \d+ s/);
-});
+test.runIf(inLab)(
+  "examples/admission: a web handler responds try later while the queue is full",
+  async () => {
+    const printed = await run("admission");
+    expect(printed).toContain("customer c3: 202");
+    expect(printed).toMatch(/customer c4: 503, retry after \d+ s/);
+  },
+);

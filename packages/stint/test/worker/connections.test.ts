@@ -45,7 +45,7 @@ test("a connection to a demoted primary is abandoned, though it responds", async
 
 test("a server that freezes right after the login does not block the client", async () => {
   const proxy = await startCutProxy();
-  const db = oneConnection({ connection: proxy.url, connectDeadlineMs: 2_000, prepare: true });
+  const db = oneConnection({ connection: proxy.url, connectDeadlineMs: 5_000, prepare: true });
   const held = proxy.cutAt("array_nulls", "held");
   await expect(db.run(backend, [])).rejects.toMatchObject({ code: "DATABASE_UNAVAILABLE" });
   await held;
@@ -54,7 +54,7 @@ test("a server that freezes right after the login does not block the client", as
 });
 
 test("a statement that misses its deadline is abandoned with its connection", async () => {
-  const db = oneConnection({ deadlineMs: 2_000 });
+  const db = oneConnection({ deadlineMs: 5_000 });
   await expect(db.run(statement("sleep", "select pg_sleep(30)"), [])).rejects.toThrow(ConnectionLost);
 
   expect(await db.run(statement("one", "select 1 as one"), [])).toEqual([{ one: 1 }]);
@@ -72,7 +72,7 @@ test("a response that arrived while the event loop was blocked counts", async ()
 });
 
 test("a transaction whose work throws anything leaves no half-open connection", async () => {
-  const db = oneConnection({ deadlineMs: 2_000 });
+  const db = oneConnection({ deadlineMs: 5_000 });
   const work = db.transaction(async (tx) => {
     // Not awaited: the rollback waits behind it, and runs out of time.
     tx.query("select pg_sleep(30)").catch(() => undefined);
