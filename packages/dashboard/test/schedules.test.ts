@@ -1,6 +1,7 @@
 /** The routes of schedules on a real installation: lists, previews, changes, access, hostile input. */
 import { defineJob, defineSchedule, handle, typed } from "stint";
 import { expect, test } from "vitest";
+import { inLab } from "../../stint/test/support/lab.ts";
 import { startWorker } from "../../stint/test/support/watch.ts";
 import { request, open, post } from "./support/request.ts";
 import { installation } from "./support/installation.ts";
@@ -18,15 +19,16 @@ type Listed = { readonly schedules: readonly { readonly name: string }[]; readon
 const names = ({ body }: { readonly body: unknown }): string[] =>
   (body as Listed).schedules.map(({ name }) => name);
 
-test("100,000 schedules are listed a page at a time, and searched by the server", async () => {
+test("many schedules are listed a page at a time, and searched by the server", async () => {
+  const count = inLab ? 100_000 : 10_000;
   const { fresh, stint } = await installation({ jobs: [remind] });
   await stint.schedules.set("reminder/1", { cron: "0 9 * * *", job: remind, payload: { user: 1 } });
   await fresh.sql(`
     insert into stint.schedule (name, cron, zone, job, next_slot, due_at, updated_by)
     select 'reminder/' || n, cron, zone, job, next_slot, due_at, updated_by
-    from stint.schedule, generate_series(2, 100000) n`);
+    from stint.schedule, generate_series(2, ${count}) n`);
   await fresh.sql(
-    `update stint.schedule set paused_at = now(), next_slot = null, due_at = null where name = 'reminder/77777'`,
+    `update stint.schedule set paused_at = now(), next_slot = null, due_at = null where name = 'reminder/7777'`,
   );
   const dashboard = open({ role: "view" }, { stint });
 
@@ -36,11 +38,11 @@ test("100,000 schedules are listed a page at a time, and searched by the server"
   expect(
     names(await request(dashboard, `/api/schedules?limit=1&after=${encodeURIComponent(next!)}`)),
   ).toEqual(["reminder/100"]);
-  expect(names(await request(dashboard, "/api/schedules?search=R/9999"))).toHaveLength(11);
-  expect(names(await request(dashboard, "/api/schedules?state=paused"))).toEqual(["reminder/77777"]);
+  expect(names(await request(dashboard, "/api/schedules?search=R/9999"))).toHaveLength(inLab ? 11 : 1);
+  expect(names(await request(dashboard, "/api/schedules?state=paused"))).toEqual(["reminder/7777"]);
   expect(names(await request(dashboard, "/api/schedules?owner=nobody"))).toEqual([]);
   expect((await request(dashboard, "/api/schedules/counts")).body).toEqual({
-    active: 99_999,
+    active: count - 1,
     paused: 1,
     ended: 0,
     broken: 0,

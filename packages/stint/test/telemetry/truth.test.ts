@@ -252,7 +252,7 @@ async function compare(fresh: Fresh): Promise<{ wrong: string[]; never: string[]
       wrong.push(`${when}, seed ${seed}: ${JSON.stringify(fromTallies)} instead of ${JSON.stringify(truth)}`);
   };
   const actors = [1, 2, 3].map((n) => new Actor(fresh, seed * 31 + n));
-  for (let round = 1; round <= (inLab ? 8 : 5); round++) {
+  for (let round = 1; round <= (inLab ? 8 : 3); round++) {
     await Promise.all(
       actors.map(async (actor) => {
         for (let actions = 0; actions < 50; actions++) await actor.act();
