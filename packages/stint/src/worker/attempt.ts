@@ -24,7 +24,8 @@ export class Attempt implements CallingAttempt {
   readonly pool: Pool;
   readonly call: HandlerCall;
   readonly #leased: LeasedJob;
-  readonly #signal = new AttemptSignal();
+  /** Created on first use: most attempts are never asked to stop, and end before their timer starts. */
+  #signal: AttemptSignal | undefined;
   /** Undefined before the handler is called, and where nothing is traced. */
   trace: AttemptTrace | undefined;
   /** Whether the handler was called, or was about to be. */
@@ -53,34 +54,38 @@ export class Attempt implements CallingAttempt {
   }
 
   get signal(): AbortSignal {
-    return this.#signal.signal;
+    return this.#ownSignal.signal;
+  }
+
+  get #ownSignal(): AttemptSignal {
+    return (this.#signal ??= new AttemptSignal());
   }
 
   get aborted(): Error | undefined {
-    return this.#signal.reason;
+    return this.#signal?.reason;
   }
 
   /** Ask the handler to stop. The first reason stays; false if there was one already. */
   abort(reason: Error): boolean {
-    return this.#signal.abort(reason);
+    return this.#ownSignal.abort(reason);
   }
 
   /** How long it may run in all, if it was extended. */
   get extendedMs(): number | undefined {
-    return this.#signal.extendedMs;
+    return this.#signal?.extendedMs;
   }
 
   /** `ms` counts from the start of the attempt. */
   startTimer(ms: number, onTimeout: () => void): void {
-    this.#signal.startTimer(ms - (performance.now() - this.startedAt), onTimeout);
+    this.#ownSignal.startTimer(ms - (performance.now() - this.startedAt), onTimeout);
   }
 
   extend({ forMs, maxMs, timeoutMs }: Extension): number {
     const ranMs = performance.now() - this.startedAt;
-    const beforeMs = this.#signal.extendedMs ?? timeoutMs;
+    const beforeMs = this.extendedMs ?? timeoutMs;
     const totalMs = Math.max(beforeMs, Math.min(ranMs + forMs, maxMs));
     if (totalMs > beforeMs && this.aborted === undefined) {
-      this.#signal.extend(totalMs, ranMs);
+      this.#ownSignal.extend(totalMs, ranMs);
       this.#leased.leases.extend(this.#leased.index, totalMs - beforeMs);
     }
     return Math.max(0, Math.round(totalMs - ranMs));
@@ -89,7 +94,7 @@ export class Attempt implements CallingAttempt {
   /** The handler has ended. */
   end(): void {
     this.over = true;
-    this.#signal.clearTimer();
+    this.#signal?.clearTimer();
   }
 
   onActivity(): void {

@@ -1,6 +1,6 @@
 import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
-import type { AnyMiddleware, HandlerContext } from "./handler.ts";
+import type { AnyMiddleware, Handler, HandlerContext } from "./handler.ts";
 
 /** Calls user code where the lease thread can see which attempt it belongs to. */
 export type Enter = <T>(call: () => T) => T;
@@ -11,7 +11,7 @@ export function callHandler(
   middlewares: readonly AnyMiddleware[],
   context: HandlerContext,
   enter: Enter,
-): unknown {
+): Promise<unknown> {
   const layer = async (index: number): Promise<unknown> => {
     const middleware = middlewares[index];
     if (middleware === undefined) return await enter(handler);
@@ -25,7 +25,16 @@ export function callHandler(
     await inside.unawaited();
     return value;
   };
-  return middlewares.length === 0 ? enter(handler) : layer(0);
+  return layer(0);
+}
+
+/** The middlewares of the worker, then those of the kind that are not among them. */
+export function middlewaresOf(
+  ofWorker: readonly AnyMiddleware[],
+  { middlewares = [] }: Handler,
+): readonly AnyMiddleware[] {
+  if (middlewares.length === 0) return ofWorker;
+  return [...ofWorker, ...middlewares.filter((one) => !ofWorker.includes(one))];
 }
 
 /** What a middleware wraps: the next middleware, or the handler. It runs at most once, and only while the middleware runs. */

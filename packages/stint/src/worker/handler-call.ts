@@ -1,20 +1,21 @@
 import type { Db, OnFault, Tx } from "../db/db.ts";
 import { InvalidOptionError, TimedOutError } from "../errors.ts";
 import type { Duration } from "../model/duration.ts";
-import { encodeJson } from "../model/json.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { completed, isOutcome, type Completed } from "../model/outcome.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { again, type AgainOptions } from "./again.ts";
-import { callHandler } from "./call-handler.ts";
+import { callHandler, middlewaresOf } from "./call-handler.ts";
 import { dependencyResults, type DependencyResult } from "../sql/flows.ts";
 import { completeInTransaction, type Success } from "./complete.ts";
 import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
+import { encodeResult, type ResultDeps } from "./encode-result.ts";
 import { extend, type ExtendableAttempt } from "./extend.ts";
-import type { AnyMiddleware, Handler, HandlerContext } from "./handler.ts";
+import type { Handler } from "./handler.ts";
 import type { Leases } from "./leases.ts";
+import { report, type OnEnd } from "./on-end.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { Plan, type PlanDeps } from "./plan.ts";
 import { policyOf, timeoutOf } from "./policy.ts";
@@ -27,7 +28,8 @@ import { returned, returnedInvalid, suspended, threw, type Verdict } from "./ver
 /** What calling a handler needs of its worker. */
 export type HandlerDeps = StepsDeps &
   PlanDeps &
-  ProgressDeps & {
+  ProgressDeps &
+  ResultDeps & {
     readonly db: Db;
     readonly options: Pick<
       ResolvedWorkerOptions,
@@ -36,8 +38,6 @@ export type HandlerDeps = StepsDeps &
     readonly leases: Pick<Leases, "inHandler">;
     readonly gate: Pick<TransactionGate, "needs" | "close">;
     readonly logger: Logger;
-    /** Kinds without a result schema that have returned a value that cannot be stored. */
-    readonly unstorableKinds: Set<string>;
   };
 
 /** What it needs of its attempt. */
@@ -162,31 +162,73 @@ export class HandlerCall implements AttemptOfContext {
     };
   }
 
-  /** Call the handler. Returns the verdict on what it returned; undefined if it has recorded its own success. */
-  async run(): Promise<Verdict | undefined> {
-    const { definition } = this.#handler;
-    const { kind, payload } = this.job;
-    let checked: unknown = validate(definition.payload, payload, { kind, root: "payload" });
-    if (isThenable(checked)) checked = await checked;
-    if (definition.atomic) return await this.#runAtomically(checked);
+  /**
+   * Call the handler, and then `onEnd`, in a later turn, with the verdict on what it returned. Never throws. Most handlers return nothing and use
+   * none of the parts that are created on first use: for those there is no async function, which would be a third of all that a short
+   * attempt allocates.
+   */
+  run<A>(attempt: A, onEnd: OnEnd<A>): void {
+    if (this.#handler.definition.atomic) return report(this.#runAtomically(), attempt, onEnd);
+    this.#enter().then(
+      (value) => {
+        if (value !== undefined || this.#usesParts || this.#handler.definition.result !== undefined)
+          report(this.#conclude(value), attempt, onEnd);
+        else onEnd(attempt, returned(this.job, value, null));
+      },
+      (thrown: unknown) => {
+        if (this.#usesParts) report(this.#concludeThrown(thrown), attempt, onEnd);
+        else onEnd(attempt, undefined, { value: thrown });
+      },
+    );
+  }
 
-    let value: unknown;
+  /** Resolves with what the handler returned. */
+  #enter(): Promise<unknown> {
     try {
-      value = await this.#enter(new Context(this, checked, undefined));
-    } finally {
-      // An await of nothing would still take a turn, in every attempt.
-      if (this.#completions !== undefined)
-        for (const completion of this.#completions) await completion.ended();
-      if (this.#steps !== undefined) await this.#steps.ended();
-      if (this.#progress !== undefined) await this.#progress.ended();
+      const checked = this.#check();
+      if (isThenable(checked)) return checked.then((payload) => this.#call(payload, undefined));
+      return Promise.resolve(this.#call(checked, undefined));
+    } catch (error) {
+      return Promise.reject(error);
     }
+  }
+
+  #check(): unknown {
+    const { kind, payload } = this.job;
+    return validate(this.#handler.definition.payload, payload, { kind, root: "payload" });
+  }
+
+  /** Whether the handler has used a part of its context whose end must be awaited, or that changes its verdict. */
+  get #usesParts(): boolean {
+    return (
+      this.#completions !== undefined ||
+      this.#steps !== undefined ||
+      this.#progress !== undefined ||
+      this.#plan !== undefined
+    );
+  }
+
+  /** The verdict on what the handler returned. */
+  async #conclude(value: unknown): Promise<Verdict | undefined> {
+    await this.#partsEnded();
     if (this.#completed) return undefined;
     const suspension = this.#suspended();
     if (suspension !== undefined) return suspension;
     this.#throwUnhandled(value);
     if (this.#plan !== undefined) return await this.#planned(value, this.#plan);
-    const isNothing = value === undefined && definition.result === undefined;
+    const isNothing = value === undefined && this.#handler.definition.result === undefined;
     return returned(this.job, value, isNothing ? null : await this.#encode(value));
+  }
+
+  async #concludeThrown(thrown: unknown): Promise<never> {
+    await this.#partsEnded();
+    throw thrown;
+  }
+
+  async #partsEnded(): Promise<void> {
+    for (const completion of this.#completions ?? []) await completion.ended();
+    await this.#steps?.ended();
+    await this.#progress?.ended();
   }
 
   /** What a handler returned that has continued its chain or spawned jobs. */
@@ -235,13 +277,14 @@ export class HandlerCall implements AttemptOfContext {
   }
 
   /** The whole handler in one transaction. An outcome other than success rolls it back. */
-  async #runAtomically(checked: unknown): Promise<Verdict | undefined> {
+  async #runAtomically(): Promise<Verdict | undefined> {
+    const checked = await this.#check();
     let other: Verdict | undefined;
     await this.#inTransaction(async (tx) => {
       const { aborted } = this.#attempt;
       // The wait for a transaction may have been long. An attempt that was interrupted meanwhile is recorded already.
       if (aborted !== undefined) throw aborted;
-      const value = await this.#enter(new Context(this, checked, tx));
+      const value = await this.#call(checked, tx);
       await this.#progress?.ended();
       if (isOutcome(value) && value.type !== "continued") {
         other =
@@ -256,13 +299,14 @@ export class HandlerCall implements AttemptOfContext {
     return other;
   }
 
-  #enter(context: HandlerContext): unknown {
+  #call(checked: unknown, tx: Tx | undefined): unknown {
     const { options, leases } = this.#deps;
     const { serial } = this.#attempt;
+    const context = new Context(this, checked, tx);
     const handler = (): unknown => this.#handler.run(context as never);
-    return callHandler(handler, middlewaresOf(options.middlewares, this.#handler), context, (call) =>
-      leases.inHandler(serial, call),
-    );
+    const middlewares = middlewaresOf(options.middlewares, this.#handler);
+    if (middlewares.length === 0) return leases.inHandler(serial, handler);
+    return callHandler(handler, middlewares, context, (call) => leases.inHandler(serial, call));
   }
 
   /** A handler has not succeeded if it hides a refused result, a failed `complete` it did not await, or a failed transaction. */
@@ -337,44 +381,10 @@ export class HandlerCall implements AttemptOfContext {
   }
 
   async #encode(value: unknown): Promise<string | null> {
-    if (isOutcome(value)) return null;
-    const { kind } = this.job;
-    const { result } = this.#handler.definition;
-    const options = { kind, root: "result", maxBytes: this.#deps.maxResultBytes } as const;
-    try {
-      const checked = result === undefined ? value : await validate(result, value, options);
-      return checked === undefined ? null : encodeJson(checked, options);
-    } catch (error) {
-      if (result !== undefined) {
-        this.#refusal = { error };
-        throw error;
-      }
-      // The work is done, and no result was declared. A failure would only repeat the work.
-      this.#warnUnstorable(error);
-      return null;
-    }
+    return await encodeResult(value, this.#handler.definition, this.#deps, (error) => {
+      this.#refusal = { error };
+    });
   }
-
-  /** Once for each kind. */
-  #warnUnstorable(refusal: unknown): void {
-    const { unstorableKinds, logger } = this.#deps;
-    const { kind } = this.job;
-    if (unstorableKinds.has(kind)) return;
-    unstorableKinds.add(kind);
-    logger.warn(
-      { kind, err: refusal },
-      `${kind} returns a value that cannot be stored, so its result is null; return JSON, or nothing`,
-    );
-  }
-}
-
-/** The middlewares of the worker, then those of the kind that are not among them. */
-function middlewaresOf(
-  ofWorker: readonly AnyMiddleware[],
-  { middlewares = [] }: Handler,
-): readonly AnyMiddleware[] {
-  if (middlewares.length === 0) return ofWorker;
-  return [...ofWorker, ...middlewares.filter((one) => !ofWorker.includes(one))];
 }
 
 class RolledBack extends Error {}

@@ -9,6 +9,7 @@ import { Attempts } from "./attempts.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 import type { AttemptDeps } from "./deps.ts";
 import { reportFailed, reportLeaseLost } from "./failures.ts";
+import type { OnEnd } from "./on-end.ts";
 import { handlerOf, timeoutOf } from "./policy.ts";
 import type { Pool } from "./pool.ts";
 import { insteadOfStart } from "./instead-of-start.ts";
@@ -148,11 +149,8 @@ export class AttemptPipeline {
       tokens.requireCosts(attempt.job);
       const trace = (attempt.trace = telemetry?.attempt(attempt.job, worker));
       if (events.hasListener("began")) events.emit("began", attempt.described);
-      const running = trace === undefined ? attempt.call.run() : trace.run(() => attempt.call.run());
-      running.then(
-        (verdict) => this.#ended(attempt, verdict),
-        (thrown: unknown) => this.#ended(attempt, undefined, { value: thrown }),
-      );
+      if (trace === undefined) attempt.call.run(attempt, this.#ended);
+      else trace.run(() => attempt.call.run(attempt, this.#ended));
       this.#watch(attempt);
     } catch (error) {
       this.#ended(attempt, undefined, { value: error });
@@ -194,7 +192,7 @@ export class AttemptPipeline {
    * The handler has ended: decide, and free its slot. Whatever is thrown on the way, the attempt gets a verdict: without one it
    * would keep its lease for ever.
    */
-  #ended(attempt: Attempt, verdict: Verdict | undefined, thrown?: { readonly value: unknown }): void {
+  readonly #ended: OnEnd<Attempt> = (attempt, verdict, thrown) => {
     if (attempt.over) return;
     try {
       if (thrown === undefined) this.decide(attempt, verdict);
@@ -206,7 +204,7 @@ export class AttemptPipeline {
       attempt.end();
       this.#freeSlot(attempt);
     }
-  }
+  };
 
   #threw(attempt: Attempt, thrown: unknown): void {
     if (isDecided(attempt)) return;

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   defineJob,
+  entry,
   handle,
   PermanentError,
   RateLimitedError,
@@ -224,4 +225,32 @@ test("a handler whose thenable never settles times out like any other", async ()
   const { id } = await stint.enqueue(work, { n: 1 });
 
   expect(await seen("settled", (settled) => settled.id === id)).toMatchObject({ outcome: "timed-out" });
+});
+
+test("thousands of handlers that end without a promise do not overflow the stack", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const jobs = 3_000;
+  let runs = 0;
+  const { worker } = await startWorker(stint, {
+    pools: { default: jobs },
+    handlers: [
+      handle(work, ({ payload }) => {
+        runs += 1;
+        if (payload.n % 2 === 1) throw new PermanentError("at once");
+      }),
+    ],
+  });
+  const ended = { succeeded: 0, failed: 0 };
+  const allEnded = new Promise<void>((resolve) => {
+    worker.on("settled", ({ outcome }) => {
+      ended[outcome as keyof typeof ended] += 1;
+      if (ended.succeeded + ended.failed === jobs) resolve();
+    });
+  });
+  await stint.enqueueMany(Array.from({ length: jobs }, (_, n) => entry(work, { n })));
+  await allEnded;
+
+  expect(runs).toBe(jobs);
+  expect(ended).toEqual({ succeeded: jobs / 2, failed: jobs / 2 });
 });
