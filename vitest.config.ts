@@ -2,8 +2,8 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const settings = {
-  // Twice what a test waits for an event (test/support/until.ts), so that its message is seen before the runner's.
-  testTimeout: 120_000,
+  // Twice what a test waits for an event (test/support/until.ts), so that its message is seen before the runner's. Full sizes take longer.
+  testTimeout: process.env["STINT_TEST_LAB"] === "1" ? 600_000 : 120_000,
   hookTimeout: 120_000,
   pool: "forks" as const,
   // The built library is loaded by Node itself: to transform it again in every process costs more than most tests.
