@@ -28,6 +28,7 @@ function healthOf(queues: number): Health {
       oldestReadyMs: null,
       targetMs: 60_000,
       targetFrom: { source: "default", setFor: null } as const,
+      paused: null,
       breachInMs: null,
       rates,
       drainMs: 0,

@@ -183,6 +183,8 @@ export const api = {
   workers: (signal?: AbortSignal) => get<readonly Wire<WorkerView>[]>("workers", {}, signal),
   stats: (signal?: AbortSignal) => get<StatsResponse>("stats", {}, signal),
   tenants: (signal?: AbortSignal) => get<TenantsResponse>("tenants", {}, signal),
+  queueTenants: (queue: string, signal?: AbortSignal) =>
+    get<TenantsResponse>("queues/tenants", { queue }, signal),
   deadGroups: (of: { kind?: string | undefined; queue?: string | undefined }, signal?: AbortSignal) =>
     get<GroupsResponse>("dead/groups", of, signal),
   slow: (signal?: AbortSignal) => get<readonly Wire<SlowJob>[]>("slow", {}, signal),

@@ -57,6 +57,14 @@ export const useStats = () =>
 export const useTenants = () =>
   useQuery({ queryKey: ["tenants"], queryFn: ({ signal }) => api.tenants(signal), meta: every(15_000) });
 
+export const useQueueTenants = (queue: string) =>
+  useQuery({
+    queryKey: ["tenants", queue],
+    queryFn: ({ signal }) => api.queueTenants(queue, signal),
+    meta: every(15_000),
+    placeholderData: nothing,
+  });
+
 export const useDeadGroups = (of: { kind?: string | undefined; queue?: string | undefined }) =>
   useQuery({
     queryKey: ["dead-groups", of],

@@ -20,6 +20,7 @@ export {
   type Percentiles,
   type PreviewedSet,
   type QueueHealth,
+  type QueuePaused,
   type Rates,
   type Series,
   type SeriesPoint,

@@ -1,7 +1,7 @@
 /** Reads of the whole installation: health, stats, kinds, waiting tenants, workers, slow jobs, controls; and the series of the charts. */
 import { seriesRanges } from "stint/inspect";
 import { jsonText } from "../respond.ts";
-import { nothing, namedIn, oneOf } from "../input.ts";
+import { nothing, namedIn, oneOf, textOf } from "../input.ts";
 import { overviews, route } from "../route.ts";
 import { presentOverview } from "../present.ts";
 
@@ -16,6 +16,17 @@ export const overviewRoutes = [
         jsonText(presentOverview(name, await tools.overviews[name](), visitor, tools.redactor)),
     }),
   ),
+  route({
+    method: "GET",
+    path: "queues/tenants",
+    right: "view",
+    query: ["queue"],
+    parse: ({ query }) => textOf(query.get("queue"), "queue", 128),
+    run: async (tools, queue, visitor) => {
+      const found = JSON.stringify(await tools.inspector().waitingTenants({ queue }));
+      return jsonText(presentOverview("tenants", found, visitor, tools.redactor));
+    },
+  }),
   route({
     method: "GET",
     path: "series",

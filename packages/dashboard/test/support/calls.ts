@@ -25,6 +25,7 @@ const bodies: Record<string, unknown> = {
 
 /** Parameters without which a route refuses its request. */
 const queries: Record<string, string> = {
+  "queues/tenants": "?queue=default",
   "schedules/show": "?name=nightly",
   "schedules/slots": "?name=nightly",
   "schedules/next": "?name=nightly",

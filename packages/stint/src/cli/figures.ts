@@ -29,7 +29,8 @@ export function bytes(size: number | null): string {
 }
 
 /** The time until the oldest ready job of a queue is older than its target. Late queues have a word, not only a colour. */
-export function lateIn(ms: number | null): Painted {
+export function lateIn({ breachInMs: ms, paused }: Pick<QueueHealth, "breachInMs" | "paused">): Painted {
+  if (paused !== null) return paint("yellow", "paused");
   if (ms === null) return paint("dim", "-");
   if (ms === 0) return paint(["red", "bold"], "late");
   return paint(ms < 900_000 ? "yellow" : "dim", formatMs(ms));

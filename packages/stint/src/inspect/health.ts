@@ -4,11 +4,11 @@ import { QueueMap } from "../model/queue-pattern.ts";
 import { targetAges, type TargetAge } from "../model/queue-settings.ts";
 import { percentiles } from "../telemetry/histogram.ts";
 import { workerActivity, type WorkerActivity } from "../sql/worker-activity.ts";
-import { standing, type Standing, type StandingWithTargets } from "../sql/depth.ts";
+import { standing, type QueuePause, type Standing, type StandingWithTargets } from "../sql/depth.ts";
 import { lately, type QueueLately } from "../sql/series.ts";
 import { attemptsOf, depthBy, sumDepth, sumSeries, toRates } from "./figures.ts";
 import { toSlowJobs } from "./slow.ts";
-import type { Depth, Health, QueueHealth } from "./types.ts";
+import type { Depth, Health, QueueHealth, QueuePaused } from "./types.ts";
 
 /** A kind counts as unserved after this wait: a shorter one may only mean that all workers are busy. */
 const unservedAfterMs = 10_000;
@@ -21,6 +21,7 @@ const steadyMs = 5 * minuteMs;
 export async function health(db: Run): Promise<Health> {
   const [steps, { stands, crewed }] = await Promise.all([lately(db), present(db)]);
   const targetOf = targetAges(stands.targets);
+  const pausedOf = new QueueMap(stands.pauses.map((pause) => [pause.queue, toPaused(pause)]));
   const at = new Date(stands.at);
   const depth = new Map(
     depthBy(stands.depth, ({ queue }) => ({ queue })).map(({ queue, depth: own }) => [queue, own]),
@@ -44,6 +45,7 @@ export async function health(db: Run): Promise<Health> {
       workers,
       unserved: crewed.unserved.filter((kind) => kind.queue === queue),
       target: targetOf(queue),
+      paused: pausedOf.get(queue) ?? null,
     }),
   );
   return {
@@ -62,6 +64,15 @@ async function present(db: Run): Promise<{ stands: StandingWithTargets; crewed: 
   return { stands, crewed: await workerActivity(db, unservedAfterMs) };
 }
 
+function toPaused({ queue, until, pausedAt, ...pause }: QueuePause): QueuePaused {
+  return {
+    ...pause,
+    setFor: queue,
+    until: until === null ? null : new Date(until),
+    pausedAt: new Date(pausedAt),
+  };
+}
+
 type ServingWorker = { readonly slots: QueueMap<number>; readonly draining: boolean };
 
 function toQueueHealth(input: {
@@ -73,8 +84,9 @@ function toQueueHealth(input: {
   workers: readonly ServingWorker[];
   unserved: Health["unserved"];
   target: TargetAge;
+  paused: QueuePaused | null;
 }): QueueHealth {
-  const { queue, at, depth, ages, workers, unserved, target } = input;
+  const { queue, at, depth, ages, workers, unserved, target, paused } = input;
   const targetMs = target.ms;
   const minutes = (input.lately?.minutes ?? []).map(toMinute);
   const lastMinutes = input.lately?.ten ?? nothing;
@@ -92,20 +104,26 @@ function toQueueHealth(input: {
     oldestReadyMs,
     targetMs,
     targetFrom: { source: target.source, setFor: target.setFor },
-    breachInMs: soonest([
-      breachInMs({
-        ...rates,
-        seconds,
-        oldestReadyMs,
-        ready: depth.ready,
-        targetMs,
-        steady: steadyFlow(at, minutes),
-      }),
-      // No worker takes these jobs, at any rate of the others.
-      ...unserved.map((kind) => Math.max(0, targetMs - kind.oldestReadyMs)),
-    ]),
+    paused,
+    // No job of a paused queue starts, on purpose: its age would be an alarm that no person can act on.
+    breachInMs: soonest(
+      paused === null
+        ? [
+            breachInMs({
+              ...rates,
+              seconds,
+              oldestReadyMs,
+              ready: depth.ready,
+              targetMs,
+              steady: steadyFlow(at, minutes),
+            }),
+            // No worker takes these jobs, at any rate of the others.
+            ...unserved.map((kind) => Math.max(0, targetMs - kind.oldestReadyMs)),
+          ]
+        : [],
+    ),
     rates,
-    drainMs: unserved.length > 0 ? null : drainMs(depth.ready, rates.ended),
+    drainMs: paused !== null || unserved.length > 0 ? null : drainMs(depth.ready, rates.ended),
     retryShare: attempts === 0 ? null : Math.min(1, lastMinutes.retried / attempts),
     oldestDeadMs: ages?.oldestDeadMs ?? null,
     wait: percentiles(lastMinutes.wait),

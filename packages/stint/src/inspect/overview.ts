@@ -37,8 +37,12 @@ export function inspectOverview(db: PgDb): OverviewInspector {
         range: requireOneOf("series.range", range, seriesRanges),
       }),
     kinds: async () => await kinds(db),
-    waitingTenants: async () => {
-      const { tenants, lookedAt, all } = await waitingTenants(db, { most: mostReady, tenants: mostTenants });
+    waitingTenants: async ({ queue } = {}) => {
+      const { tenants, lookedAt, all } = await waitingTenants(db, {
+        most: mostReady,
+        tenants: mostTenants,
+        queue: queue ?? null,
+      });
       return { tenants, of: { count: lookedAt, capped: !all } };
     },
     workers: async () => await workers(db),

@@ -44,6 +44,8 @@ export type QueueHealth = {
    * this, soonest first.
    */
   readonly breachInMs: number | null;
+  /** Set while the queue is paused: it has no forecast then, and its age is no breach. */
+  readonly paused: QueuePaused | null;
   readonly rates: Rates;
   /** How long the ready jobs will take at the rate of the last minute; null when none end, or no worker serves some of them. */
   readonly drainMs: number | null;
@@ -66,6 +68,16 @@ export type QueueHealth = {
     readonly ended: number;
     readonly ready: number;
   }[];
+};
+
+/** Why a queue starts no jobs. `until`: when that ends by itself; null: when it is resumed. */
+export type QueuePaused = {
+  /** The paused name or pattern. */
+  readonly setFor: string;
+  readonly until: Date | null;
+  readonly pausedAt: Date;
+  readonly pausedBy: string;
+  readonly reason: string;
 };
 
 export type Health = {
@@ -350,8 +362,8 @@ export type Inspector = SchedulesInspector &
     count(filter: JobFilter & { after?: string }): Promise<Count>;
     /** The newest 10,000 dead jobs, grouped by error. */
     deadGroups(filter?: Pick<JobFilter, "kind" | "queue">): Promise<DeadGroups>;
-    /** The tenants of the next 10,000 ready jobs, divided among the queues. */
-    waitingTenants(): Promise<WaitingTenants>;
+    /** The tenants of the next 10,000 ready jobs of a queue, or divided among all queues. */
+    waitingTenants(of?: { queue?: string }): Promise<WaitingTenants>;
     job(id: string): Promise<JobDetail | undefined>;
     why(id: string): Promise<Explanation | undefined>;
     workers(): Promise<readonly WorkerView[]>;

@@ -2,6 +2,7 @@ import type { Run } from "../db/db.ts";
 import { columns as readColumns, flag, json, number, readMany, readOne, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { TargetSetting } from "../model/queue-settings.ts";
+import { pauseInForce } from "./pauses.ts";
 import { foldBacklog, isBehind } from "./tallies.ts";
 
 /** How many jobs of one queue, kind and priority are in which state. */
@@ -60,8 +61,20 @@ export type Standing = {
   }[];
 };
 
-/** The target ages that are set, by name and pattern. */
-export type StandingWithTargets = Standing & { readonly targets: readonly TargetSetting[] };
+/** With the target ages that are set and the queues that are paused, by name and pattern. */
+export type StandingWithTargets = Standing & {
+  readonly targets: readonly TargetSetting[];
+  readonly pauses: readonly QueuePause[];
+};
+
+/** A pause of a queue, or of the queues that a pattern matches. Times are milliseconds since 1970. */
+export type QueuePause = {
+  readonly queue: string;
+  readonly until: number | null;
+  readonly pausedAt: number;
+  readonly pausedBy: string;
+  readonly reason: string;
+};
 
 export const standingNow = `
   with depth as materialized (
@@ -111,13 +124,21 @@ const selectStanding = statement(
         'queue', q.name, 'targetAgeMs', q.target_age_ms, 'declaredTargetAgeMs', q.declared_target_age_ms)), '[]')
       from stint.queue q
       where q.target_age_ms is not null
-    ) as targets`,
+    ) as targets,
+    (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'queue', p.name, 'until', floor(extract(epoch from p.until) * 1000), 'pausedAt', floor(extract(epoch from p.paused_at) * 1000),
+        'pausedBy', p.paused_by, 'reason', p.reason)), '[]')
+      from stint.pause p
+      where p.scope = 'queue' and ${pauseInForce}
+    ) as pauses`,
 );
 
 export async function standing(db: Run): Promise<StandingWithTargets> {
   const { behind, ...now } = await readOne(db, selectStanding, [], (row) => ({
     ...toStanding(row),
     targets: json<StandingWithTargets["targets"]>(row, "targets"),
+    pauses: json<StandingWithTargets["pauses"]>(row, "pauses"),
     behind: flag(row, "behind"),
   }));
   if (behind) await foldBacklog(db);

@@ -24,7 +24,7 @@ import type { QueueAudit } from "./queue-settings.ts";
 import { afterFollowUps, followed, tallied, unleased } from "./transitions.ts";
 
 /** Whether the pause `p` is in force. */
-const inForce = `(p.until is null or p.until > clock_timestamp())`;
+export const pauseInForce = `(p.until is null or p.until > clock_timestamp())`;
 
 const setPause = statement("pause", `select stint.pause($1, $2, $3, $4::timestamptz, $5, $6::uuid)`);
 const pauseFor = statement(
@@ -73,7 +73,7 @@ const list = statement(
       ) parked
     )::integer as "parkedJobs"
   from stint.pause p
-  where ${inForce}
+  where ${pauseInForce}
   order by p.scope, p.name
   limit 1000`,
 );
@@ -179,7 +179,7 @@ const hold = statement(
     select p.scope, p.name
     from stint.pause p
     where (p.scope, p.name) in (select m.scope, m.name from mine m)
-      and ${inForce}
+      and ${pauseInForce}
     for share
   ), free as materialized (
     select j.id, j.lease_id, m.scope, m.name

@@ -21,7 +21,7 @@ const selectWaiting = statement(
   "waiting-tenants",
   `
   with recursive ${readyQueues("names")}, queues as materialized (
-    select queue from names where queue is not null limit ${mostQueues}
+    select queue from names where queue is not null and ($3::text is null or queue = $3) limit ${mostQueues}
   ), share as materialized (
     select greatest(1, $1::integer / greatest(1, count(*)))::integer as jobs, count(*) as queues from queues
   ), looked as materialized (
@@ -49,12 +49,12 @@ const selectWaiting = statement(
     (select coalesce(jsonb_agg(to_jsonb(t) order by t.ready desc, t.tenant), '[]') from tenants t) as tenants`,
 );
 
-/** Whose jobs are next: among the first ready jobs of each queue, `most` in all. */
+/** Whose jobs are next: among the first ready jobs of each queue, or of one, `most` in all. */
 export async function waitingTenants(
   db: Run,
-  { most, tenants }: { most: number; tenants: number },
+  { most, tenants, queue = null }: { most: number; tenants: number; queue?: string | null },
 ): Promise<LinedUp> {
-  return await readOne(db, selectWaiting, [most, tenants], (row) => ({
+  return await readOne(db, selectWaiting, [most, tenants, queue], (row) => ({
     tenants: json<WaitingTenant[]>(row, "tenants"),
     lookedAt: number(row, "looked_at"),
     all: flag(row, "is_all"),

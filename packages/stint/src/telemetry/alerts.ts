@@ -31,10 +31,13 @@ const newDeaths =
   `${sumBy(["queue", "kind"], increase(own.dead, "15m"))} > 0` +
   ` or ${maxBy(["queue", "kind"], dead)} > 0 unless ${maxBy(["queue", "kind"], `${dead} offset 15m`)} > 0`;
 
+/** A paused queue starts no jobs on purpose. */
+const unlessPaused = ` unless ${on(["queue"])} ${maxBy(["queue"], select(database.queuePaused))} == 1`;
+
 const rules: readonly Rule[] = [
   {
     name: "StintOldestReadyTooOld",
-    expr: `${maxBy(["queue"], select(database.oldestReady))} > ${on(["queue"])} ${maxBy(["queue"], select(database.target))}`,
+    expr: `${maxBy(["queue"], select(database.oldestReady))} > ${on(["queue"])} ${maxBy(["queue"], select(database.target))}${unlessPaused}`,
     holds: "5m",
     severity: "page",
     summary:
@@ -43,7 +46,7 @@ const rules: readonly Rule[] = [
   },
   {
     name: "StintNoWorkers",
-    expr: `${sumBy(["queue"], ready)} > 0 and ${on(["queue"])} ${maxBy(["queue"], select(database.queueWorkers))} == 0`,
+    expr: `${sumBy(["queue"], ready)} > 0 and ${on(["queue"])} ${maxBy(["queue"], select(database.queueWorkers))} == 0${unlessPaused}`,
     holds: "5m",
     severity: "page",
     summary: "Queue {{ $labels.queue }} has ready jobs and no worker",
@@ -51,7 +54,7 @@ const rules: readonly Rule[] = [
   },
   {
     name: "StintUnserved",
-    expr: `${maxBy(["queue", "kind"], select(database.unserved))} > 300`,
+    expr: `${maxBy(["queue", "kind"], select(database.unserved))} > 300${unlessPaused}`,
     holds: "5m",
     severity: "page",
     summary: "No worker has a handler for {{ $labels.kind }} in queue {{ $labels.queue }}",

@@ -40,6 +40,10 @@ function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
     { metric: metric.jobs, samples: depths(stats) },
     seconds(metric.oldestReady, ({ oldestReadyMs }) => oldestReadyMs ?? 0),
     seconds(metric.target, ({ targetMs }) => targetMs),
+    {
+      metric: metric.queuePaused,
+      samples: queues.map(({ queue, paused }) => ({ labels: { queue }, value: paused === null ? 0 : 1 })),
+    },
     seconds(metric.oldestDead, ({ oldestDeadMs }) => oldestDeadMs ?? 0),
     seconds(metric.queueDrain, ({ drainMs }) => drainMs),
     {

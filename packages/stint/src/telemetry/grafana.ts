@@ -53,6 +53,7 @@ const rows: readonly Row[] = [
         ],
       },
       { title: "Time to drain", unit: "s", targets: [perQueue(database.queueDrain)] },
+      { title: "Paused queues", unit: "short", targets: [perQueue(database.queuePaused)] },
       {
         title: "Jobs by state",
         unit: "short",

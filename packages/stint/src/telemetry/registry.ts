@@ -148,6 +148,13 @@ export const databaseMetrics = {
     labels: byQueue,
     fold: "max",
   }),
+  queuePaused: databaseGauge({
+    name: "stint_queue_paused",
+    unit: "ratio",
+    help: "1 while the queue is paused, else 0.",
+    labels: byQueue,
+    fold: "max",
+  }),
   oldestDead: databaseGauge({
     name: "stint_oldest_dead_age_seconds",
     unit: "seconds",

@@ -17,6 +17,7 @@ function queue(name: string, more: Partial<QueueHealth> = {}): QueueHealth {
     oldestReadyMs: null,
     targetMs: 60_000,
     targetFrom: { source: "default", setFor: null },
+    paused: null,
     breachInMs: null,
     rates,
     drainMs: null,

@@ -265,6 +265,7 @@ function queue(name: string, given: Partial<QueueHealth>): QueueHealth {
     oldestReadyMs: null,
     targetMs: 300_000,
     targetFrom: { source: "default", setFor: null },
+    paused: null,
     breachInMs: null,
     rates: { arrived: 0, claimed: 0, ended: 0, succeeded: 0, failed: 0, retried: 0, dead: 0 },
     drainMs: null,

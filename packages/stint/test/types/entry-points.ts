@@ -243,6 +243,7 @@ export const entryPoints: Record<string, { values: string[]; types: string[] }> 
       "PreviewedSet",
       "QueueAdmission",
       "QueueHealth",
+      "QueuePaused",
       "Rates",
       "ScheduleCounts",
       "ScheduleRow",

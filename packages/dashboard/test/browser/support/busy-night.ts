@@ -55,6 +55,7 @@ function queueOf(sketch: Sketch, seed: number): QueueHealth {
   const now = Date.now();
   return {
     targetFrom: { source: "default", setFor: null },
+    paused: null,
     ...rest,
     depth: depthOf(depth),
     oldestDeadMs,

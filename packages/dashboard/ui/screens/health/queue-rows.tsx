@@ -79,9 +79,11 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
     number: true,
     sort: ({ drainMs }) => drainMs,
     leaves: "next",
-    cell: ({ depth, drainMs }) =>
+    cell: ({ depth, drainMs, paused }) =>
       depth.ready === 0 ? (
         <span className="muted">empty</span>
+      ) : (paused ?? null) !== null ? (
+        <span className="muted">paused</span>
       ) : drainMs === null ? (
         <span className="warn">not draining</span>
       ) : (
@@ -155,14 +157,14 @@ function Age({ queue }: { readonly queue: Queue }) {
         <Bar
           value={oldestReadyMs ?? 0}
           limit={targetMs}
-          tone={word}
+          tone={word === "paused" ? "plain" : word}
           label={`${duration(oldestReadyMs)} of ${roundDuration(targetMs)}`}
         />
         <span className="second">target {roundDuration(targetMs)}</span>
       </div>
       <div className="health-age-word" title={says}>
         <StandingMark standing={word} />
-        {word !== "ok" && (
+        {(word === "late" || word === "soon") && (
           <span className="second">{word === "late" ? overBy(queue) : `in ${duration(breachInMs)}`}</span>
         )}
       </div>

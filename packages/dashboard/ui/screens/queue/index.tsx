@@ -1,11 +1,15 @@
-import type { SeriesRange } from "stint/inspect";
+import type { QueuePaused, SeriesRange } from "stint/inspect";
 import { useMemo } from "react";
 import { EmptyState } from "../../components/empty-state.tsx";
+import { Age } from "../../components/age.tsx";
 import { GoTo } from "../../components/link.tsx";
-import { Failed, Page, Section } from "../../components/page.tsx";
+import { Banner, Failed, Page, Section } from "../../components/page.tsx";
+import { PauseButton } from "../../components/pause-button.tsx";
+import { PlainText } from "../../components/plain-text.tsx";
 import { RangeSwitch } from "../../components/range-switch.tsx";
 import { StandingMark } from "../../components/standing-mark.tsx";
 import { useZoom, ZoomNote, zoomSearch } from "../../components/zoom.tsx";
+import type { Wire } from "../../api.ts";
 import { useHealth, useKinds, useSeries } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
 import { standingWords } from "../../standing.ts";
@@ -14,6 +18,7 @@ import { QueueCharts } from "./charts.tsx";
 import { trimEmpty } from "./trim-empty.ts";
 import { KindRows } from "./kind-rows.tsx";
 import { Now } from "./now.tsx";
+import { Tenants } from "./tenants.tsx";
 import "./queue.css";
 
 /** Repeated here: importing the library's list would bundle the library into the UI. */
@@ -58,13 +63,17 @@ function Queue() {
         )
       }
       actions={
-        <RangeSwitch
-          ranges={ranges}
-          value={range}
-          set={(next) => set({ range: next, from: undefined, to: undefined })}
-        />
+        <>
+          <RangeSwitch
+            ranges={ranges}
+            value={range}
+            set={(next) => set({ range: next, from: undefined, to: undefined })}
+          />
+          <PauseButton queue={queue} paused={now?.paused ?? null} />
+        </>
       }
     >
+      {now?.paused === undefined || now.paused === null ? null : <Paused paused={now.paused} />}
       <Now now={now} />
       <Section title="Over time" aside={<ZoomNote zoom={zoom} setZoom={setZoom} whole={shown.says} />}>
         {series.error !== null && series.data === undefined ? (
@@ -73,6 +82,7 @@ function Queue() {
           <QueueCharts series={shown.series} targetMs={now?.targetMs} zoom={zoom} onZoom={setZoom} />
         )}
       </Section>
+      <Tenants queue={queue} />
       <Section title="Kinds" aside="What is normal, over the last day">
         {kinds.error !== null && kinds.data === undefined ? (
           <Failed error={kinds.error} again={() => void kinds.refetch()} />
@@ -81,5 +91,19 @@ function Queue() {
         )}
       </Section>
     </Page>
+  );
+}
+
+function Paused({
+  paused: { setFor, until, pausedAt, pausedBy, reason },
+}: {
+  readonly paused: Wire<QueuePaused>;
+}) {
+  return (
+    <Banner tone="soon" title={`It is paused: ${setFor}`}>
+      No job of it starts since <Age at={pausedAt} />, by <PlainText>{pausedBy}</PlainText>
+      {until === null ? "" : ", ends "}
+      {until === null ? null : <Age at={until} />}: <PlainText>{reason}</PlainText>
+    </Banner>
   );
 }

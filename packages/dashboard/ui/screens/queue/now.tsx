@@ -40,7 +40,7 @@ function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHeal
     {
       title: "Ready",
       value: number(depth.ready),
-      says: draining(depth.ready, now.drainMs),
+      says: (now.paused ?? null) === null ? draining(depth.ready, now.drainMs) : "paused",
       to: jobs("ready"),
     },
     {

@@ -132,6 +132,12 @@ type Shown = {
   readonly audit: readonly QueueAuditEntry[];
 };
 
+function pausedText(paused: QueueHealth["paused"]): string {
+  if (paused === null) return "";
+  const until = paused.until === null ? "until it is resumed" : `until ${paused.until.toISOString()}`;
+  return `${age(paused.pausedAt)} by ${paused.pausedBy}, ${until}: ${paused.reason}`;
+}
+
 function show(out: Output, queue: string, { target, setting, health, audit }: Shown): void {
   pairs(out, [
     ["Queue", paint("bold", queue)],
@@ -139,8 +145,9 @@ function show(out: Output, queue: string, { target, setting, health, audit }: Sh
     ["Declared", duration(setting?.declaredTargetAgeMs ?? null)],
     ["Admission", admissionText(setting?.admission ?? null)],
     ["Changed", setting === null ? "" : `${age(setting.updatedAt)} by ${setting.updatedBy}`],
+    ["Paused", pausedText(health?.paused ?? null)],
     ["Oldest ready", duration(health?.oldestReadyMs ?? null)],
-    ["Breach in", health === null ? "" : lateIn(health.breachInMs)],
+    ["Breach in", health === null ? "" : lateIn(health)],
     ["Ready", health?.depth.ready ?? ""],
     ["Running", health?.depth.running ?? ""],
     ["Dead", health?.depth.dead ?? ""],

@@ -49,7 +49,7 @@ const columns: readonly Column<QueueHealth>[] = [
   { title: "ARRIVED", cell: ({ rates }) => rate(rates.arrived), align: "right" },
   { title: "ENDED", cell: ({ rates }) => rate(rates.ended), align: "right" },
   { title: "TARGET", cell: target, align: "right" },
-  { title: "LATE IN", cell: (row) => lateIn(row.breachInMs), align: "right" },
+  { title: "LATE IN", cell: (row) => lateIn(row), align: "right" },
   { title: "SERVING", cell: ({ workers }) => count(workers, "green"), align: "right" },
   { title: "SLOTS", cell: slotsText, align: "right" },
 ];

@@ -209,7 +209,7 @@ function queueColumns(at: Date, width = Number.POSITIVE_INFINITY): readonly Colu
   const minutes = width < 160 ? 15 : 30;
   return [
     { title: "QUEUE", cell: (row) => row.queue, most: 30 },
-    { title: "LATE IN", cell: (row) => lateIn(row.breachInMs), align: "right", most: 12 },
+    { title: "LATE IN", cell: (row) => lateIn(row), align: "right", most: 12 },
     { title: "OLDEST READY", cell: oldest, align: "right", most: 24 },
     { title: "READY", cell: ({ depth }) => count(depth.ready, "blue"), align: "right", most: 9 },
     { title: "RUNNING", cell: runningText, align: "right", most: 9 },
@@ -243,9 +243,9 @@ function runningText({ depth, slots }: QueueHealth): Piece {
   return count(slots.total > 0 ? slots.busy : depth.running, "yellow");
 }
 
-function oldest({ oldestReadyMs, targetMs }: QueueHealth): Painted {
+function oldest({ oldestReadyMs, targetMs, paused }: QueueHealth): Painted {
   const text = oldestReadyMs === null ? "-" : `${duration(oldestReadyMs)} of ${duration(targetMs)}`;
-  return paint(oldestReadyMs !== null && oldestReadyMs >= targetMs ? "red" : "dim", text);
+  return paint(paused === null && oldestReadyMs !== null && oldestReadyMs >= targetMs ? "red" : "dim", text);
 }
 
 const kindColumns: readonly Column<KindView>[] = [
