@@ -27,7 +27,14 @@ export type JobsInspector = Pick<Inspector, "jobs" | "count" | "deadGroups" | "j
 const mostDead = 10_000;
 const mostGroups = 100;
 
-const noSurroundings: Surroundings = { workers: [], ahead: 0, suspects: 0, pauses: [] };
+const noSurroundings: Surroundings = {
+  workers: [],
+  ahead: 0,
+  suspects: 0,
+  pauses: [],
+  places: [],
+  defers: null,
+};
 const unknown: Percentiles = { p50: null, p95: null, p99: null };
 
 /** Searches jobs and shows one in detail. */

@@ -3,6 +3,7 @@ import { formatCount, formatMs, plural } from "../model/figures.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import type { NearWorker } from "../sql/explain-job.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
+import { expiryFindings, pauseFindings } from "./why-held.ts";
 import type { Explanation } from "./types.ts";
 
 const mostAhead = 1_000;
@@ -22,19 +23,11 @@ export function whyReady(facts: Facts): Explanation {
   if (!findings.some((finding) => finding.blocks)) findings.push(freeFinding(able, waitedMs));
 
   const [first] = findings;
+  findings.push(...expiryFindings(facts));
   return {
     summary: `It has been ready for ${formatMs(waitedMs)}. ${first?.text ?? ""}`.trim(),
     findings,
   };
-}
-
-function pauseFindings({ schema, around: { pauses } }: Facts): Finding[] {
-  return pauses.map(({ scope, name, reason }) =>
-    blocks(
-      `Its ${scope} is paused (${name}): ${reason}`,
-      `To let it run: \`${command(schema, "resume", scope, name, "--reason", "…")}\`.`,
-    ),
-  );
 }
 
 /** No worker can take the job. Names the missing part: the queue or the handler. */

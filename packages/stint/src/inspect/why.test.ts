@@ -35,7 +35,15 @@ function worker(own: Partial<NearWorker> = {}): NearWorker {
 }
 
 function facts(job: Partial<Job>, own: Partial<Facts> & Partial<Facts["around"]> = {}): Facts {
-  const { workers = [worker()], ahead = 0, suspects = 0, pauses = [], ...rest } = own;
+  const {
+    workers = [worker()],
+    ahead = 0,
+    suspects = 0,
+    pauses = [],
+    places = [],
+    defers = null,
+    ...rest
+  } = own;
   return {
     schema: "stint",
     job: { ...ready, ...job },
@@ -44,14 +52,71 @@ function facts(job: Partial<Job>, own: Partial<Facts> & Partial<Facts["around"]>
     maxCrashes: null,
     audit: [],
     p95Ms: null,
-    around: { workers, ahead, suspects, pauses },
+    around: { workers, ahead, suspects, pauses, places, defers },
     ...rest,
   };
 }
 
+const pause = { reason: "the provider is down", pausedBy: "ada", pausedMs: 60_000, leftMs: null } as const;
+
 test("a ready job whose queue is paused waits for a resume", () => {
-  const pauses = [{ scope: "queue", name: "ma*", reason: "the provider is down" }] as const;
-  expect(words(facts({}, { pauses }))[1]).toBe("! Its queue is paused (ma*): the provider is down");
+  const pauses = [{ ...pause, scope: "queue", name: "ma*" }] as const;
+  expect(words(facts({}, { pauses }))[1]).toBe(
+    "! Its queue is paused (ma*) since 1 min by ada, until it is resumed: the provider is down",
+  );
+});
+
+test("a job of a paused tenant says who paused it, and for how long", () => {
+  const pauses = [{ ...pause, scope: "tenant", name: "acme", leftMs: 120_000 }] as const;
+  const [summary, first] = words(facts({ state: "parked", parkReason: "paused" }, { pauses }));
+  expect(summary).toBe("It is parked: paused.");
+  expect(first).toBe(
+    "! Its tenant is paused (acme) since 1 min by ada, for another 2 min: the provider is down",
+  );
+});
+
+test("a job under a full limit names the key, the jobs before it and the holders", () => {
+  const places = [
+    { key: "key:account=42", max: 2, holds: false, held: 2, ahead: 3, holders: [{ id, state: "running" }] },
+    { key: "kind:charge", max: 9, holds: true, held: 1, ahead: 0, holders: [] },
+  ] as const;
+  expect(words(facts({ state: "parked", parkReason: "limit" }, { places })).slice(1, 3)).toEqual([
+    "! It waits for a place of key:account=42: 2 of 2 are in use. 3 jobs are before it.",
+    `Job ${id} holds a place: running.`,
+  ]);
+});
+
+test("a job behind a dead one of an ordered key says how to let it pass", () => {
+  const places = [
+    { key: "order:charge=42", max: 1, holds: false, held: 1, ahead: 0, holders: [{ id, state: "dead" }] },
+  ] as const;
+  const { findings } = explain(facts({ state: "parked", parkReason: "limit" }, { places }));
+  expect(findings[0]?.text).toBe("It waits for its turn of order:charge=42: another job has it.");
+  expect(findings[0]?.advice).toContain(`Job ${id} is dead and blocks the key`);
+  expect(findings[0]?.advice).toContain("limits pass");
+});
+
+test("a job that has not run says that its queue defers new jobs while it is full", () => {
+  const later = { state: "scheduled", runAt: from(minute) } as const;
+  const text =
+    "Queue default defers new jobs while it is full (admission of de*), so admission may have chosen this time.";
+  expect(words(facts({ ...later, queue: "default" }, { defers: "de*" }))).toContain(text);
+  expect(words(facts({ ...later, queue: "default", epoch: 1 }, { defers: "de*" }))).not.toContain(text);
+});
+
+test("a waiting job says when it expires", () => {
+  const expiresAt = from(2 * minute);
+  const text = `It expires in 2 min, at ${expiresAt.toISOString()}: it is cancelled then if it has not started.`;
+  for (const job of [
+    {},
+    { state: "scheduled", runAt: from(minute) },
+    { state: "retrying", runAt: from(minute) },
+    { state: "parked", parkReason: "review" },
+  ] as const)
+    expect(words(facts({ ...job, expiresAt }))).toContain(text);
+  expect(words(facts({ expiresAt: from(-1_000) }))).toContain(
+    "! It expired 1 s ago: a worker cancels it at any moment.",
+  );
 });
 
 /** The summary, then the findings, those that block with a mark. */

@@ -7,6 +7,7 @@ import { isBeyondNormal, isNearTimeout, isStalled } from "../model/slow.ts";
 import { blocks, notes, some, type Facts, type Finding } from "./findings.ts";
 import type { Explanation } from "./types.ts";
 import { leftInFlow, waitsForOthers } from "./why-flow.ts";
+import { deferFindings, expiryFindings, limitFindings, pauseFindings } from "./why-held.ts";
 import { whyReady } from "./why-ready.ts";
 
 /** An automatic step that is later than this is reported. */
@@ -41,7 +42,10 @@ function whyScheduled(facts: Facts): Explanation {
   const { job, at } = facts;
   const snoozed = job.log.at(-1)?.outcome === "snoozed";
   const text = `It is ${snoozed ? "snoozed" : "scheduled"} until ${when(job.runAt, at)}.`;
-  return { summary: text, findings: waitsForItsTime(facts) };
+  return {
+    summary: text,
+    findings: [...waitsForItsTime(facts), ...deferFindings(facts), ...expiryFindings(facts)],
+  };
 }
 
 function whyRetrying(facts: Facts): Explanation {
@@ -50,7 +54,7 @@ function whyRetrying(facts: Facts): Explanation {
   const error = lastError(job);
   return {
     summary: `Attempt ${job.attempts}${of} failed${error === null ? "" : ` with ${error}`}; the next is due at ${when(job.runAt, at)}.`,
-    findings: waitsForItsTime(facts),
+    findings: [...waitsForItsTime(facts), ...expiryFindings(facts)],
   };
 }
 
@@ -167,9 +171,12 @@ function whyParked(facts: Facts): Explanation {
           : reason === null
             ? []
             : [notes(reason)]),
+        ...(parkReason === "paused" ? pauseFindings(facts) : []),
+        ...(parkReason === "limit" ? limitFindings(facts) : []),
         rule?.runNow === false
           ? blocks(rule.why)
           : blocks(rule?.why ?? "It is held back.", `To run it at once: \`${runNow(schema, id)}\`.`),
+        ...expiryFindings(facts),
       ],
     };
   }

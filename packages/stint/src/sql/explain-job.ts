@@ -2,6 +2,9 @@ import type { Row, Run } from "../db/db.ts";
 import { json, number, numberOrNull, orNull, readMaybe, readOne, textOrNull, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Job } from "../model/job.ts";
+import type { PauseScope } from "../model/pause.ts";
+import type { JobState } from "../model/state.ts";
+import { pauseInForce } from "./pauses.ts";
 import { jobColumns, toJob } from "./rows.ts";
 import { quietMs } from "./slow.ts";
 
@@ -76,12 +79,34 @@ export type Surroundings = {
   readonly ahead: number;
   /** Jobs that run or wait in quarantine before it, counted up to 101. */
   readonly suspects: number;
-  /** Pauses of its queue and its kind. */
-  readonly pauses: readonly {
-    readonly scope: "queue" | "kind";
-    readonly name: string;
-    readonly reason: string;
-  }[];
+  /** Pauses of its queue, its kind, its tenant and its key. */
+  readonly pauses: readonly NearPause[];
+  /** The limits that it is under and holds or waits for a place of. */
+  readonly places: readonly NearPlace[];
+  /** The name or pattern whose admission settings defer new jobs of its queue; null: none. */
+  readonly defers: string | null;
+};
+
+export type NearPause = {
+  readonly scope: PauseScope;
+  readonly name: string;
+  readonly reason: string;
+  readonly pausedBy: string;
+  /** How long it is paused, and how long until it ends by itself; null: when it is resumed. */
+  readonly pausedMs: number;
+  readonly leftMs: number | null;
+};
+
+export type NearPlace = {
+  readonly key: string;
+  readonly max: number | null;
+  /** Whether the job holds a place; otherwise it waits for one. */
+  readonly holds: boolean;
+  /** Places in use, and jobs that wait before it, counted up to 1,001. */
+  readonly held: number;
+  readonly ahead: number;
+  /** The first jobs that hold a place, at most three. */
+  readonly holders: readonly { readonly id: string; readonly state: JobState | null }[];
 };
 
 const lookAround = statement(
@@ -139,23 +164,70 @@ const lookAround = statement(
       ) before
     )::integer as suspects,
     (
-      select coalesce(jsonb_agg(jsonb_build_object('scope', p.scope, 'name', p.name, 'reason', p.reason)), '[]')
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'scope', p.scope, 'name', p.name, 'reason', p.reason, 'pausedBy', p.paused_by,
+        'pausedMs', extract(epoch from clock_timestamp() - p.paused_at) * 1000,
+        'leftMs', extract(epoch from p.until - clock_timestamp()) * 1000)), '[]')
       from stint.pause p
-      where (p.until is null or p.until > clock_timestamp())
-        and case p.scope when 'queue' then $2::text when 'kind' then $3::text end
-          like replace(replace(p.name, '_', '!_'), '*', '%') escape '!'
-    ) as pauses`,
+      where ${pauseInForce}
+        and case
+          when p.scope in ('queue', 'kind') then case p.scope when 'queue' then $2::text else $3::text end
+            like replace(replace(p.name, '_', '!_'), '*', '%') escape '!'
+          when p.scope = 'tenant' then p.name = $5::text
+          when p.scope = 'key' then p.name = $6::text
+        end
+    ) as pauses,
+    (
+      select coalesce(jsonb_agg(place), '[]')
+      from (
+        select
+          m.key, stint.max_of(m.key) as max, m.holds,
+          (select count(*) from (select from stint.limit_place p where p.key = m.key and p.holds limit 1001) held)::integer as held,
+          (
+            select count(*)
+            from (
+              select from stint.limit_place p
+              where not m.holds and p.key = m.key and not p.holds and (p.priority, p.run_at, p.seq) < (m.priority, m.run_at, m.seq)
+              order by p.priority, p.run_at, p.seq
+              limit 1001
+            ) before
+          )::integer as ahead,
+          (
+            select coalesce(jsonb_agg(holder), '[]')
+            from (
+              select p.job_id as id, (select j.state from stint.jobs j where j.id = p.job_id) as state
+              from stint.limit_place p
+              where p.key = m.key and p.holds and p.job_id <> m.job_id
+              limit 3
+            ) holder
+          ) as holders
+        from stint.limit_place m
+        where m.job_id = $1::uuid
+        order by m.holds, m.key
+        limit 16
+      ) place
+    ) as places,
+    (
+      select case when q.admission ->> 'policy' = 'defer' then q.name end
+      from stint.queue q
+      where q.admission is not null and $2::text like replace(replace(q.name, '_', '!_'), '*', '%') escape '!'
+      order by strpos(q.name, '*') > 0, length(q.name) desc
+      limit 1
+    ) as defers`,
 );
 
 /** The surroundings of a live job: workers that could run it, and jobs before it. */
 export async function surroundings(
   db: Run,
-  job: Pick<Job, "id" | "queue" | "kind" | "worker">,
+  job: Pick<Job, "id" | "queue" | "kind" | "worker" | "tenant" | "key">,
 ): Promise<Surroundings> {
-  return await readOne(db, lookAround, [job.id, job.queue, job.kind, job.worker], (row) => ({
+  const { id, queue, kind, worker, tenant, key } = job;
+  return await readOne(db, lookAround, [id, queue, kind, worker, tenant, key], (row) => ({
     workers: json<NearWorker[]>(row, "workers"),
     ahead: number(row, "ahead"),
     suspects: number(row, "suspects"),
     pauses: json<Surroundings["pauses"]>(row, "pauses"),
+    places: json<Surroundings["places"]>(row, "places"),
+    defers: textOrNull(row, "defers"),
   }));
 }

@@ -201,7 +201,7 @@ for (const analysed of [false, true]) {
   });
 
   test(`the neighbours of a job cost a few pages, ${when}`, async () => {
-    const job = { id: idOf(50_000, 3), queue: "a", kind: "work", worker: null };
+    const job = { id: idOf(50_000, 3), queue: "a", kind: "work", worker: null, tenant: null, key: null };
     const around = await costOf((db) => surroundings(db, job));
 
     expect(around.answer.ahead).toBe(1_001);

@@ -50,7 +50,8 @@ export const inspectCalls: Record<string, (db: Run) => Promise<unknown>> = {
   waitingTenants: (db) => waitingTenants(db, { most: 1_000, tenants: 20 }),
   closeJob: (db) => closeJob(db, id),
   flowPlace: (db) => flowPlace(db, id),
-  surroundings: (db) => surroundings(db, { id, queue: "a", kind: "work", worker: "w" }),
+  surroundings: (db) =>
+    surroundings(db, { id, queue: "a", kind: "work", worker: "w", tenant: "acme", key: "k" }),
   cancelMany: (db) => actOnMany(db, "cancel", batch),
   runManyNow: (db) => actOnMany(db, "run-now", batch),
   replayMany: (db) => actOnMany(db, "replay", batch),
