@@ -29,7 +29,9 @@ export async function putOnShelf({ schema, fingerprint: made }: Shelved): Promis
      from pg_depend d
      join pg_class c on c.oid = d.objid
      where d.refclassid = 'pg_namespace'::regclass and d.refobjid = $1::text::regnamespace
-       and d.classid = 'pg_class'::regclass and c.relkind = 'r' and c.relname <> 'migration'`,
+       and d.classid = 'pg_class'::regclass and c.relkind = 'r' and c.relname <> 'migration'
+     -- Rows that refer to others go first.
+     order by not exists (select from pg_constraint k where k.conrelid = c.oid and k.contype = 'f')`,
     [schema],
   );
   const deletes = tables.map(({ name }) => `delete from "${schema}"."${name}";`);
