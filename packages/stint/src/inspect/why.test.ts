@@ -66,7 +66,7 @@ test("a ready job whose queue is paused waits for a resume", () => {
   );
 });
 
-test("a job of a paused tenant says who paused it, and for how long", () => {
+test("a job of a paused tenant shows by whom it is paused, and for how long", () => {
   const pauses = [{ ...pause, scope: "tenant", name: "acme", leftMs: 120_000 }] as const;
   const [summary, first] = words(facts({ state: "parked", parkReason: "paused" }, { pauses }));
   expect(summary).toBe("It is parked: paused.");
@@ -86,7 +86,7 @@ test("a job under a full limit names the key, the jobs before it and the holders
   ]);
 });
 
-test("a job behind a dead one of an ordered key says how to let it pass", () => {
+test("a job behind a dead one of an ordered key shows how to let it pass", () => {
   const places = [
     { key: "order:charge=42", max: 1, holds: false, held: 1, ahead: 0, holders: [{ id, state: "dead" }] },
   ] as const;
@@ -96,7 +96,7 @@ test("a job behind a dead one of an ordered key says how to let it pass", () => 
   expect(findings[0]?.advice).toContain("limits pass");
 });
 
-test("a job that has not run says that its queue defers new jobs while it is full", () => {
+test("a job that has not run shows that its queue defers new jobs when full", () => {
   const later = { state: "scheduled", runAt: from(minute) } as const;
   const text =
     "Queue default defers new jobs while it is full (admission of de*), so admission may have chosen this time.";
@@ -104,7 +104,7 @@ test("a job that has not run says that its queue defers new jobs while it is ful
   expect(words(facts({ ...later, queue: "default", epoch: 1 }, { defers: "de*" }))).not.toContain(text);
 });
 
-test("a waiting job says when it expires", () => {
+test("a waiting job shows when it expires", () => {
   const expiresAt = from(2 * minute);
   const text = `It expires in 2 min, at ${expiresAt.toISOString()}: it is cancelled then if it has not started.`;
   for (const job of [

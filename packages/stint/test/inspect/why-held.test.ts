@@ -65,7 +65,7 @@ test("why names the pause of a tenant, the full key with its holder, and the dea
   held.open();
 });
 
-test("why says when a job expires, and that its queue defers new jobs while full", async () => {
+test("why shows when a job expires, and that its queue defers new jobs when full", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ jobs: [work] });
   const why = reasonsOf(fresh);

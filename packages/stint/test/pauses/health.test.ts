@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { renderMetrics } from "#stint/telemetry/database-metrics.js";
 import { freshSchema } from "../support/fresh.ts";
 
-test("a paused queue has no forecast and no breach, and says who paused it and why", async () => {
+test("a paused queue has no forecast and no breach, and shows its reason", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const inspector = stint.inspector();
