@@ -1,4 +1,4 @@
--- How many workers are needed, for an autoscaler.
+-- The load of pools, and how many workers are needed: for autoscalers and for the recommendation.
 -- oldest code: 1
 
 -- The name or the pattern under which pools, an object with slots by queue, serve a queue: its own name, then the longest pattern that
@@ -18,14 +18,26 @@ as $$
   ) end
 $$;
 
--- How many workers with these pools are needed to finish what is ready within its target, while keeping up with what arrives: for an
--- autoscaler, so never null. `p_pools` is an array of objects with queues, names or patterns, and slots. The target is `p_target`, else the
--- target age of each queue, else five minutes. Arrivals and run times are those of the last ten minutes; a job of a kind that has not run
--- lately counts as a second of work. A slot that is busy is needed.
-create function stint.workers_needed(p_pools jsonb, p_target interval default null) returns integer
-language sql stable
+-- The load of pools, one row for each queue and kind with work, for autoscalers and for the recommendation. `p_pools` is an array of objects with queues,
+-- names or patterns, and slots. The target is `p_target`, else the target age of each queue, else five minutes. Arrivals and run times are those of the
+-- last ten minutes; a job of a kind that has not run lately counts as a second of work.
+--
+-- `wanted` slots finish what is ready within its target, while keeping up with what arrives; a busy slot is wanted. `needed` leaves out what more slots
+-- cannot speed up: a paused queue or kind needs the slots of its running jobs only, and limits cap the rest. `paused` and `full_limit` name the reason.
+-- Jobs that were claimed ahead of a free slot count as ready. At most 10,000 jobs that wait at limits are looked at.
+--
+-- PL/pgSQL, because its tables are made by later migrations.
+create function stint.pool_load(p_pools jsonb, p_target interval default null)
+returns table (
+  pool bigint, queue text, kind text, slots integer, ready float8, running float8, waiting float8, arrived_per_s float8, ran_per_s float8,
+  takes_s float8, target_s float8, wanted float8, needed float8, paused text, full_limit text
+)
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+#variable_conflict use_column
+begin
+  return query
   with pool as materialized (
     select p.ordinality as pool, queue, (p.value ->> 'slots')::integer as slots
     from jsonb_array_elements(p_pools) with ordinality as p
@@ -46,32 +58,94 @@ as $$
     group by d.queue, d.kind
   ), work as materialized (
     select
-      queue, coalesce(l.arrived, 0) / 600 as per_s, coalesce(l.run_s / nullif(l.runs, 0), 1) as takes_s,
-      coalesce(d.ready, 0) as ready, coalesce(d.running, 0) as running
+      queue, kind, coalesce(l.arrived, 0)::float8 / 600 as per_s, coalesce(l.runs, 0)::float8 / 600 as ran_per_s,
+      coalesce(l.run_s / nullif(l.runs, 0), 1)::float8 as takes_s,
+      greatest(coalesce(d.ready, 0), 0)::float8 as ready, greatest(coalesce(d.running, 0), 0)::float8 as running
     from lately l
     full join depth d using (queue, kind)
   ), patterns as materialized (
     select coalesce(jsonb_object_agg(q.name, q.target_age_ms), '{}') as targets
     from stint.queue q
     where strpos(q.name, '*') > 0 and q.target_age_ms is not null
+  ), busy_queue as materialized (
+    select w.queue, sum(w.running) as running from work w group by w.queue
   ), served as materialized (
     select
       q.queue, stint.served_as(e.pools, q.queue) as served_as,
       greatest(1, coalesce(
         extract(epoch from p_target)::float8 * 1000, own.target_age_ms,
-        (t.targets ->> stint.served_as(t.targets, q.queue))::float8, 300000)) / 1000 as target_s
-    from (select distinct queue from work) q
+        (t.targets ->> stint.served_as(t.targets, q.queue))::float8, 300000)) / 1000 as target_s,
+      -- The part of its running jobs that have a slot. Without a worker's row, all of them.
+      case when q.running = 0 then 1 else least(1, coalesce((
+        select nullif(sum((w.pools ->> stint.served_as(w.pools, q.queue))::float8), 0) from stint.worker w), q.running) / q.running)
+      end as in_slots
+    from busy_queue q
     cross join every e
     cross join patterns t
     left join stint.queue own on own.name = q.queue
-  ), needed as (
-    select p.slots, sum(greatest(w.per_s * w.takes_s, w.running) + w.ready * w.takes_s / s.target_s) as busy
+  ), pauses as materialized (
+    select p.scope, p.name
+    from stint.pause p
+    where p.scope in ('queue', 'kind') and (p.until is null or p.until > clock_timestamp())
+  ), waits as materialized (
+    select j.queue, j.kind, count(*)::float8 as jobs, mode() within group (order by stint.rule_of(w.key)) as rule
+    from (select p.job_id, p.key from stint.limit_place p where not p.holds limit 10000) w
+    join stint.job j on j.id = w.job_id and j.state = 'parked'
+    group by j.queue, j.kind
+  ), demand as materialized (
+    select
+      p.pool, w.queue, w.kind, p.slots, w.ready, w.running, coalesce(l.jobs, 0) as waiting, w.per_s, w.ran_per_s, w.takes_s, s.target_s,
+      l.rule, by.paused, w.running * s.in_slots as kept, (w.ready + w.running * (1 - s.in_slots)) * w.takes_s / s.target_s as ready_slots
     from pool p
     join served s on s.served_as = p.queue
     join work w on w.queue = s.queue
-    group by p.pool, p.slots
+    left join waits l on l.queue = w.queue and l.kind = w.kind
+    cross join lateral (
+      select min(b.scope || ':' || b.name) as paused
+      from pauses b
+      where stint.served_as(jsonb_build_object(b.name, 0), case b.scope when 'queue' then w.queue else w.kind end) is not null
+    ) by
+  ), uncapped as (
+    select
+      d.*, greatest(d.per_s * d.takes_s, d.kept) + d.ready_slots as wanted,
+      case
+        when d.paused is not null then d.kept
+        -- More arrive than the limit lets run, and a slot does not help them.
+        when d.rule is not null then d.kept + d.ready_slots
+        else greatest(d.per_s * d.takes_s, d.kept) + d.ready_slots
+      end as needed
+    from demand d
+  ), of_kind as (
+    select u.*, least(1, l.max / nullif(sum(u.needed) over (partition by u.kind), 0)) as share, l.name as limit_name
+    from uncapped u
+    left join stint.limit l on l.name = 'kind:' || u.kind
+  ), of_queue as (
+    select
+      k.*, k.needed * coalesce(k.share, 1) as allowed, l.name as queue_limit,
+      least(1, l.max / nullif(sum(k.needed * coalesce(k.share, 1)) over (partition by k.queue), 0)) as queue_share
+    from of_kind k
+    left join stint.limit l on l.name = 'queue:' || k.queue
   )
-  select coalesce(max(ceil(least(busy / nullif(slots, 0), 1000000)))::integer, 0) from needed
+  select
+    q.pool, q.queue, q.kind, q.slots, q.ready, q.running, q.waiting, q.per_s, q.ran_per_s, q.takes_s, q.target_s, q.wanted,
+    q.allowed * coalesce(q.queue_share, 1), q.paused,
+    coalesce(q.rule, case when q.queue_share < 1 then q.queue_limit when q.share < 1 then q.limit_name end)
+  from of_queue q
+  order by q.pool, q.queue, q.kind;
+end
+$$;
+
+-- How many workers with these pools are needed, by pool_load(): for an autoscaler, so never null.
+create function stint.workers_needed(p_pools jsonb, p_target interval default null) returns integer
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(max(p.workers), 0)
+  from (
+    select ceil(least(sum(l.needed) / nullif(l.slots, 0), 1000000))::integer as workers
+    from stint.pool_load(p_pools, p_target) l
+    group by l.pool, l.slots
+  ) p
 $$;
 
 -- PostgreSQL grants execute on new functions to everyone by default.

@@ -32,10 +32,12 @@ export {
   type WaitingTenants,
   type WorkerView,
 } from "./inspect/types.ts";
+export type { Capacity, CapacityOptions, CapacityPool, PoolCapacity } from "./inspect/capacity.ts";
 export type { Controls, QueueAdmission } from "./inspect/controls.ts";
 export type { FlowRows } from "./inspect/flows.ts";
 export type { LocalSlots, ScheduleRow, ScheduleRows, ScheduleView } from "./inspect/schedules.ts";
 export { formatCount, formatMs, plural } from "./model/figures.ts";
+export type { LimitedBy, LimitingFactor, ScalingOptions, ScalingRule } from "./model/scaling.ts";
 export { isUnresponsive, unresponsiveAfterMs } from "./model/liveness.ts";
 export type { ControlChange } from "./sql/audit.ts";
 export type { DeadGroup } from "./sql/dead-groups.ts";

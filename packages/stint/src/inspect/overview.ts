@@ -9,6 +9,7 @@ import { waitingTenants } from "../sql/waiting-tenants.ts";
 import { watchWorkers, type WatchedWorker } from "../sql/workers.ts";
 import { controls } from "./controls.ts";
 import { depthBy, sumDepth, sumSeries, toPoint, toRates } from "./figures.ts";
+import { capacity } from "./capacity.ts";
 import { health } from "./health.ts";
 import { kinds, secondsOf } from "./kinds.ts";
 import { series } from "./series.ts";
@@ -17,7 +18,7 @@ import { seriesRanges, type Inspector, type Stats, type WorkerView } from "./typ
 
 export type OverviewInspector = Pick<
   Inspector,
-  "health" | "stats" | "series" | "kinds" | "waitingTenants" | "workers" | "slow" | "controls"
+  "health" | "stats" | "capacity" | "series" | "kinds" | "waitingTenants" | "workers" | "slow" | "controls"
 >;
 
 const hourMs = 3_600_000;
@@ -30,6 +31,7 @@ export function inspectOverview(db: PgDb): OverviewInspector {
   return {
     health: async () => await health(db),
     stats: async () => await stats(db),
+    capacity: async (options) => await capacity(db, options),
     series: async ({ queue, kind, range = "1h" }) =>
       await series(db, {
         queue: queue ?? null,

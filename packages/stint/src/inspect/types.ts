@@ -14,6 +14,7 @@ import type { JobFlow } from "../sql/flows.ts";
 import type { FoundJob } from "../sql/search.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
+import type { Capacity, CapacityOptions } from "./capacity.ts";
 import type { Controls } from "./controls.ts";
 import type { FlowsInspector } from "./flows.ts";
 import type { Count, Depth, Percentiles, Rates } from "./quantities.ts";
@@ -355,6 +356,8 @@ export type Inspector = SchedulesInspector &
     readonly schema: string;
     health(): Promise<Health>;
     stats(): Promise<Stats>;
+    /** How many workers each pool or queue should have, and what limits it. */
+    capacity(options?: CapacityOptions): Promise<Capacity>;
     series(options: { queue?: string; kind?: string; range?: SeriesRange }): Promise<Series>;
     kinds(): Promise<readonly KindView[]>;
     jobs(filter: JobFilter & { after?: string; limit?: number }): Promise<JobPage>;

@@ -51,6 +51,8 @@ export type Vitals = {
   readonly waiting: number;
   readonly lagMs: number;
   readonly rssBytes: number;
+  /** The share of the time since its last report in which its event loop was busy, from 0 to 1. Workers before this field leave it out. */
+  readonly loop?: number;
 };
 
 /** The bounds of the histogram, and one bucket for larger values. */

@@ -222,7 +222,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     slow.look();
     stalls.look();
   });
-  const vitals = (): Vitals => vitalsOf(pools.views, loopLag.takeLagMs());
+  const vitals = (): Vitals => vitalsOf(pools.views, loopLag);
   const listener = wakeListener({ deps, worker: id, logger, onHint: (hint) => router.wake(hint), pollMs });
   const row: WorkerRow = new WorkerRow({
     deps,

@@ -6,6 +6,8 @@ export class EventLoopLag {
   #timer: NodeJS.Timeout | undefined;
   #expectedAt = 0;
   #lagMs = 0;
+  #used = performance.eventLoopUtilization();
+  #busyShare = 0;
 
   constructor(onTick: () => void) {
     this.#onTick = onTick;
@@ -27,6 +29,16 @@ export class EventLoopLag {
     const lagMs = this.#lagMs;
     this.#lagMs = 0;
     return Math.round(lagMs);
+  }
+
+  /** The share of the time since the last call in which the event loop was busy. A period under a second would say little: it continues the last one. */
+  takeBusyShare(): number {
+    const { active, idle, utilization } = performance.eventLoopUtilization(this.#used);
+    if (active + idle >= everyMs) {
+      this.#busyShare = Math.round(utilization * 100) / 100;
+      this.#used = performance.eventLoopUtilization();
+    }
+    return this.#busyShare;
   }
 
   #tick(): void {

@@ -271,6 +271,8 @@ test("a read-only role reads everything and changes nothing", async () => {
     "recentRuns",
     "depths",
     "standing",
+    "fleet",
+    "poolLoad",
     "workerActivity",
     "runningJobs",
     "knownKinds",

@@ -104,6 +104,7 @@ import { settledByOwner } from "#stint/sql/settled.js";
 import { succeed } from "#stint/sql/succeed.js";
 import { workerActivity } from "#stint/sql/worker-activity.js";
 import { depths, standing } from "#stint/sql/depth.js";
+import { fleet, poolLoad } from "#stint/sql/pool-load.js";
 import { arrivals } from "#stint/sql/arrivals.js";
 import {
   flush,
@@ -444,6 +445,8 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   recentRuns: (db) => recentRuns(db),
   depths: (db) => depths(db),
   standing: (db) => standing(db),
+  fleet: (db) => fleet(db),
+  poolLoad: (db) => poolLoad(db, [{ queues: ["*"], slots: 1 }], undefined),
   workerActivity: (db) => workerActivity(db, 1_000),
   runningJobs: (db) => runningJobs(db),
   knownKinds: (db) => knownKinds(db),
