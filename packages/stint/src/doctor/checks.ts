@@ -3,6 +3,7 @@ import { clock } from "./checks/clock.ts";
 import { connections } from "./checks/connections.ts";
 import { drift } from "./checks/drift.ts";
 import { flows } from "./checks/flows.ts";
+import { foreignBacklogs } from "./checks/foreign-backlogs.ts";
 import { history } from "./checks/history.ts";
 import { horizon } from "./checks/horizon.ts";
 import { indexes } from "./checks/indexes.ts";
@@ -41,6 +42,7 @@ export const checks: readonly Check[] = [
   workers,
   kinds,
   queues,
+  foreignBacklogs,
   lease,
   stalls,
   flows,

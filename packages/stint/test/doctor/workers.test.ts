@@ -91,6 +91,30 @@ test("settings that match no queue are reported, with the queue that is meant", 
   ]);
 });
 
+test("a backlog of kinds that a worker of the queue does not serve is reported", async () => {
+  const fresh = await freshSchema(server.url());
+  await worker(fresh, "serves");
+  await fresh.sql(`update stint.worker set pools = '{"mail": 2, "tenant-*": 1}', kinds = array['send']`);
+  const arrive = async (queue: string, kind: string, live: number): Promise<unknown> =>
+    await fresh.sql(
+      `insert into stint.tally_delta (queue, kind, priority, live) values ($1, $2, 0, $3), ($1, $2, 5, 1)`,
+      [queue, kind, live],
+    );
+  await arrive("mail", "send", 90_000);
+  await arrive("mail", "import", 10_000);
+  await arrive("elsewhere", "import", 90_000);
+  expect(await findingsOf(fresh, "foreign backlogs")).toEqual([]);
+
+  await arrive("mail", "import", 20_000);
+  await arrive("tenant-7", "scan", 50_000);
+  expect((await findingsOf(fresh, "foreign backlogs")).map(({ level, what }) => `${level}: ${what}`)).toEqual(
+    [
+      "warning: queue tenant-7: 50,001 jobs of scan, passed over by 1 worker",
+      "warning: queue mail: 30,002 jobs of import, passed over by 1 worker",
+    ],
+  );
+});
+
 test("advice about a lease is included", async () => {
   const fresh = await freshSchema(server.url());
   const kind = {

@@ -24,7 +24,7 @@ const selectQueues = statement(
   )
   select
     q.name,
-    case when q.declared_target_age_ms is null then 'live' else 'code' end as declared,
+    case when num_nonnulls(q.declared_target_age_ms, q.declared_admission, q.declared_fair, q.declared_aging_ms) = 0 then 'live' else 'code' end as declared,
     exists (
       select from used u
       where stint.served_as(jsonb_build_object(q.name, 0), u.queue) is not null
