@@ -61,6 +61,7 @@ create table stint.job (
   log              jsonb,                          -- ended attempts other than success, first and latest kept
   has_follow_ups   boolean,                        -- true: a part of a flow or under a limit; null: a plain job, as nearly every job
   limits           text[],                         -- the limit keys from its payload, an ordered key among them; empty: its kind has limits
+  fair_tenant      text collate "C",               -- its tenant, '' without one, if its queue shares its workers among tenants; else null
   constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
   constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
   -- Reading relies on these: one row outside them would fail every claim that meets it. An enqueue-only role must not be able to
@@ -95,10 +96,13 @@ alter table stint.job
   alter column queue set statistics 0,
   alter column run_at set statistics 0,
   alter column lease_until set statistics 0,
-  alter column park_reason set statistics 0;
+  alter column park_reason set statistics 0,
+  alter column fair_tenant set statistics 0;
 
 -- In claim order, with ready jobs only: a claim never sorts, and never reads a job that cannot run.
 create index job_ready on stint.job (queue, priority, run_at, id) where state = 'ready';
+-- For queues that share their workers among tenants. Jobs of other queues have no entry here.
+create index job_fair on stint.job (queue, fair_tenant, priority, run_at, id) where state = 'ready' and fair_tenant is not null;
 create index job_due on stint.job (run_at) where state in ('scheduled', 'retrying') or park_until is not null;
 create index job_lease on stint.job (lease_until) where state = 'running';
 create index job_parked on stint.job (park_reason, run_at) where state = 'parked';
@@ -209,11 +213,17 @@ create table stint.queue (
   declared_target_age_ms bigint,                   -- the value that code declared last
   admission              jsonb,                    -- as checked_admission() returns it; null: the next pattern decides, else any job is admitted
   declared_admission     jsonb,
+  fair                   jsonb,                    -- as checked_fair() returns it; null: the next pattern decides, else jobs run by priority and time
+  declared_fair          jsonb,
+  aging_ms               bigint,                   -- a job that has waited for longer gets a share of the claims; null: the next pattern decides
+  declared_aging_ms      bigint,
   updated_at             timestamptz not null default clock_timestamp(),
   updated_by             text not null,
   constraint queue_name_is_a_name_or_pattern check (name ~ '^[A-Za-z0-9*][A-Za-z0-9._:/*-]{0,127}$' and strpos(name, '**') = 0),
   constraint queue_target_age_is_in_range check (
-    target_age_ms between 1 and 3153600000000 and declared_target_age_ms between 1 and 3153600000000)
+    target_age_ms between 1 and 3153600000000 and declared_target_age_ms between 1 and 3153600000000),
+  constraint queue_aging_is_in_range check (
+    aging_ms between 0 and 3153600000000 and declared_aging_ms between 0 and 3153600000000)
 );
 
 create table stint.worker (

@@ -27,6 +27,8 @@ declare
   v_now   timestamptz := clock_timestamp();
   v_listening boolean;
   v_limited   boolean;
+  v_shares    boolean;                             -- some queue is fair
+  v_fair      text[] := '{}';                      -- those of the given queues that are
   v_delays    jsonb;
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_given integer := cardinality(p_ids);
@@ -35,8 +37,13 @@ declare
   v_alike boolean := p_more is null and cardinality(p_kinds) = 1 and cardinality(p_queues) = 1;
 begin
   -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens. In one query: each costs microseconds.
-  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), exists (select from stint.queue q where q.admission is not null)
-  into v_listening, v_limited;
+  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), q.limited, q.fair
+  into v_listening, v_limited, v_shares
+  from (select coalesce(bool_or(admission is not null), false), coalesce(bool_or(fair is not null), false) from stint.queue) q (limited, fair);
+  if v_shares then
+    v_fair := array(select q.queue from (select distinct queue from unnest(p_queues) queue) q where stint.is_fair(q.queue));
+    v_alike := v_alike and v_fair = '{}';
+  end if;
   -- Queues with admission settings may refuse or delay the jobs.
   if v_limited then
     v_delays := stint.admit_rows(array_to_json(array(
@@ -52,7 +59,7 @@ begin
 
   -- `on conflict` costs one more WAL record per row, so many rows are first inserted without it. Only as the first write of a
   -- transaction: the exception block is a subtransaction, and many of them in one transaction slow down the whole server.
-  if p_more is null and v_given >= 100 and pg_current_xact_id_if_assigned() is null then
+  if p_more is null and v_fair = '{}' and v_given >= 100 and pg_current_xact_id_if_assigned() is null then
     begin
       insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
       select i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]), 'ready', v_now, v_now, i.payload
@@ -79,7 +86,7 @@ begin
     with new as (
       insert into stint.job (
         id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
-        key, tenant, tags, meta, payload, limits, has_follow_ups
+        key, tenant, tags, meta, payload, limits, fair_tenant, has_follow_ups
       )
       select
         i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]),
@@ -93,6 +100,7 @@ begin
         -- JSON null means that there is no meta. It must be stored as SQL null.
         nullif(i.more -> 'meta', 'null'), i.payload,
         case when i.more ? 'limits' then array(select jsonb_array_elements_text(i.more -> 'limits')) end,
+        case when coalesce(i.queue, p_queues[1]) = any (v_fair) then coalesce(i.more ->> 'tenant', '') end,
         case when i.more ? 'limits' then true end
       from rows from (
         unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
@@ -159,6 +167,8 @@ declare
   v_now   timestamptz := clock_timestamp();
   v_listening boolean;
   v_limited   boolean;
+  v_shares    boolean;                             -- some queue is fair
+  v_fair      text[] := '{}';                      -- those of the given queues that are
   v_delays    jsonb;
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_row   jsonb;
@@ -166,11 +176,15 @@ declare
   v_inserted boolean;
 begin
   -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens. In one query: each costs microseconds.
-  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), exists (select from stint.queue q where q.admission is not null)
-  into v_listening, v_limited;
+  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), q.limited, q.fair
+  into v_listening, v_limited, v_shares
+  from (select coalesce(bool_or(admission is not null), false), coalesce(bool_or(fair is not null), false) from stint.queue) q (limited, fair);
   listening := v_listening;
   if v_now <= p_after then
     perform stint.too_early();
+  end if;
+  if v_shares then
+    v_fair := array(select q.queue from (select distinct r.value ->> 'queue' as queue from jsonb_array_elements(p_rows) r) q where stint.is_fair(q.queue));
   end if;
   if v_limited then
     v_delays := stint.admit_rows(p_rows);
@@ -232,7 +246,7 @@ begin
     ), inserted as (
       insert into stint.job (
         id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
-        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, has_follow_ups
+        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, fair_tenant, has_follow_ups
       )
       select
         i.id, i.kind, i.queue,
@@ -244,7 +258,8 @@ begin
         coalesce(i.expires_at, v_now + i.expires_ms * interval '1 millisecond'),
         i.key, i.tenant, i.tags, i.dedupe_key, i.dedupe_until, i.meta,
         coalesce(i.payload, 'null'),               -- jsonb_to_recordset turns JSON null into SQL null
-        i.limits, case when i.limits is not null then true end
+        i.limits, case when i.queue = any (v_fair) then coalesce(i.tenant, '') end,
+        case when i.limits is not null then true end
       from input i
       -- The same order for every caller and collation: two batches with the same keys in opposite order would deadlock.
       order by i.kind collate "C", i.dedupe_key collate "C", i.id

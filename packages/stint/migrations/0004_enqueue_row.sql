@@ -85,7 +85,7 @@ begin
 
     insert into stint.job (
       id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
-      key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, park_reason, has_follow_ups
+      key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, fair_tenant, park_reason, has_follow_ups
     ) values (
       v_id, v_kind, p_row ->> 'queue',
       case when v_waits or v_turns then 'parked' when v_run_at > v_now then 'scheduled' else 'ready' end::stint.job_state,
@@ -98,6 +98,7 @@ begin
       case when v_window is null then v_key end, p_row ->> 'dedupe_until',
       nullif(p_row -> 'meta', 'null'), p_row -> 'payload',
       case when p_row ? 'limits' then array(select jsonb_array_elements_text(p_row -> 'limits')) end,
+      case when exists (select from stint.queue q where q.fair is not null) then stint.fair_tenant(p_row ->> 'queue', p_row ->> 'tenant') end,
       case when v_waits then 'blocked' when v_turns then 'limit' end, case when p_row ? 'member' or p_row ? 'limits' then true end
     )
     on conflict do nothing;

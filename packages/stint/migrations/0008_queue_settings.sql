@@ -31,7 +31,8 @@ begin
 end
 $$;
 
--- Change settings of a queue, or of all queues that a pattern matches: {"targetAge": "30s", "admission": {"maxDepth": 10000}}. A setting that is left out stays as it is; null
+-- Change settings of a queue, or of all queues that a pattern matches: {"targetAge": "30s", "admission": {"maxDepth": 10000},
+-- "fair": "tenant", "aging": "10m"}. A setting that is left out stays as it is; null
 -- returns it to the value that code declared. The change is audited. With an `id`, a repeat of the same call changes nothing, so a
 -- caller that lost the result may send it again.
 create function stint.set_queue(queue text, settings jsonb, reason text, actor text default null, id uuid default null)
@@ -41,11 +42,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  v_allowed constant text[] := array['targetAge', 'admission'];
+  v_allowed constant text[] := array['targetAge', 'admission', 'fair', 'aging'];
   v_actor   constant text := coalesce(set_queue.actor, 'sql:' || session_user);
   v_unknown text;
   v_ms      numeric;
   v_admission jsonb;
+  v_fair    jsonb;
+  v_aging   numeric;
   v_before  stint.queue;
   v_after   stint.queue;
 begin
@@ -67,6 +70,8 @@ begin
   end if;
 
   v_admission := stint.checked_admission(set_queue.queue, settings -> 'admission');
+  v_fair := stint.checked_fair(set_queue.queue, settings -> 'fair');
+  v_aging := stint.checked_aging(set_queue.queue, settings -> 'aging');
 
   -- The lock makes concurrent changes wait for each other, so that each is audited with the value it replaced.
   insert into stint.queue (name, updated_by) values (set_queue.queue, v_actor) on conflict (name) do nothing;
@@ -78,9 +83,12 @@ begin
   set
     target_age_ms = case when settings ? 'targetAge' then coalesce(round(v_ms), q.declared_target_age_ms) else q.target_age_ms end,
     admission = case when settings ? 'admission' then coalesce(v_admission, q.declared_admission) else q.admission end,
+    fair = case when settings ? 'fair' then coalesce(v_fair, q.declared_fair) else q.fair end,
+    aging_ms = case when settings ? 'aging' then coalesce(v_aging, q.declared_aging_ms) else q.aging_ms end,
     updated_at = clock_timestamp(), updated_by = v_actor
   where q.name = set_queue.queue
   returning * into v_after;
+  perform stint.check_order(v_after);
   insert into stint.audit (id, actor, action, reason, queue, change)
   values (
     coalesce(set_queue.id, stint.new_id()), v_actor, 'set-queue', set_queue.reason, set_queue.queue,
@@ -88,7 +96,14 @@ begin
       then jsonb_build_object('targetAgeMs', jsonb_build_object('from', v_before.target_age_ms, 'to', v_after.target_age_ms)) else '{}' end
     || case when settings ? 'admission'
       then jsonb_build_object('admission', jsonb_build_object('from', v_before.admission, 'to', v_after.admission)) else '{}' end
+    || case when settings ? 'fair'
+      then jsonb_build_object('fair', jsonb_build_object('from', v_before.fair, 'to', v_after.fair)) else '{}' end
+    || case when settings ? 'aging'
+      then jsonb_build_object('agingMs', jsonb_build_object('from', v_before.aging_ms, 'to', v_after.aging_ms)) else '{}' end
   );
+  if v_before.fair is distinct from v_after.fair or v_before.aging_ms is distinct from v_after.aging_ms then
+    perform stint.order_changed(case when v_after.fair <> 'false' then array[set_queue.queue] end);
+  end if;
   return v_after;
 end
 $$;
@@ -119,7 +134,14 @@ begin
     jsonb_build_object('targetAgeMs', jsonb_build_object('from', v_before.target_age_ms, 'to', null))
     || case when v_before.admission is null then '{}'
       else jsonb_build_object('admission', jsonb_build_object('from', v_before.admission, 'to', null)) end
+    || case when v_before.fair is null then '{}'
+      else jsonb_build_object('fair', jsonb_build_object('from', v_before.fair, 'to', null)) end
+    || case when v_before.aging_ms is null then '{}'
+      else jsonb_build_object('agingMs', jsonb_build_object('from', v_before.aging_ms, 'to', null)) end
   );
+  if v_before.fair is not null or v_before.aging_ms is not null then
+    perform stint.order_changed(null);
+  end if;
   return true;
 end
 $$;

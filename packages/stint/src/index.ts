@@ -77,6 +77,7 @@ export type {
   AdmissionState,
   ShedOrder,
 } from "./model/admission.ts";
+export type { Fair, FairSettings, TenantWeights } from "./model/fairness.ts";
 export type { Pause, PauseScope, PauseTarget } from "./model/pause.ts";
 export type { QueueChange, QueueSetting, QueueSettings } from "./model/queue-settings.ts";
 export type { StandardSchema } from "./model/standard-schema.ts";

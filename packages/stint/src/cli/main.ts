@@ -11,6 +11,7 @@ import { addExport } from "./commands/export.ts";
 import { addFlows } from "./commands/flows.ts";
 import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
+import { addTenants } from "./commands/tenants.ts";
 import { addLimits } from "./commands/limits.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPause, addPauses, addResume } from "./commands/pauses.ts";
@@ -77,6 +78,7 @@ function program(): Command {
     addDashboard,
     addFlows,
     addLimits,
+    addTenants,
     addGrants,
     addExport,
     addDoctor,

@@ -1,10 +1,14 @@
 import type { PgDb } from "../db/pg.ts";
-import { requireOneOf } from "../model/options.ts";
+import { fairOf, weightOf } from "../model/fairness.ts";
+import { checkName } from "../model/names.ts";
+import { requireInteger, requireOneOf } from "../model/options.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import { arrivals } from "../sql/arrivals.ts";
 import { depths } from "../sql/depth.ts";
+import { queueSettings } from "../sql/queue-settings.ts";
 import { recent, recentRuns, topTenants } from "../sql/series.ts";
 import { runningJobs } from "../sql/slow.ts";
+import { tenants } from "../sql/tenants.ts";
 import { waitingTenants } from "../sql/waiting-tenants.ts";
 import { watchWorkers, type WatchedWorker } from "../sql/workers.ts";
 import { controls } from "./controls.ts";
@@ -14,11 +18,20 @@ import { health } from "./health.ts";
 import { kinds, secondsOf } from "./kinds.ts";
 import { series } from "./series.ts";
 import { toSlowJobs } from "./slow.ts";
-import { seriesRanges, type Inspector, type Stats, type WorkerView } from "./types.ts";
+import { seriesRanges, type Inspector, type QueueTenants, type Stats, type WorkerView } from "./types.ts";
 
 export type OverviewInspector = Pick<
   Inspector,
-  "health" | "stats" | "capacity" | "series" | "kinds" | "waitingTenants" | "workers" | "slow" | "controls"
+  | "health"
+  | "stats"
+  | "capacity"
+  | "series"
+  | "kinds"
+  | "tenants"
+  | "waitingTenants"
+  | "workers"
+  | "slow"
+  | "controls"
 >;
 
 const hourMs = 3_600_000;
@@ -39,6 +52,7 @@ export function inspectOverview(db: PgDb): OverviewInspector {
         range: requireOneOf("series.range", range, seriesRanges),
       }),
     kinds: async () => await kinds(db),
+    tenants: async (queue, { limit = 1_000 } = {}) => await queueTenants(db, queue, limit),
     waitingTenants: async ({ queue } = {}) => {
       const { tenants, lookedAt, all } = await waitingTenants(db, {
         most: mostReady,
@@ -53,6 +67,21 @@ export function inspectOverview(db: PgDb): OverviewInspector {
       const [running, runs] = await Promise.all([runningJobs(db), recentRuns(db)]);
       return toSlowJobs(running, runs);
     },
+  };
+}
+
+async function queueTenants(db: PgDb, queue: string, limit: number): Promise<QueueTenants> {
+  const name = checkName(queue, "tenants(queue)");
+  const most = requireInteger("tenants.limit", limit, { min: 1, max: 100_000 });
+  const [depths, settings] = await Promise.all([tenants(db, name, most), queueSettings(db)]);
+  const fair = fairOf(settings, name);
+  return {
+    queue: name,
+    fair: fair !== false,
+    tenants: depths.map((depth) => ({
+      ...depth,
+      weight: fair === false ? 1 : weightOf(fair.weights, depth.tenant),
+    })),
   };
 }
 

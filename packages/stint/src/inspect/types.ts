@@ -12,6 +12,7 @@ import type { AuditEntry } from "../sql/audit.ts";
 import type { DeadGroup } from "../sql/dead-groups.ts";
 import type { JobFlow } from "../sql/flows.ts";
 import type { FoundJob } from "../sql/search.ts";
+import type { TenantDepth } from "../sql/tenants.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker } from "../sql/workers.ts";
 import type { Capacity, CapacityOptions } from "./capacity.ts";
@@ -347,6 +348,15 @@ export type WaitingTenants = {
   readonly of: Count;
 };
 
+/** The tenants of one queue. */
+export type QueueTenants = {
+  readonly queue: string;
+  /** Whether they take turns. */
+  readonly fair: boolean;
+  /** `weight`: how many jobs the tenant takes in its turn. */
+  readonly tenants: readonly (TenantDepth & { readonly weight: number })[];
+};
+
 /**
  * Reads an installation on its own connections, with a time limit on each statement. Made by `stint.inspector()`.
  */
@@ -365,6 +375,8 @@ export type Inspector = SchedulesInspector &
     count(filter: JobFilter & { after?: string }): Promise<Count>;
     /** The newest 10,000 dead jobs, grouped by error. */
     deadGroups(filter?: Pick<JobFilter, "kind" | "queue">): Promise<DeadGroups>;
+    /** The tenants of one queue with their ready and running jobs, exactly; those with the most ready jobs first. Default limit 1,000. */
+    tenants(queue: string, options?: { limit?: number }): Promise<QueueTenants>;
     /** The tenants of the next 10,000 ready jobs of a queue, or divided among all queues. */
     waitingTenants(of?: { queue?: string }): Promise<WaitingTenants>;
     job(id: string): Promise<JobDetail | undefined>;

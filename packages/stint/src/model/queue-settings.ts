@@ -1,5 +1,6 @@
 import { InvalidOptionError } from "../errors.ts";
 import { resolveAdmission, type Admission, type AdmissionSettings } from "./admission.ts";
+import { resolveFair, type Fair, type FairSettings } from "./fairness.ts";
 import { longestMs, toMs, type Duration } from "./duration.ts";
 import { checkNameOrPattern } from "./name-pattern.ts";
 import { refuseUnknownKeys } from "./options.ts";
@@ -11,6 +12,16 @@ export type QueueSettings = {
   targetAge?: Duration;
   /** How many jobs the queue takes, and what happens to an enqueue beyond that. Default: it takes any number. */
   admission?: AdmissionSettings;
+  /**
+   * Share the workers among tenants: `"tenant"`, or with weights `{ by: "tenant", weights: { acme: 3 } }`. Each tenant with ready jobs takes its turn;
+   * priorities order the jobs of one tenant. False: by priority and time, whatever a pattern that matches this queue says. Default: by priority and time.
+   */
+  fair?: FairSettings | false;
+  /**
+   * A job that has waited for longer than this gets a share of the claims, whatever its priority. False: none does, whatever a pattern says. Default:
+   * a job waits while others of a smaller priority are ready.
+   */
+  aging?: Duration | false;
 };
 
 /** A change of settings. What is left out stays; null returns to the value that code declared. */
@@ -26,6 +37,12 @@ export type QueueSetting = {
   readonly declaredTargetAgeMs: number | null;
   readonly admission: Admission | null;
   readonly declaredAdmission: Admission | null;
+  /** How the queue shares its workers among tenants; null: the next pattern decides, else it does not. */
+  readonly fair: Fair | null;
+  readonly declaredFair: Fair | null;
+  /** 0: no aging, whatever the patterns say; null: the next pattern decides. */
+  readonly agingMs: number | null;
+  readonly declaredAgingMs: number | null;
   readonly updatedAt: Date;
   readonly updatedBy: string;
 };
@@ -36,7 +53,12 @@ export type TargetSetting = Pick<QueueSetting, "queue" | "targetAgeMs" | "declar
 /** What code declares, by name or pattern. */
 export type DeclaredQueues = ReadonlyMap<
   string,
-  { readonly targetAgeMs: number | null; readonly admission: AdmissionSettings | null }
+  {
+    readonly targetAgeMs: number | null;
+    readonly admission: AdmissionSettings | null;
+    readonly fair: Fair | null;
+    readonly agingMs: number | null;
+  }
 >;
 
 /** Where the target age of a queue comes from: the default of Stint, a declaration in code, or a live change. */
@@ -52,7 +74,7 @@ export type TargetAge = {
 
 /** A job that waits longer than five minutes is noticed by the person who waits for its result. */
 const defaultTargetAgeMs = 300_000;
-const settingNames = ["targetAge", "admission"] as const satisfies (keyof QueueSettings)[];
+const settingNames = ["targetAge", "admission", "fair", "aging"] as const satisfies (keyof QueueSettings)[];
 
 /**
  * Check what code declares for its queues.
@@ -66,12 +88,15 @@ export function resolveQueues(what: string, queues: Readonly<Record<string, Queu
     Object.entries(queues).map(([name, settings]) => {
       const option = `${what}.${checkNameOrPattern(name, what)}`;
       refuseUnknownKeys(option, settings, settingNames);
-      const { targetAge, admission } = settings;
+      const { targetAge, admission, fair, aging } = settings;
+      refuseBoth(option, settings);
       return [
         name,
         {
           targetAgeMs: targetAge === undefined ? null : toAgeMs(targetAge, option),
           admission: admission === undefined ? null : resolveAdmission(`${option}.admission`, admission),
+          fair: fair === undefined ? null : resolveFair(`${option}.fair`, fair),
+          agingMs: aging === undefined ? null : toAgingMs(aging, option),
         },
       ];
     }),
@@ -85,14 +110,17 @@ export function resolveQueues(what: string, queues: Readonly<Record<string, Queu
  */
 export function resolveQueueChange(what: string, change: QueueChange): ResolvedQueueChange {
   refuseUnknownKeys(what, change, settingNames);
-  const { targetAge, admission } = change;
-  if (targetAge === undefined && admission === undefined)
+  const { targetAge, admission, fair, aging } = change;
+  refuseBoth(what, change);
+  if (settingNames.every((name) => change[name] === undefined))
     throw new InvalidOptionError(what, `names no setting. Settings are: ${settingNames.join(", ")}`);
   return {
     ...(targetAge === undefined ? {} : { targetAge: targetAge === null ? null : toAgeMs(targetAge, what) }),
     ...(admission === undefined
       ? {}
       : { admission: admission === null ? null : resolveAdmission(`${what}.admission`, admission) }),
+    ...(fair === undefined ? {} : { fair: fair === null ? null : resolveFair(`${what}.fair`, fair) }),
+    ...(aging === undefined ? {} : { aging: aging === null ? null : agingValue(aging, what) }),
   };
 }
 
@@ -100,7 +128,26 @@ export function resolveQueueChange(what: string, change: QueueChange): ResolvedQ
 export type ResolvedQueueChange = {
   readonly targetAge?: number | null;
   readonly admission?: AdmissionSettings | null;
+  readonly fair?: Fair | null;
+  readonly aging?: number | false | null;
 };
+
+/** In a fair queue, priorities are compared within a tenant only, so there is nothing to age. */
+function refuseBoth(what: string, { fair, aging }: QueueChange): void {
+  if (fair && aging)
+    throw new InvalidOptionError(`${what}.aging`, "cannot be set together with fair: choose one of them");
+}
+
+/** Shorter than this, every waiting job would be old. */
+const shortestAgingMs = 1_000;
+
+function toAgingMs(aging: Duration | false, option: string): number {
+  return aging === false ? 0 : toMs(aging, `${option}.aging`, { min: shortestAgingMs, max: longestMs });
+}
+
+function agingValue(aging: Duration | false, option: string): number | false {
+  return aging === false ? false : toAgingMs(aging, option);
+}
 
 function toAgeMs(age: Duration, option: string): number {
   return toMs(age, `${option}.targetAge`, { min: 1, max: longestMs });

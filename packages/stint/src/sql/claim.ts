@@ -35,7 +35,7 @@ export type ClaimInput = {
   until?: number;
 };
 
-const leased = `
+export const leased = `
     state = 'running',
     attempts = j.attempts + 1,
     epoch = j.epoch + 1,
@@ -49,13 +49,13 @@ const leased = `
  * A claim that arrives after its deadline fails and takes nothing: its worker no longer waits for it and would not run the jobs. The error reports
  * the lateness and the database's time. An empty result would look like an empty queue.
  */
-const inTime = `(clock_timestamp() < $6::timestamptz or stint.too_late())`;
+export const inTime = `(clock_timestamp() < $6::timestamptz or stint.too_late())`;
 
 /** The lease a claim gives. */
 export type LeaseInput = Pick<ClaimInput, "leaseId" | "kindLeaseMs" | "leaseMs">;
 
 /** The first parameters of every claim, in the order of the texts above. */
-const claimValues = (input: Omit<ClaimInput, "takes">): unknown[] => [
+export const claimValues = (input: Omit<ClaimInput, "takes">): unknown[] => [
   JSON.stringify(input.kindLeaseMs),
   input.leaseMs,
   input.leaseId,
@@ -323,7 +323,7 @@ const readClaimWindow = statement(
       where a.usename = session_user
         and a.datname = current_database()
         and a.state = 'active'
-        and a.query ~ '^/[*] stint:claim(-(quarantined|onward|pools|pools-onward))? '
+        and a.query ~ '^/[*] stint:claim(-(quarantined|onward|pools|pools-onward|fair|aged|urgent))? '
         and (strpos(a.query, 'stint.job ') > 0 or a.query like '%commit')
         and case
           when $2::integer is not null then a.pid = $2::integer

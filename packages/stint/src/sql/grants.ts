@@ -21,7 +21,7 @@ grant insert on stint.tally_delta to :role;
 grant select, delete on stint.series, stint.tenant_usage, stint.admitted to :role;
 grant select
   on stint.jobs, stint.depth, stint.arrivals, stint.counted, stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded,
-    stint.enqueues, stint.latest, stint.latest_missed, stint.limit, stint.limit_place, stint.limit_missed, stint.dependency, stint.dependency_wait, stint.kind_dependency, stint.migration
+    stint.enqueues, stint.latest, stint.latest_missed, stint.fair_backlog, stint.limit, stint.limit_place, stint.limit_missed, stint.dependency, stint.dependency_wait, stint.kind_dependency, stint.migration
   to :role;
 grant execute on all functions in schema stint to :role;
 `,
@@ -40,7 +40,7 @@ grant execute on function
 grant usage on schema stint to :role;
 grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.flow, stint.flow_job, stint.flow_edge, stint.step, stint.progress, stint.signal, stint.audit, stint.migration,
   stint.schedule, stint.schedule_slot, stint.next_run, stint.pause, stint.paused_job, stint.admission_sample, stint.admission_gate, stint.admission_check, stint.admitted, stint.latest, stint.latest_missed, stint.enqueues, stint.enqueue_count,
-  stint.limit, stint.limit_place, stint.limit_missed, stint.dependency, stint.dependency_wait, stint.kind_dependency,
+  stint.limit, stint.limit_place, stint.limit_missed, stint.dependency, stint.dependency_wait, stint.kind_dependency, stint.fair_backlog,
   stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.arrivals, stint.counted, stint.series, stint.tenant_usage, stint.operation
   to :role;
 grant execute on function

@@ -63,6 +63,7 @@ const columns = {
   log: { listed },
   has_follow_ups: { only: "live", hidden },
   limits: { enqueued, claimed: "null", hidden },
+  fair_tenant: { only: "live", enqueued, hidden },
 } as const satisfies Record<string, Column>;
 
 export type JobColumn = keyof typeof columns;

@@ -1,4 +1,4 @@
-import type { Run } from "../db/db.ts";
+import type { Row, Run } from "../db/db.ts";
 import {
   columns,
   flag,
@@ -13,6 +13,7 @@ import {
 } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Admission } from "../model/admission.ts";
+import type { Fair } from "../model/fairness.ts";
 import type { DeclaredQueues, QueueSetting, ResolvedQueueChange } from "../model/queue-settings.ts";
 import type { AuditEntry } from "./audit.ts";
 
@@ -28,8 +29,14 @@ export type QueueAuditEntry = AuditEntry & {
 
 const selected = `
   name as queue, target_age_ms::float8 as "targetAgeMs", declared_target_age_ms::float8 as "declaredTargetAgeMs",
-  admission, declared_admission as "declaredAdmission",
+  admission, declared_admission as "declaredAdmission", fair, declared_fair as "declaredFair",
+  aging_ms::float8 as "agingMs", declared_aging_ms::float8 as "declaredAgingMs",
   updated_at as "updatedAt", updated_by as "updatedBy"`;
+
+/** JSON `false` arrives as a boolean. */
+function toFair(row: Row, column: string): Fair {
+  return row[column] === false ? false : json<Exclude<Fair, false>>(row, column);
+}
 
 const toSetting = columns<QueueSetting>({
   queue: text,
@@ -37,6 +44,10 @@ const toSetting = columns<QueueSetting>({
   declaredTargetAgeMs: numberOrNull,
   admission: orNull(json<Admission>),
   declaredAdmission: orNull(json<Admission>),
+  fair: orNull(toFair),
+  declaredFair: orNull(toFair),
+  agingMs: numberOrNull,
+  declaredAgingMs: numberOrNull,
   updatedAt: time,
   updatedBy: text,
 });
@@ -45,15 +56,17 @@ const declare = statement(
   "declare-queues",
   `
   with given as (
-    select g.name, g.target_age_ms, c.admission, q.target_age_ms as before, q.admission as admission_before
-    from jsonb_to_recordset($1::text::jsonb) as g (name text, target_age_ms bigint, admission jsonb)
+    select g.name, g.target_age_ms, c.admission, g.fair, g.aging_ms, q as before
+    from jsonb_to_recordset($1::text::jsonb) as g (name text, target_age_ms bigint, admission jsonb, fair jsonb, aging_ms bigint)
     cross join lateral stint.checked_admission(g.name, g.admission) as c (admission)
     left join stint.queue q on q.name = g.name
     -- Unchanged declarations take no lock: all workers of a release start at once with the same ones.
     where q.name is null or q.declared_target_age_ms is distinct from g.target_age_ms or q.declared_admission is distinct from c.admission
+      or q.declared_fair is distinct from g.fair or q.declared_aging_ms is distinct from g.aging_ms
   ), declared as (
-    insert into stint.queue as q (name, target_age_ms, declared_target_age_ms, admission, declared_admission, updated_by)
-    select name, target_age_ms, target_age_ms, admission, admission, $2 from given
+    insert into stint.queue as q (
+      name, target_age_ms, declared_target_age_ms, admission, declared_admission, fair, declared_fair, aging_ms, declared_aging_ms, updated_by)
+    select name, target_age_ms, target_age_ms, admission, admission, fair, fair, aging_ms, aging_ms, $2 from given
     -- One order for all workers prevents deadlocks.
     order by name collate "C"
     on conflict (name) do update
@@ -63,19 +76,37 @@ const declare = statement(
           admission = case when q.declared_admission is distinct from excluded.declared_admission
             then excluded.admission else q.admission end,
           declared_admission = excluded.declared_admission,
+          fair = case when q.declared_fair is distinct from excluded.declared_fair then excluded.fair else q.fair end,
+          declared_fair = excluded.declared_fair,
+          aging_ms = case when q.declared_aging_ms is distinct from excluded.declared_aging_ms then excluded.aging_ms else q.aging_ms end,
+          declared_aging_ms = excluded.declared_aging_ms,
           updated_at = clock_timestamp(), updated_by = excluded.updated_by
       where q.declared_target_age_ms is distinct from excluded.declared_target_age_ms
         or q.declared_admission is distinct from excluded.declared_admission
-    returning name, target_age_ms, admission
+        or q.declared_fair is distinct from excluded.declared_fair
+        or q.declared_aging_ms is distinct from excluded.declared_aging_ms
+    returning name, target_age_ms, admission, fair, aging_ms
+  ), changed as (
+    select d.*, g.before
+    from declared d
+    join given g using (name)
+  ), noted as (
+    insert into stint.audit (id, actor, action, queue, change)
+    select
+      stint.new_id(), $2, 'declare-queue', c.name,
+      jsonb_build_object('targetAgeMs', jsonb_build_object('from', (c.before).target_age_ms, 'to', c.target_age_ms))
+        || case when (c.before).admission is not distinct from c.admission then '{}'
+          else jsonb_build_object('admission', jsonb_build_object('from', (c.before).admission, 'to', c.admission)) end
+        || case when (c.before).fair is not distinct from c.fair then '{}'
+          else jsonb_build_object('fair', jsonb_build_object('from', (c.before).fair, 'to', c.fair)) end
+        || case when (c.before).aging_ms is not distinct from c.aging_ms then '{}'
+          else jsonb_build_object('agingMs', jsonb_build_object('from', (c.before).aging_ms, 'to', c.aging_ms)) end
+    from changed c
   )
-  insert into stint.audit (id, actor, action, queue, change)
-  select
-    stint.new_id(), $2, 'declare-queue', d.name,
-    jsonb_build_object('targetAgeMs', jsonb_build_object('from', g.before, 'to', d.target_age_ms))
-      || case when g.admission_before is not distinct from d.admission then '{}'
-        else jsonb_build_object('admission', jsonb_build_object('from', g.admission_before, 'to', d.admission)) end
-  from declared d
-  join given g using (name)`,
+  select stint.order_changed(array_agg(c.name) filter (where c.fair <> 'false'))
+  from changed c
+  where (c.before).fair is distinct from c.fair or (c.before).aging_ms is distinct from c.aging_ms
+  having count(*) > 0`,
 );
 
 /**
@@ -83,10 +114,12 @@ const declare = statement(
  * one that does not differ writes nothing.
  */
 export async function declareQueues(db: Run, queues: DeclaredQueues, actor: string): Promise<void> {
-  const rows = [...queues].map(([name, { targetAgeMs, admission }]) => ({
+  const rows = [...queues].map(([name, { targetAgeMs, admission, fair, agingMs }]) => ({
     name,
     target_age_ms: targetAgeMs,
     admission,
+    fair,
+    aging_ms: agingMs,
   }));
   await db.run(declare, [JSON.stringify(rows), actor]);
 }

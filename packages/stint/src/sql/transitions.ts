@@ -44,7 +44,7 @@ export const toLive = (picked: Picked, returning: string): string => `gone as (
     returning ${returning}
   )`;
 
-const replayedColumns = [...lastingColumns, "has_follow_ups"] as const;
+const replayedColumns = [...lastingColumns, "fair_tenant", "has_follow_ups"] as const;
 
 const freshRun: Values = {
   state: "'ready'::stint.job_state",
@@ -59,6 +59,8 @@ const freshRun: Values = {
   reason: "null::text",
   // A person wants it to run, however late.
   expires_at: "null::timestamptz",
+  fair_tenant:
+    "case when exists (select from stint.queue q where q.fair is not null) then stint.fair_tenant(h.queue, h.tenant) end",
   has_follow_ups:
     "case when h.limits is not null then true else (select true from stint.flow_job m where m.job_id = h.id) end",
 };

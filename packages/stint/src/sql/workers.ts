@@ -1,6 +1,7 @@
 import type { Row, Run } from "../db/db.ts";
 import { flag, json, number, orNull, readMany, readOne, text, texts, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
+import { claimOrders, type ClaimOrderSetting } from "./claim-order.ts";
 import { limitRules } from "./limits.ts";
 import { unresponsiveAfterMs } from "../model/liveness.ts";
 import type { Vitals } from "./series.ts";
@@ -43,7 +44,7 @@ const putWorker = statement(
         started_at = clock_timestamp(), seen_at = clock_timestamp(), listening = false, draining = false,
         asleep = false
   returning current_setting('max_prepared_transactions') <> '0' as prepared, ${limitRules} as rules,
-    exists (select from stint.pause) as paused`,
+    exists (select from stint.pause) as paused, ${claimOrders} as orders`,
 );
 
 /** What a worker needs to know before its first claim. */
@@ -54,6 +55,8 @@ export type Registered = {
   readonly limits: readonly string[];
   /** Whether anything is paused. */
   readonly paused: boolean;
+  /** The queues that are claimed in another order than by priority and time. */
+  readonly orders: readonly ClaimOrderSetting[];
 };
 
 export async function registerWorker(db: Run, worker: WorkerInfo): Promise<Registered> {
@@ -63,6 +66,7 @@ export async function registerWorker(db: Run, worker: WorkerInfo): Promise<Regis
     wakesMissing: flag(row, "prepared"),
     limits: texts(row, "rules"),
     paused: flag(row, "paused"),
+    orders: json<ClaimOrderSetting[]>(row, "orders"),
   }));
 }
 

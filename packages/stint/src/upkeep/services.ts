@@ -1,3 +1,4 @@
+import { claimOrder } from "./claim-order.ts";
 import { dependencies } from "./dependencies.ts";
 import { deliver } from "./deliver.ts";
 import { expire } from "./expire.ts";
@@ -22,6 +23,7 @@ export const services = [
   presence,
   pauses,
   latest,
+  claimOrder,
   limits,
   dependencies,
   tallies,

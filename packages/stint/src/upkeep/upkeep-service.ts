@@ -3,6 +3,7 @@ import type { Logger } from "../runtime/logger.ts";
 import type { IdleCheckPart } from "../sql/idle-check.ts";
 import type { Unserved } from "../sql/kinds.ts";
 import type { PauseId } from "../model/pause.ts";
+import type { ClaimOrderSetting } from "../sql/claim-order.ts";
 import type { Expired } from "../sql/expire.ts";
 import type { Rescued } from "../sql/rescue.ts";
 import type { Vitals } from "../sql/series.ts";
@@ -27,6 +28,8 @@ export type UpkeepDeps = {
   readonly onRescued: (jobs: readonly Rescued[]) => void;
   /** The limits of queues, kinds and tenants that are in force. */
   readonly onLimits: (rules: readonly string[]) => void;
+  /** The queues that are claimed in another order than by priority and time. */
+  readonly onClaimOrders: (orders: readonly ClaimOrderSetting[]) => void;
   readonly onExpired: (jobs: readonly Expired[]) => void;
   readonly onUnserved: (kinds: readonly Unserved[]) => void;
   /** What is paused now. */

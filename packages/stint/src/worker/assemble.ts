@@ -7,6 +7,7 @@ import type { Vitals } from "../sql/series.ts";
 import { Upkeep, type UpkeepOptions } from "../upkeep/upkeep.ts";
 import type { Attempt } from "./attempt.ts";
 import { Claimer } from "./claimer.ts";
+import { ClaimOrder } from "./claim-order.ts";
 import { ClaimScope } from "./claim-scope.ts";
 import { CrashQuarantine } from "./crash-quarantine.ts";
 import type { WorkerDeps } from "./deps.ts";
@@ -90,11 +91,13 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     kinds: options.handlers.keys(),
     queues: options.pools.flatMap(({ queues }) => queues),
   });
+  const order = new ClaimOrder();
   const pools = new Pools(options.pools, {
     isCrashSuspect: (job) => isCrashSuspect(options, job),
     isLimited: (job) => places.isLimited(job),
     prefetches: options.prefetchMs > 0,
     excludes: (queue) => scope.excludes(queue),
+    isFair: (queue) => order.weightsOf(queue) !== undefined,
   });
   const gate = new TransactionGate({
     db,
@@ -207,6 +210,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     pools,
     scope,
     claimer,
+    order,
     quarantine,
     logger,
     pollMs,
@@ -234,6 +238,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     isAsleep: () => sleepMode.isAsleep,
     vitals,
     onLimits: (rules) => places.learn(rules),
+    onClaimOrders: (orders) => order.learn(orders),
   });
   const upkeep = new Upkeep(db, {
     logger,
@@ -250,6 +255,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     onIdleCheck: async (seen) => await router.idleChecked(seen),
     onIdleCheckFailed: () => loop.hint(),
     onLimits: (rules) => places.learn(rules),
+    onClaimOrders: (orders) => order.learn(orders),
     onUnserved: (kinds) => events.emit("unserved", kinds),
     onExpired: (jobs) => metering.expired(jobs),
     onPauses: (known) => pauses.learn(known),

@@ -5,6 +5,8 @@ import type { ClaimedJob, Fence } from "../model/job.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floor } from "../sql/claim.ts";
+import { claimAged, type AgedClaimInput } from "../sql/claim-aged.ts";
+import { claimFair, type FairClaim, type FairClaimInput } from "../sql/claim-fair.ts";
 import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready-queues.ts";
 import type { ClaimScope } from "./claim-scope.ts";
 import { claimDeadlineMs } from "./deadlines.ts";
@@ -43,15 +45,40 @@ export class Claimer {
     floors: readonly Floor[] | undefined,
     stopping: AbortSignal,
   ): Promise<ClaimedJob[]> {
-    const { db, onFound } = this.#options;
+    const { db } = this.#options;
     return await this.#surely(
       (input, options) => claim(db, { ...input, takes }, floors, options),
-      async (lost, sentAt) => {
-        const jobs = await this.#find(lost, stopping);
-        if (jobs.length > 0) onFound(jobs, sentAt);
-        // To the caller a lost claim has failed: its duration must not be taken for a round trip.
-        return [];
+      async (lost, sentAt) => await this.#keepFound(lost, sentAt, stopping),
+    );
+  }
+
+  /** Claim ready jobs of one fair queue. */
+  async fair(
+    take: Pick<FairClaimInput, "queue" | "limit" | "turn" | "weights">,
+    stopping: AbortSignal,
+  ): Promise<FairClaim> {
+    const { db } = this.#options;
+    let last: FairClaim["last"] = null;
+    const jobs = await this.#surely(
+      async (input, options) => {
+        const claimed = await claimFair(db, { ...input, ...take }, options);
+        last = claimed.last;
+        return claimed.jobs;
       },
+      async (lost, sentAt) => await this.#keepFound(lost, sentAt, stopping),
+    );
+    return { jobs, last };
+  }
+
+  /** Claim ready jobs of one queue that have waited for long. */
+  async aged(
+    take: Pick<AgedClaimInput, "queue" | "limit" | "agingMs">,
+    stopping: AbortSignal,
+  ): Promise<ClaimedJob[]> {
+    const { db } = this.#options;
+    return await this.#surely(
+      (input, options) => claimAged(db, { ...input, ...take }, options),
+      async (lost, sentAt) => await this.#keepFound(lost, sentAt, stopping),
     );
   }
 
@@ -113,6 +140,13 @@ export class Claimer {
       if (jobs.length === 0) throw error;
       return jobs;
     }
+  }
+
+  /** Run the jobs of a lost claim. To its caller it has failed: its duration must not be taken for a round trip. */
+  async #keepFound(claim: LostClaim, sentAt: number, stopping: AbortSignal): Promise<ClaimedJob[]> {
+    const jobs = await this.#find(claim, stopping);
+    if (jobs.length > 0) this.#options.onFound(jobs, sentAt);
+    return [];
   }
 
   /** Jobs the claim took so far are ours while their leases last. Jobs it takes later are released. */

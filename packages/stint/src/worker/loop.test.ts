@@ -5,6 +5,7 @@ import type { ClaimedJob } from "../model/job.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import type { Floor, Take } from "../sql/claim.ts";
+import { ClaimOrder } from "./claim-order.ts";
 import { ClaimScope } from "./claim-scope.ts";
 import { CrashQuarantine } from "./crash-quarantine.ts";
 import { ClaimLoop } from "./loop.ts";
@@ -48,6 +49,8 @@ function start(
       await roundTrip();
       return answer(takes, floors);
     },
+    aged: async () => await Promise.resolve([]),
+    fair: async () => await Promise.resolve({ jobs: [], last: null }),
     async readyQueues() {
       sent.push("search");
       return await Promise.resolve({ queues: [], after: null });
@@ -66,6 +69,7 @@ function start(
     onRoom: () => undefined,
   });
   const loop = new ClaimLoop({
+    order: new ClaimOrder(),
     pools,
     scope,
     claimer,

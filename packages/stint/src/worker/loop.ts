@@ -3,17 +3,21 @@ import type { Logger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { jitter, pauseAfter, sleep, Wakeable } from "../runtime/sleep.ts";
-import type { Take } from "../sql/claim.ts";
+import type { PoolTake, Take } from "../sql/claim.ts";
+import { AgedClaims } from "./aged-claims.ts";
 import type { Claimer } from "./claimer.ts";
+import type { ClaimOrder } from "./claim-order.ts";
 import type { ClaimScope } from "./claim-scope.ts";
 import type { CrashQuarantine } from "./crash-quarantine.ts";
+import { FairClaims } from "./fair-claims.ts";
 import { Floors } from "./floors.ts";
 import type { Pools } from "./pools.ts";
 
 export type LoopOptions = {
   readonly pools: Pools;
   readonly scope: ClaimScope;
-  readonly claimer: Pick<Claimer, "ready" | "readyQueues">;
+  readonly claimer: Pick<Claimer, "ready" | "readyQueues" | "fair" | "aged">;
+  readonly order: ClaimOrder;
   readonly quarantine: CrashQuarantine;
   readonly logger: Logger;
   /** How long to wait for a wake before the first poll. */
@@ -39,6 +43,8 @@ export class ClaimLoop {
   readonly #wake = new Wakeable();
   readonly #retryDelay = new RetryDelay();
   readonly #floors: Floors;
+  readonly #fair: FairClaims;
+  readonly #aged: AgedClaims;
   #waits = 0;
   #pauseUntil = 0;
   #lastClaimAt = 0;
@@ -48,7 +54,21 @@ export class ClaimLoop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
-    this.#floors = new Floors((queue) => options.scope.excludes(queue));
+    const { order, claimer, scope } = options;
+    // A fair queue has no floors, so no sweep is owed to it.
+    this.#floors = new Floors((queue) => scope.excludes(queue) || order.weightsOf(queue) !== undefined);
+    this.#fair = new FairClaims({
+      order,
+      claimer,
+      now: monotonicMs,
+      onClaimed: async (take, jobs, sentAt) => await this.#orderedClaimed(take, jobs, sentAt),
+    });
+    this.#aged = new AgedClaims({
+      order,
+      claimer,
+      now: monotonicMs,
+      onClaimed: async (take, jobs, sentAt) => await this.#orderedClaimed(take, jobs, sentAt),
+    });
   }
 
   /**
@@ -149,7 +169,8 @@ export class ClaimLoop {
       if (pools.saturated) this.#lastClaimAt = monotonicMs();
       return this.#isSearchDue();
     }
-    await this.#claim(takes, stopping);
+    if (this.#options.order.isPlain) await this.#claim(takes, stopping);
+    else await this.#claimInOrder(takes, stopping);
     this.#retryDelay.reset();
     return this.#takes().length > 0 || this.#isSearchDue();
   }
@@ -176,8 +197,41 @@ export class ClaimLoop {
     return scope.isEmpty ? [] : pools.takes(monotonicMs());
   }
 
+  /**
+   * Fair queues have claims of their own, each of which takes at most the share of its queue. Old jobs of queues with aging come next. The other
+   * jobs share the room that is left.
+   */
+  async #claimInOrder(takes: readonly Take[], stopping: AbortSignal): Promise<void> {
+    let claimed = false;
+    const taken = new Map<PoolTake | undefined, number>();
+    for (const take of takes) {
+      const { pool } = take;
+      // Each of these claims is a statement of its own: together they must not take more than their pool has room for.
+      const limit = Math.min(take.limit, (pool?.limit ?? Infinity) - (taken.get(pool) ?? 0));
+      if (limit <= 0) continue;
+      const claims = this.#fair.isFair(take) ? this.#fair : this.#aged;
+      const got = await claims.claim({ ...take, limit }, stopping);
+      if (got === undefined) continue;
+      claimed = true;
+      taken.set(pool, (taken.get(pool) ?? 0) + got);
+    }
+    const others = (claimed ? this.#takes() : takes).filter((take) => !this.#fair.isFair(take));
+    if (others.length > 0) await this.#claim(others, stopping);
+  }
+
+  /** A queue may have more until a claim that looks at all its jobs finds none. */
+  async #orderedClaimed(take: Take, jobs: readonly ClaimedJob[], sentAt: number): Promise<void> {
+    const { pools } = this.#options;
+    const at = monotonicMs();
+    this.#lastClaimAt = sentAt;
+    pools.claimed([take], jobs, { sentAt, at });
+    if (jobs.length > 0) pools.mayHaveWork(take.queue);
+    this.#rest(jobs.length === 0 && !pools.isUnasked, sentAt, at);
+    await this.#started(jobs, sentAt);
+  }
+
   async #claim(takes: readonly Take[], stopping: AbortSignal): Promise<void> {
-    const { pools, claimer, quarantine, onClaimed } = this.#options;
+    const { pools, claimer } = this.#options;
     const sentAt = monotonicMs();
     const queues = takes.map((take) => take.queue);
     const floors = this.#floors.from(queues, sentAt);
@@ -185,14 +239,24 @@ export class ClaimLoop {
     const at = monotonicMs();
     this.#lastClaimAt = sentAt;
     const full = pools.claimed(takes, jobs, { sentAt, at });
-    // A wake reaches every worker, and one of them takes the job: without a rest, the others would claim in vain at every wake. After a claim
-    // that found jobs the next may follow at once: the jobs that arrive during its round trip share it. A single claim in vain has mostly
-    // lost its job to the claim before it, so only the second one in a row rests.
-    const foundNothing = jobs.length === 0 && full.size === 0 && !pools.isUnasked;
-    this.#pauseUntil = foundNothing && this.#foundNothing ? at + pauseAfter(at - sentAt) : 0;
-    this.#foundNothing = foundNothing;
+    this.#rest(jobs.length === 0 && full.size === 0 && !pools.isUnasked, sentAt, at);
     if (floors !== undefined) this.#floors.measured(at - sentAt, jobs.length);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
+    await this.#started(jobs, sentAt);
+  }
+
+  /**
+   * A wake reaches every worker, and one of them takes the job: without a rest, the others would claim in vain at every wake. After a claim that
+   * found jobs the next may follow at once: the jobs that arrive during its round trip share it. A single claim in vain has mostly lost its job
+   * to the claim before it, so only the second one in a row rests.
+   */
+  #rest(foundNothing: boolean, sentAt: number, at: number): void {
+    this.#pauseUntil = foundNothing && this.#foundNothing ? at + pauseAfter(at - sentAt) : 0;
+    this.#foundNothing = foundNothing;
+  }
+
+  async #started(jobs: readonly ClaimedJob[], sentAt: number): Promise<void> {
+    const { quarantine, onClaimed } = this.#options;
     if (jobs.length === 0) return;
     this.#waits = 0;
     quarantine.otherWorkFound(sentAt);

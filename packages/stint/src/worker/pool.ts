@@ -18,6 +18,8 @@ export type PoolRules = {
   readonly prefetches: boolean;
   /** Whether claims skip this queue now. */
   readonly excludes: (queue: string) => boolean;
+  /** Whether tenants take turns in this queue. */
+  readonly isFair?: (queue: string) => boolean;
 };
 
 /** What one claim returned for one pool. */
@@ -40,7 +42,7 @@ export class Pool {
   readonly #rules: PoolRules;
   readonly #turns: QueueTurns;
   readonly #prefetch: Prefetch;
-  readonly #waiting = new WaitingList();
+  readonly #waiting: WaitingList;
   #running = 0;
   /** Begun and not yet recorded. May exceed the running jobs: a slot is free before its outcome is recorded. */
   #unrecorded = 0;
@@ -52,6 +54,7 @@ export class Pool {
     this.options = options;
     this.#rules = rules;
     this.isSearched = queues.length > maxQueuesPerClaim || queues.some(isPattern);
+    this.#waiting = new WaitingList(rules.isFair);
     this.#prefetch = new Prefetch(slots);
     this.#turns = new QueueTurns(this.isSearched ? undefined : queues, rules.excludes);
   }

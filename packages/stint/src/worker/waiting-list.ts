@@ -1,10 +1,16 @@
 import { byClaimOrder } from "../sql/rows.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 
-/** Jobs of one pool that wait for a slot: in claim order within a queue, and queues take turns. */
+/** Jobs of one pool that wait for a slot: in claim order within a queue, in the order of the turns in a fair one, and queues take turns. */
 export class WaitingList {
   readonly #byQueue = new Map<string, LeasedJob[]>();
+  readonly #isFair: (queue: string) => boolean;
   #size = 0;
+
+  /** @param isFair Whether tenants take turns in this queue: its jobs stay as they were claimed. */
+  constructor(isFair: (queue: string) => boolean = () => false) {
+    this.#isFair = isFair;
+  }
 
   get size(): number {
     return this.#size;
@@ -17,7 +23,8 @@ export class WaitingList {
       let own = this.#byQueue.get(queue);
       if (own === undefined) this.#byQueue.set(queue, (own = []));
       const last = own.at(-1);
-      if (last !== undefined && byClaimOrder(last.job, entry.job) > 0) disordered.add(own);
+      if (last !== undefined && byClaimOrder(last.job, entry.job) > 0 && !this.#isFair(queue))
+        disordered.add(own);
       own.push(entry);
     }
     for (const own of disordered) own.sort((a, b) => byClaimOrder(a.job, b.job));

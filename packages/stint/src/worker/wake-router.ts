@@ -44,7 +44,7 @@ export class WakeRouter {
     return this.#lastIdleCheckAt;
   }
 
-  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `limits`, `dependencies`, `cancel`, `paused` or `waiting`; `listening` when wakes may have been missed. */
+  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `limits`, `dependencies`, `queues`, `cancel`, `paused` or `waiting`; `listening` when wakes may have been missed. */
   wake(hint: string): void {
     const { pools, pauses, loop, leases, upkeep, sleepMode, row } = this.#options;
     // Some process waits for jobs. That is no work, so a sleeping worker goes on sleeping.
@@ -63,6 +63,7 @@ export class WakeRouter {
     } else if (hint === "signal") upkeep.wake("deliver", 0);
     else if (hint === "limits") upkeep.wake("limits", 0);
     else if (hint === "dependencies") upkeep.wake("dependencies", 0);
+    else if (hint === "queues") upkeep.wake("claim-order", 0);
     else if (hint === "schedule") upkeep.wake("schedules", 0);
     else if (hint === "cancel") leases.renewNow();
     else if (hint === "listening") upkeep.checkSoon();

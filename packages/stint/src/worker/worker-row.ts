@@ -1,5 +1,6 @@
 import { Semaphore } from "../db/semaphore.ts";
 import type { Listener } from "../db/listener.ts";
+import type { ClaimOrderSetting } from "../sql/claim-order.ts";
 import type { Vitals } from "../sql/series.ts";
 import { beat, forgetWorker, type WorkerInfo, type WorkerState } from "../sql/workers.ts";
 import type { WorkerDeps } from "./deps.ts";
@@ -17,6 +18,8 @@ export type WorkerRowOptions = {
   readonly isAsleep: () => boolean;
   /** The limits of queues, kinds and tenants that are in force. */
   readonly onLimits: (rules: readonly string[]) => void;
+  /** The queues that are claimed in another order than by priority and time. */
+  readonly onClaimOrders: (orders: readonly ClaimOrderSetting[]) => void;
   readonly vitals: () => Vitals;
 };
 
@@ -46,10 +49,11 @@ export class WorkerRow {
 
   /** Returns whether anything is paused. */
   async register(): Promise<boolean> {
-    const { deps, options, onLimits } = this.#options;
-    const { wakesMissing, limits, paused } = await register(deps, this.info, options);
+    const { deps, options, onLimits, onClaimOrders } = this.#options;
+    const { wakesMissing, limits, paused, orders } = await register(deps, this.info, options);
     this.#wakesMissing = wakesMissing;
     onLimits(limits);
+    onClaimOrders(orders);
     return paused;
   }
 

@@ -16,6 +16,11 @@ const examples: Record<string, readonly RegExp[]> = {
     /^limits: key:charges 2, key:charges=a 3$/m,
   ],
   "quota-reset": [/^next resets: .*T00:00:00\.000Z/m, /^used after the reset: 0, 0$/m],
+  "tenant-fairness": [
+    /^fair: true depth: whale 300, acme 6, globex 6, gold 6, initech 6$/m,
+    /^fair-imports: the last job of a small tenant was number [2-5]\d of 324$/m,
+    /^plain-imports: the last job of a small tenant was number 32[34] of 324$/m,
+  ],
   reminders: [/^reminder:ada: .* \(Europe\/London\)$/m, /^reminded now$/m],
   "resumable-import": [/^killed with -9$/m, /^imported 1000 rows; the second worker began at row [5-9]00$/m],
   "webhook-fan-out": [/^delivered 495, failed 5$/m, /^webhooks: 496 succeeded, 5 dead$/m],

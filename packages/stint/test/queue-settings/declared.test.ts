@@ -35,6 +35,10 @@ test("a starting worker writes the settings that its code declares, with an audi
       declaredTargetAgeMs: 30_000,
       admission: null,
       declaredAdmission: null,
+      fair: null,
+      declaredFair: null,
+      agingMs: null,
+      declaredAgingMs: null,
       updatedAt: expect.any(Date) as Date,
       updatedBy: expect.stringMatching(/^code:/) as string,
     },
@@ -107,9 +111,11 @@ test("many workers that start at once with one declaration audit it once", async
   for (const name of Object.keys(queues)) expect(await stint!.queueSettings.audit(name)).toHaveLength(1);
 });
 
-test("a worker without declarations sends no statement about queue settings", async () => {
+test("a worker without declarations sends no statement that writes queue settings", async () => {
   const fresh = await freshSchema();
-  await fresh.sql(`drop table stint.queue cascade`);
+  await fresh.sql(`
+    create function stint.refuse() returns trigger language plpgsql as $$ begin raise exception 'written'; end $$;
+    create trigger refuse before insert or update or delete on stint.queue for each statement execute function stint.refuse()`);
   await expect(deploy(fresh, {})).resolves.toBeDefined();
 });
 

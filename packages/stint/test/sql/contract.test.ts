@@ -79,6 +79,7 @@ test("a finished job keeps every column of a live job that still has a meaning",
     "park_reason",
     "park_until",
     "has_follow_ups",
+    "fair_tenant",
   ]);
   expect(added).toEqual(["finished_at", "result"]);
 });

@@ -226,6 +226,7 @@ test("a read-only role reads everything and changes nothing", async () => {
     "dependencies",
     "dependencyAudit",
     "notifyEnded",
+    "tenants",
     "findReadyQueues",
     "claimedBy",
     "claimWindow",

@@ -11,6 +11,9 @@ import {
   reserveQuarantined,
   type Floor,
 } from "#stint/sql/claim.js";
+import { claimAged } from "#stint/sql/claim-aged.js";
+import { claimFair } from "#stint/sql/claim-fair.js";
+import { tendClaimOrder } from "#stint/sql/claim-order.js";
 import { enqueue, enqueueStatementInside, wake } from "#stint/sql/enqueue.js";
 import { noteTransaction, transactionIdInside, type InsideStatement } from "#stint/sql/inside.js";
 import { findStatementInside, finished, get, lastOfChain, list } from "#stint/sql/find.js";
@@ -50,6 +53,7 @@ import {
   setQueue,
 } from "#stint/sql/queue-settings.js";
 import { queues } from "#stint/sql/queues.js";
+import { tenants } from "#stint/sql/tenants.js";
 import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { planNextRun } from "#stint/sql/next-run.js";
 import { dueSchedules, failSchedule, fireSchedules } from "#stint/sql/fire-schedules.js";
@@ -243,6 +247,11 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   claimOnward: (db) => claim(db, claimInput, floorsOf(["a", "b"])),
   claimPools: (db) => claim(db, poolsInput),
   claimPoolsOnward: (db) => claim(db, poolsInput, floorsOf(["a", "b", "c", "d"])),
+  claimFair: (db) =>
+    claimFair(db, { ...claimInput, queue: "a", limit: 10, turn: { tenant: "", left: 0 }, weights: { b: 2 } }),
+  claimAged: (db) => claimAged(db, { ...claimInput, queue: "a", limit: 10, agingMs: 1_000 }),
+  tendClaimOrder: (db) => tendClaimOrder(db, 10),
+  tenants: (db) => tenants(db, "a", 10),
   findReadyQueues: (db) => findReadyQueues(db, { ranges, kinds: ["work"] }),
   claimQuarantined: (db) => claimQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
   reserveQuarantined: (db) => reserveQuarantined(db, { ...claimInput, queues: ["a"], waitedMs: 0 }),
@@ -291,7 +300,11 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   pruneSmall: (db) => pruneSmall(db, { doneMs: 30 * day, auditMs: 90 * day }, 5_000),
   queues: (db) => queues(db),
   declareQueues: (db) =>
-    declareQueues(db, new Map([["a", { targetAgeMs: 1_000, admission: null }]]), "code:w"),
+    declareQueues(
+      db,
+      new Map([["a", { targetAgeMs: 1_000, admission: null, fair: null, agingMs: null }]]),
+      "code:w",
+    ),
   setQueue: (db) => setQueue(db, "a", { targetAge: 2_000 }, { auditId: newId(), actor: "a", reason: "r" }),
   forgetQueue: (db) => forgetQueue(db, "a", { auditId: newId(), actor: "a", reason: "r" }),
   queueSettings: (db) => queueSettings(db),

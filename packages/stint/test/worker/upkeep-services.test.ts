@@ -29,6 +29,7 @@ function start(fresh: Fresh, list: readonly UpkeepService[]): { upkeep: Upkeep; 
       onPauses: () => undefined,
       onExpired: () => undefined,
       onUnserved: () => undefined,
+      onClaimOrders: () => undefined,
       onLimits: () => undefined,
       onRunBaseline: () => undefined,
       queues: () => ["main"],

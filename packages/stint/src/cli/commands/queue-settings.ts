@@ -3,6 +3,7 @@ import type { QueueHealth } from "../../inspect/types.ts";
 import { isPattern } from "../../model/name-pattern.ts";
 import { closest } from "../../model/names.ts";
 import type { Admission, AdmissionSettings } from "../../model/admission.ts";
+import type { FairSettings } from "../../model/fairness.ts";
 import type { Duration } from "../../model/duration.ts";
 import {
   targetAges,
@@ -45,7 +46,7 @@ export function addShow(queues: Command): void {
   });
 }
 
-type SetFlags = { targetAge?: string; admission?: string; reason: string };
+type SetFlags = { targetAge?: string; admission?: string; fair?: string; aging?: string; reason: string };
 
 export function addSet(queues: Command): void {
   const command = queues
@@ -63,20 +64,32 @@ export function addSet(queues: Command): void {
       "--admission <json>",
       'how many jobs the queue takes, such as \'{"maxDepth":10000}\'; "declared" returns to the value in code',
     )
+    .option(
+      "--fair <json>",
+      'share the workers among tenants: "tenant", \'{"by":"tenant","weights":{"acme":3}}\', "off", or "declared"',
+    )
+    .option(
+      "--aging <duration>",
+      'a job that has waited for longer gets a share of the claims, whatever its priority; "off" or "declared"',
+    )
     .requiredOption("--reason <text>", "why, for the audit");
   examples(
     command,
     'stint queues set payments --target-age 30s --reason "promised to customers"',
     'stint queues set payments --target-age declared --reason "incident is over"',
+    'stint queues set emails --fair tenant --reason "one tenant fills the queue"',
     `stint queues set emails --admission '{"maxDepth":10000,"policy":"reject"}' --reason "the provider is slow"`,
   );
   runs<SetFlags>(command, async (context, { options, args: [queue = ""] }) => {
     const { queueSettings } = await context.client();
-    const { targetAge, admission, reason } = options;
+    const { targetAge, admission, fair, aging, reason } = options;
     const change: QueueChange = {};
     if (targetAge !== undefined) change.targetAge = targetAge === "declared" ? null : (targetAge as Duration);
     if (admission !== undefined)
       change.admission = admission === "declared" ? null : ((await readJson(admission)) as AdmissionSettings);
+    if (fair !== undefined) change.fair = await readFair(fair);
+    if (aging !== undefined)
+      change.aging = aging === "declared" ? null : aging === "off" ? false : (aging as Duration);
     const setting = await queueSettings.set(queue, change, { reason });
     if (context.out.json) context.out.document(setting);
     else {
@@ -85,6 +98,8 @@ export function addSet(queues: Command): void {
         context.out.line(say`The target age of ${queue} is now ${targetText(queue, target)}.`);
       if (admission !== undefined)
         context.out.line(say`The admission of ${queue} is now ${admissionText(setting.admission)}.`);
+      if (fair !== undefined || aging !== undefined)
+        context.out.line(say`The claim order of ${queue} is now ${orderText(setting)}.`);
     }
     await warnOfMisspelling(context, queue);
   });
@@ -144,6 +159,7 @@ function show(out: Output, queue: string, { target, setting, health, audit }: Sh
     ["Target age", targetText(queue, target)],
     ["Declared", duration(setting?.declaredTargetAgeMs ?? null)],
     ["Admission", admissionText(setting?.admission ?? null)],
+    ["Claim order", orderText(setting)],
     ["Changed", setting === null ? "" : `${age(setting.updatedAt)} by ${setting.updatedBy}`],
     ["Paused", pausedText(health?.paused ?? null)],
     ["Oldest ready", duration(health?.oldestReadyMs ?? null)],
@@ -165,6 +181,23 @@ function admissionText(admission: Admission | null): string {
   return admission === null ? "any number of jobs" : JSON.stringify(admission);
 }
 
+async function readFair(value: string): Promise<FairSettings | false | null> {
+  if (value === "declared") return null;
+  if (value === "off") return false;
+  return value.startsWith("{") ? ((await readJson(value)) as FairSettings) : (value as FairSettings);
+}
+
+function orderText(setting: Pick<QueueSetting, "fair" | "agingMs"> | null): string {
+  const { fair = null, agingMs = null } = setting ?? {};
+  if (fair !== null && fair !== false) {
+    const weights = JSON.stringify(fair.weights);
+    return `tenants take turns${weights === "{}" ? "" : `, weights ${weights}`}`;
+  }
+  return agingMs === null || agingMs === 0
+    ? "priority, then time"
+    : `priority; jobs older than ${duration(agingMs)} get a share`;
+}
+
 function targetText(queue: string, { ms, source, setFor }: TargetAge): string {
   const from = { default: "default", code: "declared in code", live: "live change" }[source];
   return `${duration(ms)} (${from}${setFor === null || setFor === queue ? "" : ` of ${setFor}`})`;
@@ -181,6 +214,10 @@ const auditColumns: readonly Column<QueueAuditEntry>[] = [
 function changeText({ change }: QueueAuditEntry): string {
   if (change["admission"] !== undefined)
     return `admission ${JSON.stringify(change["admission"].from)} → ${JSON.stringify(change["admission"].to)}`;
+  if (change["fair"] !== undefined)
+    return `fair ${JSON.stringify(change["fair"].from)} → ${JSON.stringify(change["fair"].to)}`;
+  if (change["agingMs"] !== undefined)
+    return `aging ${JSON.stringify(change["agingMs"].from)} → ${JSON.stringify(change["agingMs"].to)}`;
   if (change["targetAgeMs"] === undefined) return "";
   const { from, to } = change["targetAgeMs"];
   const text = (value: unknown): string => (typeof value === "number" ? duration(value) : "default");
