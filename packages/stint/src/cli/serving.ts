@@ -74,7 +74,7 @@ function poolsByQueue(pools: WorkerOptions["pools"]): QueueMap<string> {
 }
 
 function queuesOf(pool: string, value: WorkerOptions["pools"][string]): readonly string[] {
-  return typeof value === "number" ? [pool] : value.queues;
+  return typeof value === "number" ? [pool] : (value.queues ?? [pool]);
 }
 
 /** The same in one line for people. */

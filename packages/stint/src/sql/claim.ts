@@ -9,7 +9,13 @@ import { byClaimOrder, toClaimedJob } from "./rows.ts";
 import { tallied } from "./transitions.ts";
 
 /** How many jobs to take from which queue, and from all queues of its pool together, where several are asked. */
-export type Take = { readonly queue: string; readonly limit: number; readonly pool?: PoolTake };
+export type Take = {
+  readonly queue: string;
+  readonly limit: number;
+  readonly pool?: PoolTake;
+  /** Only jobs of this priority or a smaller one, for `claimUrgent`. */
+  readonly mostPriority?: number;
+};
 
 /** One object for all takes of a pool, which stand side by side. */
 export type PoolTake = { readonly limit: number };
@@ -65,12 +71,12 @@ export const claimValues = (input: Omit<ClaimInput, "takes">): unknown[] => [
 ];
 
 /** Ready jobs of one queue, in the order of the ready index (`by_index` sees to it), so nothing is sorted. */
-const pickReady = (queue: string, limit: string): string => `
+export const pickReady = (queue: string, limit: string, also = ""): string => `
         select r.ctid
         from stint.job r
         where r.state = 'ready'
           and r.queue = stint.by_index(${queue})
-          and r.kind = any ($5::text[])
+          and r.kind = any ($5::text[])${also}
         order by r.priority, r.run_at, r.id
         limit ${limit}
         for update skip locked`;
@@ -111,12 +117,12 @@ const fromQueues = (pick: string): string => `
  * Several queues of a pool, in the order given, until the pool has enough. The limit of the pool stops the walk through its queues:
  * those behind are not looked at, and no row is locked that is not taken.
  */
-const fromPools = (pick: string): string => `
+export const fromPools = (pick: string, more = { values: "", columns: "" }): string => `
       select shared.ctid
       from unnest((select $9::integer[]), (select $10::integer[])) as pool (pool, take)
       cross join lateral (
         select picked.ctid
-        from unnest((select $7::text[]), (select $8::integer[]), (select $11::integer[])) as take (queue, take, pool)
+        from unnest((select $7::text[]), (select $8::integer[]), (select $11::integer[])${more.values}) as take (queue, take, pool${more.columns})
         cross join lateral (${pick}
         ) picked
         where take.pool = pool.pool
@@ -128,7 +134,7 @@ const fromPools = (pick: string): string => `
  * picked for, because a row may have moved since; it asks for a range of one state, because with `=` the planner may prefer walking
  * the whole ready index to fetching the rows by their place. A comparison as text has the same effect and costs more.
  */
-const claimText = (picked: string): string => `
+export const claimText = (picked: string): string => `
   update stint.job j
   set ${leased}
   where j.ctid = any (array(${picked}
@@ -183,9 +189,9 @@ export async function claim(
   return toClaimed(await db.run(shared ? claimPoolsOnward : claimOnward, onward, options), input);
 }
 
-/** The number and the limit of each pool, and the pool of each take; nothing where no queues share one. */
-function poolValues(takes: readonly Take[]): number[][] {
-  if (takes.every((take) => take.pool === undefined)) return [];
+/** The number and the limit of each pool, and the pool of each take; nothing where no queues share one, unless `always`. */
+export function poolValues(takes: readonly Take[], always = false): number[][] {
+  if (!always && takes.every((take) => take.pool === undefined)) return [];
   const limits: number[] = [];
   const pools: number[] = [];
   let last: PoolTake | undefined;
@@ -197,7 +203,7 @@ function poolValues(takes: readonly Take[]): number[][] {
   return [limits.map((_, index) => index + 1), limits, pools];
 }
 
-function toClaimed(rows: readonly Row[], input: LeaseInput): ClaimedJob[] {
+export function toClaimed(rows: readonly Row[], input: LeaseInput): ClaimedJob[] {
   return rows.map((row) => toClaimedJob(row, input)).sort(byClaimOrder);
 }
 

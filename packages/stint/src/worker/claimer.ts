@@ -5,6 +5,7 @@ import type { ClaimedJob, Fence } from "../model/job.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floor } from "../sql/claim.ts";
+import { claimUrgent } from "../sql/claim-urgent.ts";
 import { claimAged, type AgedClaimInput } from "../sql/claim-aged.ts";
 import { claimFair, type FairClaim, type FairClaimInput } from "../sql/claim-fair.ts";
 import { findReadyQueues, type QueueRange, type ReadyQueues } from "../sql/ready-queues.ts";
@@ -68,6 +69,15 @@ export class Claimer {
       async (lost, sentAt) => await this.#keepFound(lost, sentAt, stopping),
     );
     return { jobs, last };
+  }
+
+  /** Claim ready jobs into reserved slots: of each queue, those of its take's priority or a smaller one. */
+  async urgent(takes: ClaimInput["takes"], stopping: AbortSignal): Promise<ClaimedJob[]> {
+    const { db } = this.#options;
+    return await this.#surely(
+      (input, options) => claimUrgent(db, { ...input, takes }, options),
+      async (lost, sentAt) => await this.#keepFound(lost, sentAt, stopping),
+    );
   }
 
   /** Claim ready jobs of one queue that have waited for long. */

@@ -16,7 +16,7 @@ import type { Pools } from "./pools.ts";
 export type LoopOptions = {
   readonly pools: Pools;
   readonly scope: ClaimScope;
-  readonly claimer: Pick<Claimer, "ready" | "readyQueues" | "fair" | "aged">;
+  readonly claimer: Pick<Claimer, "ready" | "readyQueues" | "fair" | "aged" | "urgent">;
   readonly order: ClaimOrder;
   readonly quarantine: CrashQuarantine;
   readonly logger: Logger;
@@ -54,9 +54,14 @@ export class ClaimLoop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
-    const { order, claimer, scope } = options;
-    // A fair queue has no floors, so no sweep is owed to it.
-    this.#floors = new Floors((queue) => scope.excludes(queue) || order.weightsOf(queue) !== undefined);
+    const { order, claimer, scope, pools } = options;
+    // A fair queue has no floors, so no sweep is owed to it. While only reserved slots are free, a sweep has no room.
+    this.#floors = new Floors(
+      (queue) =>
+        scope.excludes(queue) ||
+        order.weightsOf(queue) !== undefined ||
+        pools.find(queue)?.isReserveLeft === true,
+    );
     this.#fair = new FairClaims({
       order,
       claimer,
@@ -169,7 +174,7 @@ export class ClaimLoop {
       if (pools.saturated) this.#lastClaimAt = monotonicMs();
       return this.#isSearchDue();
     }
-    if (this.#options.order.isPlain) await this.#claim(takes, stopping);
+    if (this.#options.order.isPlain && !takes.some(isUrgent)) await this.#claim(takes, stopping);
     else await this.#claimInOrder(takes, stopping);
     this.#retryDelay.reset();
     return this.#takes().length > 0 || this.#isSearchDue();
@@ -202,9 +207,12 @@ export class ClaimLoop {
    * jobs share the room that is left.
    */
   async #claimInOrder(takes: readonly Take[], stopping: AbortSignal): Promise<void> {
-    let claimed = false;
+    const urgent = takes.filter(isUrgent);
+    if (urgent.length > 0) await this.#claimUrgent(urgent, stopping);
+    let claimed = urgent.length > 0;
     const taken = new Map<PoolTake | undefined, number>();
     for (const take of takes) {
+      if (isUrgent(take)) continue;
       const { pool } = take;
       // Each of these claims is a statement of its own: together they must not take more than their pool has room for.
       const limit = Math.min(take.limit, (pool?.limit ?? Infinity) - (taken.get(pool) ?? 0));
@@ -215,8 +223,22 @@ export class ClaimLoop {
       claimed = true;
       taken.set(pool, (taken.get(pool) ?? 0) + got);
     }
-    const others = (claimed ? this.#takes() : takes).filter((take) => !this.#fair.isFair(take));
+    const others = (claimed ? this.#takes() : takes).filter(
+      (take) => !this.#fair.isFair(take) && !isUrgent(take),
+    );
     if (others.length > 0) await this.#claim(others, stopping);
+  }
+
+  /** Only the reserved slots of these pools are free. */
+  async #claimUrgent(takes: readonly Take[], stopping: AbortSignal): Promise<void> {
+    const { pools, claimer } = this.#options;
+    const sentAt = monotonicMs();
+    const jobs = await claimer.urgent(takes, stopping);
+    const at = monotonicMs();
+    this.#lastClaimAt = sentAt;
+    pools.claimed(takes, jobs, { sentAt, at });
+    this.#rest(jobs.length === 0 && !pools.isUnasked, sentAt, at);
+    await this.#started(jobs, sentAt);
   }
 
   /** A queue may have more until a claim that looks at all its jobs finds none. */
@@ -263,4 +285,8 @@ export class ClaimLoop {
     const placing = onClaimed(jobs, sentAt);
     if (placing !== undefined) await placing;
   }
+}
+
+function isUrgent({ mostPriority }: Take): boolean {
+  return mostPriority !== undefined;
 }

@@ -17,7 +17,17 @@ export type WorkerOptions = Omit<KindOptions, "quietHours"> & {
    * Slots by queue: how many of its jobs this worker runs at once. The queues of a pool share its slots and take turns. A pattern
    * such as `tenant-*` stands for every queue it matches that no other pool serves by name or by a longer pattern.
    */
-  pools: Record<string, number | { queues: readonly string[]; slots: number }>;
+  pools: Record<
+    string,
+    | number
+    | {
+        /** Default: the queue with the name of the pool. */
+        queues?: readonly string[];
+        slots: number;
+        /** Keep the last free slots of the pool for urgent jobs: those of this priority or a smaller one. */
+        reserve?: PoolReserve;
+      }
+  >;
   handlers: readonly Handler[];
   /**
    * The schedules that this code declares, made by `defineSchedule`. When the worker starts, the schedules of `owner` become these: new ones
@@ -56,11 +66,15 @@ export type WorkerOptions = Omit<KindOptions, "quietHours"> & {
   retention?: { done?: Duration; dead?: Duration };
 };
 
+/** The last `slots` free slots of a pool take only jobs of this priority or a smaller one. */
+export type PoolReserve = { readonly slots: number; readonly priority: number };
+
 /** `queues` holds names and patterns. */
 export type PoolOptions = {
   readonly name: string;
   readonly queues: readonly string[];
   readonly slots: number;
+  readonly reserve?: PoolReserve;
 };
 
 /** The most queues and patterns of one worker. Each name costs memory here and in the database; a pattern costs the same for any number of queues. */
@@ -196,7 +210,7 @@ function resolvePools(input: WorkerOptions["pools"]): readonly PoolOptions[] {
   const pools = Object.entries(input ?? {}).map(([name, pool]): PoolOptions => {
     const option = `worker.pools.${name}`;
     checkNameOrPattern(name, option);
-    const { queues, slots } = queuesAndSlots(option, name, pool);
+    const { queues, slots, reserve } = queuesAndSlots(option, name, pool);
     for (const queue of queues) {
       checkNameOrPattern(queue, `${option}.queues`);
       if (seen.has(queue)) {
@@ -209,6 +223,7 @@ function resolvePools(input: WorkerOptions["pools"]): readonly PoolOptions[] {
       name,
       queues: Object.freeze([...queues]),
       slots: requireInteger(option, slots, { min: 1, max: 10_000 }),
+      ...(reserve === undefined ? {} : { reserve: resolveReserve(option, slots, reserve) }),
     });
   });
   if (seen.size === 0)
@@ -221,15 +236,27 @@ function queuesAndSlots(
   option: string,
   name: string,
   pool: WorkerOptions["pools"][string],
-): { queues: readonly string[]; slots: number } {
+): { queues: readonly string[]; slots: number; reserve?: PoolReserve | undefined } {
   if (typeof pool !== "object" || pool === null) return { queues: [name], slots: pool };
-  refuseUnknownKeys(option, pool, ["queues", "slots"]);
-  const queues: unknown = pool.queues;
-  if (Array.isArray(queues) && queues.length > 0) return pool;
+  refuseUnknownKeys(option, pool, ["queues", "slots", "reserve"]);
+  const queues: unknown = pool.queues ?? [name];
+  if (Array.isArray(queues) && queues.length > 0) return { ...pool, queues: queues as string[] };
   throw new InvalidOptionError(
     `${option}.queues`,
     `must be an array of at least one queue or pattern, got ${describe(queues)}`,
   );
+}
+
+function resolveReserve(option: string, slots: number, reserve: PoolReserve): PoolReserve {
+  const what = `${option}.reserve`;
+  refuseUnknownKeys(what, reserve, ["slots", "priority"]);
+  if (slots < 2)
+    throw new InvalidOptionError(what, "needs a pool of at least 2 slots, because others need one, too");
+  return Object.freeze({
+    // Without a slot for the others, their jobs would never start.
+    slots: requireInteger(`${what}.slots`, reserve.slots, { min: 1, max: slots - 1 }),
+    priority: requireInteger(`${what}.priority`, reserve.priority, { min: -32_768, max: 32_767 }),
+  });
 }
 
 function refuseTooMany(queues: readonly string[]): void {

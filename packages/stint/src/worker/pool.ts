@@ -3,7 +3,7 @@ import type { ClaimedJob } from "../model/job.ts";
 import type { PoolView } from "../telemetry/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
 import type { LeasedJob } from "./claim-leases.ts";
-import type { PoolOptions } from "./options.ts";
+import type { PoolOptions, PoolReserve } from "./options.ts";
 import { Prefetch } from "./prefetch.ts";
 import { maxQueuesPerClaim, QueueTurns } from "./queue-turns.ts";
 import { WaitingList } from "./waiting-list.ts";
@@ -41,6 +41,8 @@ export class Pool {
   readonly isSearched: boolean;
   readonly #rules: PoolRules;
   readonly #turns: QueueTurns;
+  /** Of urgent jobs, in a pool with a reserve: a queue without urgent jobs may have others. */
+  readonly #urgentTurns: QueueTurns | undefined;
   readonly #prefetch: Prefetch;
   readonly #waiting: WaitingList;
   #running = 0;
@@ -56,7 +58,9 @@ export class Pool {
     this.isSearched = queues.length > maxQueuesPerClaim || queues.some(isPattern);
     this.#waiting = new WaitingList(rules.isFair);
     this.#prefetch = new Prefetch(slots);
-    this.#turns = new QueueTurns(this.isSearched ? undefined : queues, rules.excludes);
+    const makeTurns = (): QueueTurns => new QueueTurns(this.isSearched ? undefined : queues, rules.excludes);
+    this.#turns = makeTurns();
+    this.#urgentTurns = options.reserve === undefined ? undefined : makeTurns();
   }
 
   get view(): PoolView {
@@ -81,12 +85,12 @@ export class Pool {
 
   /** How many queues may have ready jobs. */
   get readyQueues(): number {
-    return this.#turns.size;
+    return this.#nextTurns.size;
   }
 
   /** Whether the last claim ended before it came to some queue that may have ready jobs. */
   get isUnasked(): boolean {
-    return this.#turns.isUnasked;
+    return this.#nextTurns.isUnasked;
   }
 
   /**
@@ -101,7 +105,7 @@ export class Pool {
 
   /** Whether some queue that may have ready jobs can be asked now. */
   get hasQueueToAsk(): boolean {
-    return this.#turns.hasNext;
+    return this.#nextTurns.hasNext;
   }
 
   /** What to ask the next claim for: free slots plus prefetch, spread over the queues whose turn it is. */
@@ -109,7 +113,28 @@ export class Pool {
     if (!this.#isPrefetchOff(at)) this.#noPrefetchUntil = 0;
     if (!this.hasQueueToAsk || !this.wants(at)) return [];
     const room = this.#isPrefetchOff(at) ? this.unrecordedRoom : this.room;
+    const { reserve } = this.options;
+    if (reserve !== undefined) return this.#takesWithReserve(room, reserve, at);
     return this.#turns.takes(Math.min(room + this.#ahead(at), Math.max(room, maxClaim)), at);
+  }
+
+  /** Prefetched jobs would wait for the reserved slots, so there are none. */
+  #takesWithReserve(room: number, reserve: PoolReserve, at: number): Take[] {
+    if (this.isReserveLeft) {
+      const takes = this.#nextTurns.takes(room, at);
+      return takes.map((take) => ({ ...take, mostPriority: reserve.priority }));
+    }
+    return room > reserve.slots ? this.#turns.takes(room - reserve.slots, at) : [];
+  }
+
+  /** Whether no slots but the reserved ones are free. */
+  get isReserveLeft(): boolean {
+    const { reserve } = this.options;
+    return reserve !== undefined && this.room <= reserve.slots;
+  }
+
+  get #nextTurns(): QueueTurns {
+    return this.isReserveLeft ? (this.#urgentTurns ?? this.#turns) : this.#turns;
   }
 
   /** Note what a claim returned. Returns the queues that may have more. */
@@ -117,13 +142,16 @@ export class Pool {
     if (hasLimited) this.#limitedUntil = at + noPrefetchMs;
     if (hasCrashSuspect) this.#noPrefetchUntil = at + noPrefetchMs;
     this.#prefetch.measure(at, heaviest, at - sentAt);
-    return this.#turns.claimed(takes, jobsByQueue, at);
+    const turns = takes[0]?.mostPriority === undefined ? this.#turns : (this.#urgentTurns ?? this.#turns);
+    return turns.claimed(takes, jobsByQueue, at);
   }
 
   /** This queue may have ready jobs; without a queue, each of them may. */
   mayHaveWork(queue?: string): void {
-    if (queue === undefined) this.#turns.hintAll();
-    else this.#turns.hint(queue);
+    for (const turns of [this.#turns, this.#urgentTurns]) {
+      if (queue === undefined) turns?.hintAll();
+      else turns?.hint(queue);
+    }
   }
 
   /** Let these jobs wait for a slot. */
@@ -189,7 +217,11 @@ export class Pool {
   }
 
   #ahead(at: number): number {
-    const isOff = !this.#rules.prefetches || this.#isPrefetchOff(at) || at < this.#limitedUntil;
+    const isOff =
+      !this.#rules.prefetches ||
+      this.options.reserve !== undefined ||
+      this.#isPrefetchOff(at) ||
+      at < this.#limitedUntil;
     return isOff ? 0 : this.#prefetch.ahead;
   }
 }

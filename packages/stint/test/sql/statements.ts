@@ -11,6 +11,7 @@ import {
   reserveQuarantined,
   type Floor,
 } from "#stint/sql/claim.js";
+import { claimUrgent } from "#stint/sql/claim-urgent.js";
 import { claimAged } from "#stint/sql/claim-aged.js";
 import { claimFair } from "#stint/sql/claim-fair.js";
 import { tendClaimOrder } from "#stint/sql/claim-order.js";
@@ -249,6 +250,8 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   claimPoolsOnward: (db) => claim(db, poolsInput, floorsOf(["a", "b", "c", "d"])),
   claimFair: (db) =>
     claimFair(db, { ...claimInput, queue: "a", limit: 10, turn: { tenant: "", left: 0 }, weights: { b: 2 } }),
+  claimUrgent: (db) =>
+    claimUrgent(db, { ...poolsInput, takes: poolsInput.takes.map((take) => ({ ...take, mostPriority: 0 })) }),
   claimAged: (db) => claimAged(db, { ...claimInput, queue: "a", limit: 10, agingMs: 1_000 }),
   tendClaimOrder: (db) => tendClaimOrder(db, 10),
   tenants: (db) => tenants(db, "a", 10),
