@@ -15,6 +15,8 @@ export class Runs {
   lastMs: number | undefined;
   /** From the intended enqueue time to the start of the handler, for jobs whose payload has that time. */
   readonly latencies: number[] = [];
+  /** The numbers of these jobs. */
+  readonly numbers: number[] = [];
   readonly #failed = new Map<number, number>();
 
   async run(payload: Payload): Promise<void> {
@@ -23,7 +25,10 @@ export class Runs {
       const now = nowMs();
       this.firstMs ??= now;
       this.lastMs = now;
-      if (payload.at !== 0) this.latencies.push(Math.round((now - payload.at) * 1000) / 1000);
+      if (payload.at !== 0) {
+        this.latencies.push(Math.round((now - payload.at) * 1000) / 1000);
+        this.numbers.push(payload.n);
+      }
     }
     if (payload.failures !== undefined) this.#mayFail(payload.n, payload.failures);
   }

@@ -33,6 +33,14 @@ export function jobsIn({ groups, leaves }: FlowShape): number {
   return groups === 0 ? 1 + leaves : 1 + groups + groups * leaves;
 }
 
+/** The jobs of one large tenant, enqueued before those of many small ones. `fair`: the queue shares its workers among them. */
+export type TenantLoad = {
+  readonly large: number;
+  readonly small: number;
+  readonly jobsOfSmall: number;
+  readonly fair: boolean;
+};
+
 /** The jobs that `fill` creates: ready now, scheduled for tomorrow, or succeeded. */
 export type FillState = "ready" | "scheduled" | "finished";
 
@@ -57,6 +65,8 @@ export type Client = {
   workSteps?(steps: number, onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Enqueue a tree of jobs. Left out: the system has no jobs that wait for others. */
   enqueueFlow?(shape: FlowShape): Promise<void>;
+  /** Enqueue jobs of tenants, each with its number and the time 1, so that the start of every one is recorded. Left out: no such scenario. */
+  enqueueTenants?(load: TenantLoad): Promise<void>;
   /** Start a worker for trees of jobs, where it differs from `work`. */
   workFlows?(onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Stop the worker, if there is one, and close every connection. */

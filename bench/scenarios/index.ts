@@ -7,6 +7,7 @@ import { enqueue } from "./enqueue.ts";
 import { everyday } from "./everyday.ts";
 import { observabilityCost } from "./observability-cost.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
+import { fairness } from "./fairness.ts";
 import { flows } from "./flows.ts";
 import { growth } from "./growth.ts";
 import { horizon } from "./horizon.ts";
@@ -34,4 +35,5 @@ export const scenarios: readonly Scenario[] = [
   observabilityCost,
   steps,
   flows,
+  fairness,
 ];

@@ -11,6 +11,7 @@ import {
   type BullWorker,
 } from "./bullmq.ts";
 import { loadPeer } from "./load-peer.ts";
+import { tenantJobs } from "./tenant-jobs.ts";
 
 type Connection = { host: string; port: number; maxRetriesPerRequest: null };
 type Flows = {
@@ -50,6 +51,15 @@ export async function open({ redisPort }: Stores, config: Config): Promise<Clien
       const flows = new classes.FlowProducer({ connection });
       await flows.add(treeOf(shape));
       await flows.close();
+    },
+    // Groups, which share workers among tenants, are not in the open edition: one queue in the order of arrival.
+    enqueueTenants: async (load) => {
+      if (load.fair) throw notOffered("bullmq-redis", "groups in its open edition");
+      for (const jobs of tenantJobs(load))
+        await addMany(
+          queue,
+          jobs.map(({ n }) => makePayload(n, 1)),
+        );
     },
     pending: async () => {
       const counts = await queue.getJobCounts("wait", "active", "prioritized", "waiting-children");

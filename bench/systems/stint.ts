@@ -11,6 +11,7 @@ import {
 import { makePayload } from "../actor/payload.ts";
 import type { Client, Config, Payload, Stores } from "../core/types.ts";
 import { Sql } from "./sql.ts";
+import { tenantJobs } from "./tenant-jobs.ts";
 import { fillTables, kind, prepareTables, tablesPending } from "./stint-tables.ts";
 
 const noop = defineJob(kind, { payload: typed<Payload>() });
@@ -40,6 +41,11 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
           : Array.from({ length: groups }, (_, group) => add(`group-${group}`, addLeaves(`leaf-${group}`)));
       add("root", children);
       await stint.flow("tree", parts);
+    },
+    enqueueTenants: async (load) => {
+      await stint.queueSettings.set("default", { fair: load.fair ? "tenant" : false }, { reason: "bench" });
+      for (const jobs of tenantJobs(load))
+        await stint.enqueueMany(jobs.map(({ n, tenant }) => entry(noop, makePayload(n, 1), { tenant })));
     },
     fill: async (count, state) => await fillTables(sql, count, state),
     pending: async () => await tablesPending(sql),

@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.ts";
-import { NotOfferedError, type FillState, type FlowShape } from "../../core/types.ts";
+import { NotOfferedError, type FillState, type FlowShape, type TenantLoad } from "../../core/types.ts";
 import type { Context } from "../context.ts";
 
 /** Install the schema where it is missing, and empty the store. */
@@ -19,6 +19,12 @@ export async function enqueueFlow({ client }: Context, shape: FlowShape): Promis
   if (client.enqueueFlow === undefined) throw new NotOfferedError("this system offers no flows");
   await client.enqueueFlow(shape);
   return { atMs: nowMs() };
+}
+
+/** Enqueue the jobs of a large tenant, then those of many small ones. */
+export async function enqueueTenants({ client }: Context, load: TenantLoad): Promise<void> {
+  if (client.enqueueTenants === undefined) throw new NotOfferedError("this system knows no tenants");
+  await client.enqueueTenants(load);
 }
 
 /** Whether the store still holds a job that is ready, running or waits for its retry. */

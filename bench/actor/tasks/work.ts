@@ -35,6 +35,11 @@ export async function latencies({ runs }: Context): Promise<{ ms: number[]; last
   return { ms: runs.latencies, lastMs: runs.lastMs };
 }
 
+/** The same, with the number of each job. */
+export async function numberedLatencies({ runs }: Context): Promise<{ n: number[]; ms: number[] }> {
+  return { n: runs.numbers, ms: runs.latencies };
+}
+
 /** Memory and processor time used by this process since it started. */
 export async function usage(): Promise<{ cpuMs: number; rssBytes: number; heapBytes: number }> {
   const { user, system } = process.cpuUsage();
