@@ -4,6 +4,7 @@ import { forSchema } from "#stint/db/statement.js";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, sharedSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
 
@@ -141,22 +142,23 @@ test("a job of a transaction that did not see the setting runs all the same", as
 test("a worker follows a live change of the setting", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
-  let release: () => void = () => undefined;
+  let busy = gate();
   const order: string[] = [];
   await startWorker(stint, {
     pools: { shared: 1 },
     prefetch: false,
     handlers: [
       handle(work, async ({ tenant, payload }) => {
-        if (payload.n === 0) await new Promise<void>((resolve) => (release = resolve));
+        if (payload.n === 0) await busy.opened;
         else order.push(tenant ?? "");
       }),
     ],
   });
   const round = async (): Promise<string[]> => {
     order.length = 0;
-    const gate = await stint.enqueue(work, { n: 0 });
-    await until(async () => (await stint.get(gate.id))?.state === "running", {
+    busy = gate();
+    const { id } = await stint.enqueue(work, { n: 0 });
+    await until(async () => (await stint.get(id))?.state === "running", {
       message: "the slot is taken",
     });
     await stint.enqueueMany([...jobs("x", 4), ...jobs("y", 4)]);
@@ -170,7 +172,7 @@ test("a worker follows a live change of the setting", async () => {
       },
       { message: "the setting is known" },
     );
-    release();
+    busy.open();
     await until(() => order.length === 8, { message: "all ran" });
     return [...order];
   };
