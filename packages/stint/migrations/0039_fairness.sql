@@ -6,7 +6,10 @@ create table stint.fair_backlog (
   name   text collate "C" primary key,             -- a name or pattern of stint.queue
   xid    xid8 not null default pg_current_xact_id(),
   after  uuid not null default '00000000-0000-0000-0000-000000000000',  -- the last job that was looked at
-  missed boolean not null default false            -- some job of this pass was locked
+  missed boolean not null default false,           -- some job of this pass was locked
+  since  timestamptz not null default clock_timestamp(),
+  began  timestamptz not null default clock_timestamp(),  -- this pass
+  due_at timestamptz not null default '-infinity'  -- the next pass
 );
 
 -- Checks the setting `fair` that a person or code wrote, and returns it as it is stored: {"by": "tenant", "weights": {…}}, or false.
@@ -105,7 +108,8 @@ as $$
 begin
   insert into stint.fair_backlog (name)
   select f.name from unnest(p_fair) f (name) order by f.name
-  on conflict (name) do update set xid = excluded.xid, after = excluded.after, missed = false;
+  on conflict (name) do update
+    set xid = excluded.xid, after = excluded.after, missed = false, since = excluded.since, began = excluded.began, due_at = excluded.due_at;
   perform stint.wake(array['queues'], null);
 end
 $$;
@@ -122,7 +126,7 @@ declare
   v_missed boolean;
 begin
   -- One session at a time; a row that another has locked is being worked on.
-  select b.* into v_row from stint.fair_backlog b order by b.name limit 1 for update skip locked;
+  select b.* into v_row from stint.fair_backlog b where b.due_at <= clock_timestamp() order by b.name limit 1 for update skip locked;
   if not found then
     return case when exists (select from stint.fair_backlog) then 1000 end;
   end if;
@@ -144,9 +148,13 @@ begin
     update stint.fair_backlog b set after = v_last, missed = b.missed or v_missed where b.name = v_row.name;
     return 0;
   end if;
-  -- The end of the table. Transactions that were open when the setting changed may still enqueue without a fair_tenant: look again.
-  if v_row.missed or pg_snapshot_xmin(pg_current_snapshot()) <= v_row.xid then
-    update stint.fair_backlog b set after = default, missed = false where b.name = v_row.name;
+  -- The end of the table. Transactions that were open when the setting changed may still enqueue without a fair_tenant: look again. Passes take a
+  -- twentieth of the time, and end after an hour: one transaction may stay open for days, and the numbers of a restored dump mean nothing here.
+  if (v_row.missed or pg_snapshot_xmin(pg_current_snapshot()) <= v_row.xid) and v_row.since > clock_timestamp() - interval '1 hour' then
+    update stint.fair_backlog b
+    set after = default, missed = false, began = c.due, due_at = c.due
+    from (select clock_timestamp() + greatest(interval '1 second', 20 * (clock_timestamp() - v_row.began)) as due) c
+    where b.name = v_row.name;
     return 1000;
   end if;
   delete from stint.fair_backlog b where b.name = v_row.name;
