@@ -47,11 +47,14 @@ await stint.queueSettings.set(
 );
 
 const tenants = ["gold", "acme", "globex", "initech"];
-const jobs = [fairImport, plainImport].flatMap((job) => [
-  ...Array.from({ length: 300 }, (_, row) => entry(job, { row }, { tenant: "whale" })),
-  ...tenants.flatMap((tenant) => Array.from({ length: 6 }, (_, row) => entry(job, { row }, { tenant }))),
+const jobsOf = (tenant: string, count: number) =>
+  [fairImport, plainImport].flatMap((job) =>
+    Array.from({ length: count }, (_, row) => entry(job, { row }, { tenant })),
+  );
+const enqueued = await stint.enqueueMany([
+  ...jobsOf("whale", 300),
+  ...tenants.flatMap((tenant) => jobsOf(tenant, 6)),
 ]);
-const enqueued = await stint.enqueueMany(jobs);
 
 const inspector = stint.inspector();
 const { fair, tenants: depths } = await inspector.tenants("fair-imports");

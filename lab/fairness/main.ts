@@ -87,9 +87,12 @@ async function timed(
   let turn: Turn = { tenant: "", left: 0 };
   return await median(limit >= 100 ? 20 : 100, async () => {
     const next = { ...input, leaseId: randomUUID() };
-    if (queue === "plain") return void (await claim(db, { ...next, takes: [{ queue, limit }] }));
-    const { jobs, last } = await claimFair(db, { ...next, queue, limit, turn, weights: {} });
-    if (last !== null) turn = nextTurn(last, jobs.length >= limit);
+    if (queue === "plain") {
+      await claim(db, { ...next, takes: [{ queue, limit }] });
+    } else {
+      const { jobs, last } = await claimFair(db, { ...next, queue, limit, turn, weights: {} });
+      if (last !== null) turn = nextTurn(last, jobs.length >= limit);
+    }
   });
 }
 

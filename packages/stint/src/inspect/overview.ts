@@ -78,9 +78,12 @@ async function queueTenants(db: PgDb, queue: string, limit: number): Promise<Que
   return {
     queue: name,
     fair: fair !== false,
-    tenants: depths.map((depth) => ({
-      ...depth,
-      weight: fair === false ? 1 : weightOf(fair.weights, depth.tenant),
+    tenants: depths.map(({ tenant, ready, running, oldestReadyMs }) => ({
+      tenant,
+      weight: fair === false ? 1 : weightOf(fair.weights, tenant),
+      ready,
+      running,
+      oldestReadyMs,
     })),
   };
 }

@@ -122,7 +122,7 @@ export class Pool {
   #takesWithReserve(room: number, reserve: PoolReserve, at: number): Take[] {
     if (this.isReserveLeft) {
       const takes = this.#nextTurns.takes(room, at);
-      return takes.map((take) => ({ ...take, mostPriority: reserve.priority }));
+      return takes.map((take) => Object.assign(take, { mostPriority: reserve.priority }));
     }
     return room > reserve.slots ? this.#turns.takes(room - reserve.slots, at) : [];
   }

@@ -108,6 +108,7 @@ test("a queue that becomes fair takes up the jobs it has", async () => {
     message: "nothing is left to take up",
     deadlineMs: 60_000,
   });
+  expect(await marked(fresh)).toEqual({ marked: 31, unmarked: 0 });
 });
 
 test("a job of a transaction that did not see the setting runs all the same", async () => {
@@ -137,6 +138,7 @@ test("a job of a transaction that did not see the setting runs all the same", as
   });
 
   await until(() => seen.includes(1), { message: "it ran", deadlineMs: 60_000 });
+  expect(seen.filter((n) => n === 1)).toHaveLength(1);
 });
 
 test("a worker follows a live change of the setting", async () => {

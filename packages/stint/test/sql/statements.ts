@@ -251,7 +251,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   claimFair: (db) =>
     claimFair(db, { ...claimInput, queue: "a", limit: 10, turn: { tenant: "", left: 0 }, weights: { b: 2 } }),
   claimUrgent: (db) =>
-    claimUrgent(db, { ...poolsInput, takes: poolsInput.takes.map((take) => ({ ...take, mostPriority: 0 })) }),
+    claimUrgent(db, { ...poolsInput, takes: [{ queue: "a", limit: 10, mostPriority: 0 }] }),
   claimAged: (db) => claimAged(db, { ...claimInput, queue: "a", limit: 10, agingMs: 1_000 }),
   tendClaimOrder: (db) => tendClaimOrder(db, 10),
   tenants: (db) => tenants(db, "a", 10),
