@@ -112,6 +112,10 @@ const fakeSetting: QueueSetting = {
   declaredTargetAgeMs: null,
   admission: null,
   declaredAdmission: null,
+  fair: null,
+  declaredFair: null,
+  agingMs: null,
+  declaredAgingMs: null,
   updatedAt: new Date(0),
   updatedBy: "ada",
 };
