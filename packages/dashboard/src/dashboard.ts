@@ -217,7 +217,12 @@ function makeTools(options: ResolvedOptions): Made {
   };
   const events = new Events(overviews.health, limits);
   // Created once, so that counters do not reset.
-  const scraped = { health: async () => await health(scrapedMs), stats };
+  const capacity = shared(async (from) => await from.capacity());
+  const scraped = {
+    health: async () => await health(scrapedMs),
+    stats,
+    capacity: async () => await capacity(),
+  };
   return {
     tools: {
       client,

@@ -87,6 +87,7 @@ describe.each(named)("$name", ({ route, operation }) => {
     const names = [
       "health",
       "stats",
+      "capacity",
       "series",
       "kinds",
       "jobs",

@@ -1,6 +1,7 @@
 /** Every route of the API. To add one, add a file to this folder and list it here. */
 import type { Route } from "../route.ts";
 import { controlRoutes } from "./controls.ts";
+import { capacityRoutes } from "./capacity.ts";
 import { deadRoutes } from "./dead.ts";
 import { eventRoutes } from "./events.ts";
 import { flowRoutes } from "./flows.ts";
@@ -14,6 +15,7 @@ import { scheduleRoutes } from "./schedules.ts";
 export const routes: readonly Route[] = [
   ...meRoutes,
   ...overviewRoutes,
+  ...capacityRoutes,
   ...jobRoutes,
   ...deadRoutes,
   ...operationRoutes,

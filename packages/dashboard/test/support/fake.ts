@@ -140,6 +140,7 @@ export function fakeStint(
   const usual: Record<string, unknown> = {
     health: emptyHealth,
     stats: {},
+    capacity: { pools: [] },
     series: {},
     kinds: [],
     jobs: { jobs: [], next: null, partial: false },

@@ -13,6 +13,7 @@ import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
 import { addTenants } from "./commands/tenants.ts";
 import { addLimits } from "./commands/limits.ts";
+import { addScale } from "./commands/scale.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPause, addPauses, addResume } from "./commands/pauses.ts";
 import { addQueues } from "./commands/queues.ts";
@@ -79,6 +80,7 @@ function program(): Command {
     addFlows,
     addLimits,
     addTenants,
+    addScale,
     addGrants,
     addExport,
     addDoctor,

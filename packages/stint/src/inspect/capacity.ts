@@ -100,6 +100,12 @@ export async function capacity(db: Run, options: CapacityOptions = {}): Promise<
     pools.map(({ queues, slots }) => ({ queues, slots: slots ?? 1 })),
     targetMs,
   );
+  const rows = new Map<number, PoolLoadRow[]>();
+  for (const row of load)
+    rows
+      .set(row.pool, rows.get(row.pool) ?? [])
+      .get(row.pool)
+      ?.push(row);
   const serving = now.workers.map((worker) => ({
     ...worker,
     map: new QueueMap(Object.entries(worker.pools)),
@@ -107,7 +113,7 @@ export async function capacity(db: Run, options: CapacityOptions = {}): Promise<
   const all = pools.map((pool, n) =>
     toPoolCapacity({
       pool,
-      rows: load.filter((row) => row.pool === n + 1),
+      rows: rows.get(n + 1) ?? [],
       serving,
       depth,
       now,

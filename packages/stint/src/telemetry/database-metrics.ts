@@ -6,6 +6,7 @@ import {
   type QueueHealth,
   type Stats,
 } from "../inspect/types.ts";
+import type { Capacity } from "../inspect/capacity.ts";
 import { renderSamples } from "./prometheus.ts";
 import type { Pairs, MetricSamples, Sample } from "./metric-samples.ts";
 import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts";
@@ -14,16 +15,22 @@ import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts"
  * The metrics of the whole installation in the Prometheus text format. Serve them from one process only: with several, a sum over them
  * multiplies the depth. Pass the same inspector each time: beyond the limit of label pairs, counters then keep the pairs they started with.
  */
-export async function renderMetrics(inspector: Pick<Inspector, "health" | "stats">): Promise<string> {
-  const [health, stats] = await Promise.all([inspector.health(), inspector.stats()]);
+export async function renderMetrics(
+  inspector: Pick<Inspector, "health" | "stats"> & Partial<Pick<Inspector, "capacity">>,
+): Promise<string> {
+  const [health, stats, capacity] = await Promise.all([
+    inspector.health(),
+    inspector.stats(),
+    inspector.capacity?.(),
+  ]);
   const pairs = enqueuedPairs.get(inspector) ?? new Set();
   enqueuedPairs.set(inspector, pairs);
-  return renderSamples(databaseSamples(health, stats), new Map([[metric.enqueued, pairs]]));
+  return renderSamples(databaseSamples(health, stats, capacity), new Map([[metric.enqueued, pairs]]));
 }
 // Pairs arrive sorted by name. Without memory, a new name would push the last pair into `other`, and both counters would jump.
 const enqueuedPairs = new WeakMap<object, Pairs>();
 
-function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
+function databaseSamples(health: Health, stats: Stats, capacity: Capacity | undefined): MetricSamples[] {
   const { queues } = health;
   const seconds = (
     definition: MetricDefinition,
@@ -56,6 +63,13 @@ function databaseSamples(health: Health, stats: Stats): MetricSamples[] {
     {
       metric: metric.queueWorkers,
       samples: queues.map(({ queue, workers }) => ({ labels: { queue }, value: workers })),
+    },
+    {
+      metric: metric.workersRecommended,
+      samples: (capacity?.pools ?? []).map(({ pool, recommended }) => ({
+        labels: { queue: pool },
+        value: recommended,
+      })),
     },
     { metric: metric.workers, samples: [{ labels: {}, value: health.workers }] },
     { metric: metric.slow, samples: [{ labels: {}, value: health.slow }] },

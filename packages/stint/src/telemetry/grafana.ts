@@ -174,6 +174,7 @@ const rows: readonly Row[] = [
         targets: [
           { expr: maxBy([], select(database.workers)), legend: "{{namespace}} all" },
           perQueue(database.queueWorkers),
+          perQueue(database.workersRecommended),
           { expr: sumBy([], select(own.draining)), legend: "{{namespace}} draining" },
         ],
       },

@@ -188,6 +188,12 @@ export const databaseMetrics = {
     help: "Workers that serve the queue; a worker that serves several counts for each.",
     labels: byQueue,
   }),
+  workersRecommended: databaseGauge({
+    name: "stint_queue_workers_recommended",
+    unit: "workers",
+    help: "Workers that the queue should have, from its load, pauses and limits.",
+    labels: byQueue,
+  }),
   workers: databaseGauge({
     name: "stint_workers",
     unit: "workers",

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Depth, Health, QueueHealth, Stats } from "#stint/inspect/types.js";
+import type { Capacity, PoolCapacity } from "#stint/inspect/capacity.js";
+import type { Depth, Health, Inspector, QueueHealth, Stats } from "#stint/inspect/types.js";
 import { renderMetrics } from "#stint/telemetry/database-metrics.js";
 import { bounds } from "#stint/telemetry/histogram.js";
 import { Meter } from "#stint/telemetry/meter.js";
@@ -280,7 +281,7 @@ function queue(name: string, given: Partial<QueueHealth>): QueueHealth {
   };
 }
 
-function inspector(given: Partial<Health>): { health(): Promise<Health>; stats(): Promise<Stats> } {
+function inspector(given: Partial<Health>): Pick<Inspector, "health" | "stats" | "capacity"> {
   const depth = { ...empty, ready: 7, dead: 1 };
   return {
     health: async () => ({
@@ -297,5 +298,9 @@ function inspector(given: Partial<Health>): { health(): Promise<Health>; stats()
         byKind: [{ kind: "scan", queue: "ocr", depth }],
         arrivals: [{ kind: "scan", queue: "ocr", count: 12 }],
       }) as Partial<Stats> as Stats,
+    capacity: async () =>
+      ({
+        pools: [{ pool: "default", recommended: 2 }] as Partial<PoolCapacity>[],
+      }) as Partial<Capacity> as Capacity,
   };
 }
