@@ -182,12 +182,15 @@ test("files stay small: none over 400 lines, the median under 80", () => {
   expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThan(80);
 });
 
-test("migrations have at most 400 lines and are numbered without gaps", () => {
+test("migrations have at most 400 lines, no gaps, and end at the version of the code", () => {
   const names = readdirSync(migrations).sort();
   const long = names.filter((name) => readFileSync(join(migrations, name), "utf8").split("\n").length > 401);
 
   expect(long).toEqual([]);
   expect(names.map((name) => Number.parseInt(name, 10))).toEqual(names.map((_, index) => index + 1));
+  expect(files.find(({ name }) => name === "sql/schema-version.ts")?.text).toContain(
+    `export const schemaVersion = ${names.length};`,
+  );
 });
 
 test("worker.ts and stint.ts are under 300 lines", () => {

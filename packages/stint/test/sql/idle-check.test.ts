@@ -30,6 +30,7 @@ test("without work, a check reports none, and its time", async () => {
       rescue: null,
       pauses: null,
       limits: null,
+      "claim-order": null,
       dependencies: null,
       latest: null,
       tallies: null,
