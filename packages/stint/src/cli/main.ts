@@ -11,6 +11,7 @@ import { addExport } from "./commands/export.ts";
 import { addFlows } from "./commands/flows.ts";
 import { addGrants } from "./commands/grants.ts";
 import { addJobs } from "./commands/jobs.ts";
+import { addDependencies } from "./commands/dependencies.ts";
 import { addTenants } from "./commands/tenants.ts";
 import { addLimits } from "./commands/limits.ts";
 import { addScale } from "./commands/scale.ts";
@@ -79,6 +80,7 @@ function program(): Command {
     addDashboard,
     addFlows,
     addLimits,
+    addDependencies,
     addTenants,
     addScale,
     addGrants,

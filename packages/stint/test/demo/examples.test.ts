@@ -16,6 +16,12 @@ const examples: Record<string, readonly RegExp[]> = {
     /^limits: key:charges 2, key:charges=a 3$/m,
   ],
   "quota-reset": [/^next resets: .*T00:00:00\.000Z/m, /^used after the reset: 0, 0$/m],
+  "shared-api": [
+    /^calls: 31, refused: 1$/m,
+    /^tokens used of the quota: 4\d$/m,
+    /^kinds: classify, summarize, translate$/m,
+    /^attempts spent by the refused job: 0$/m,
+  ],
   "tenant-fairness": [
     /^fair: true depth: whale 300, acme 6, globex 6, gold 6, initech 6$/m,
     /^fair-imports: the last job of a small tenant was number [2-5]\d of 324$/m,
