@@ -142,7 +142,7 @@ test("a repeat of a pause or resume with the same id changes nothing", async () 
 });
 
 test.each([
-  [`select stint.pause('qeue', 'a', 'x')`, "the scope must be queue, kind, tenant or key"],
+  [`select stint.pause('qeue', 'a', 'x')`, "the scope must be queue, kind, tenant, key or dependency"],
   [`select stint.pause(null, 'a', 'x')`, "the scope must be"],
   [`select stint.pause('queue', 'a**', 'x')`, "the name must be a name or a pattern"],
   [`select stint.pause('kind', '', 'x')`, "the name must be a name or a pattern"],
