@@ -3,6 +3,7 @@
  * into one executable. A bundler follows imports only; a path next to `import.meta.url` leads nowhere in a bundle.
  *
  * - dist/worker/lease-thread-code.js: the program of the lease thread with everything it imports, the driver included.
+ * - dist/worker/isolation/isolated-child-code.js: the program of a handler that runs in its own thread or process.
  * - dist/db/migration-files.js: migrations/*.sql.
  *
  * Leaves a file alone whose content is the same.
@@ -15,11 +16,23 @@ import { build } from "esbuild";
 const home = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(home, "dist");
 
-await Promise.all([embedLeaseThread(), embedMigrations()]);
+await Promise.all([embedLeaseThread(), embedIsolatedChild(), embedMigrations()]);
 
 async function embedLeaseThread() {
-  const { outputFiles, metafile } = await build({
-    entryPoints: [join(home, "src/worker/lease-thread.ts")],
+  const { outputFiles, metafile } = await bundle("src/worker/lease-thread.ts");
+  await write("worker/lease-thread-code.js", moduleOf("code", outputFiles[0].text));
+  await write("third-party-licenses.txt", await licensesOf(Object.keys(metafile.inputs)));
+}
+
+async function embedIsolatedChild() {
+  const { outputFiles } = await bundle("src/worker/isolation/child.ts");
+  await write("worker/isolation/isolated-child-code.js", moduleOf("code", outputFiles[0].text));
+}
+
+/** A program with everything it imports, as CommonJS. */
+async function bundle(entry) {
+  return await build({
+    entryPoints: [join(home, entry)],
     absWorkingDir: home,
     bundle: true,
     write: false,
@@ -33,8 +46,6 @@ async function embedLeaseThread() {
     legalComments: "none",
     logLevel: "warning",
   });
-  await write("worker/lease-thread-code.js", moduleOf("code", outputFiles[0].text));
-  await write("third-party-licenses.txt", await licensesOf(Object.keys(metafile.inputs)));
 }
 
 async function embedMigrations() {

@@ -26,6 +26,8 @@ export {
   type ResultOf,
 } from "./define.ts";
 export { handle } from "./worker/handle.ts";
+export type { Isolate } from "./worker/isolation/isolate-options.ts";
+export type { ByteSize } from "./model/byte-size.ts";
 export type {
   AnyMiddleware,
   Handler,
@@ -141,6 +143,7 @@ export {
   CancelledError,
   CrashedError,
   DatabaseUnavailableError,
+  HandlerCrashedError,
   InvalidOptionError,
   InvalidPayloadError,
   JobFailedError,

@@ -55,7 +55,9 @@ const endings: Record<Attempt["outcome"], string> = {
 };
 
 function endedStep({ startedAt, endedAt, epoch, worker, outcome, error }: Attempt): TimelineStep {
-  return step(endedAt, "attempt-ended", endings[outcome], {
+  const title =
+    outcome === "crashed" && error !== undefined ? "Attempt ended: its handler crashed" : endings[outcome];
+  return step(endedAt, "attempt-ended", title, {
     epoch,
     worker,
     durationMs: startedAt === null ? null : endedAt.getTime() - startedAt.getTime(),

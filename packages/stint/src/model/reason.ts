@@ -11,6 +11,11 @@ export function exhaustedReason(failure: Failure, spent: number, allowed: number
   return `failed ${spent} of ${allowed} attempts: ${headline(failure)}`;
 }
 
+/** The reason of a job whose isolated handler crashed too often. */
+export function crashedReason(failure: Failure, crashes: number): string {
+  return `its handler crashed ${crashes === 1 ? "once" : `${crashes} times`}: ${headline(failure)}`;
+}
+
 /** The reason of a job whose handler finished and returned a value that the kind's result schema refuses. */
 export function invalidResultReason(failure: Failure): string {
   return `invalid result: ${headline(failure)}`;

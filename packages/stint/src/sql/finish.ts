@@ -17,8 +17,13 @@ export type Finish = {
   plan?: string;
 };
 
+/** A job that its isolated handler crashed: the attempt is not spent. */
+const hasCrashed = `m.ending is not null and m.ending::jsonb ->> 'outcome' = 'crashed'`;
+
 const finished = {
   state: "m.state::stint.job_state",
+  attempts: `j.attempts - case when ${hasCrashed} then 1 else 0 end`,
+  crashes: `j.crashes + case when ${hasCrashed} then 1 else 0 end`,
   reason: `case when m.state = 'cancelled' and j.cancel_requested then coalesce(stint.cancel_reason(j.id), m.reason) else m.reason end`,
   result: "m.result::jsonb",
   log: `case when m.ending is null then j.log else ${logWith("j", "m.ending::jsonb")} end`,

@@ -14,9 +14,10 @@ export type Requeue = {
   delayMs: number | null;
   /**
    * The counter of the job that grows by one. Only `attempt` is spent. An `interruption` (snoozed, or released by a stopping worker)
-   * and a `fault` (the database failed the transaction that the handler was given) return the attempt.
+   * and a `fault` (the database failed the transaction that the handler was given) return the attempt, and so does a `crash` (the thread or
+   * process of the handler ended).
    */
-  countsAs: "attempt" | "interruption" | "fault";
+  countsAs: "attempt" | "interruption" | "fault" | "crash";
   /** With the state `parked`: why, and until when. */
   park?: Pick<Park, "reason" | "note" | "until" | "plan">;
   /** Its handler sleeps or waits for a signal. */
@@ -46,6 +47,7 @@ const requeuing = (first: "" | ", first"): string => `
         attempts = j.attempts - case when m.counts_as = 'attempt' then 0 else 1 end,
         interruptions = j.interruptions + case when m.counts_as = 'interruption' then 1 else 0 end,
         faults = j.faults + case when m.counts_as = 'fault' then 1 else 0 end,
+        crashes = j.crashes + case when m.counts_as = 'crash' then 1 else 0 end,
         ${unleased},
         park_reason = case when m.delay_ms is null then j.park_reason end,
         reason = null,${first === "" ? "" : `\n        ${firstTrace}`}

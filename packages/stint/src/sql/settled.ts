@@ -13,7 +13,9 @@ const findSettled = statement(
   where (j.state = 'succeeded' and j.lease_id = m.lease_id)
     or exists (
       select from jsonb_array_elements(j.log) ended
-      where ended ->> 'lease' = m.lease_id::text and ended ->> 'outcome' <> 'crashed'
+      where ended ->> 'lease' = m.lease_id::text
+        -- A rescue records a crash without an error; the worker of an isolated handler has one.
+        and (ended ->> 'outcome' <> 'crashed' or ended ? 'error')
     )
     -- An attempt that ended in a sleep or a wait is not in the log.
     or (j.lease_id is distinct from m.lease_id and exists (

@@ -98,6 +98,16 @@ export async function beat(
   );
 }
 
+const putPools = statement(
+  "set-worker-pools",
+  `update stint.worker set pools = $2::text::jsonb where id = $1`,
+);
+
+/** The slots of a worker have changed. */
+export async function setWorkerPools(db: Run, id: string, pools: WorkerInfo["pools"]): Promise<void> {
+  await db.run(putPools, [id, JSON.stringify(pools)]);
+}
+
 const deleteWorker = statement("forget-worker", `delete from stint.worker where id = $1`);
 
 export async function forgetWorker(db: Run, id: string): Promise<void> {

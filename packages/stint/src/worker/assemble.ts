@@ -15,6 +15,7 @@ import { EndedReports } from "./ended-reports.ts";
 import { EventLoopLag } from "./event-loop-lag.ts";
 import type { WorkerEvents } from "./events.ts";
 import { reportRescued } from "./failures.ts";
+import { IsolatedHandlers } from "./isolation/isolated-handlers.ts";
 import { Leases } from "./leases.ts";
 import { logEvents } from "./log-events.ts";
 import { logTotals } from "./log-totals.ts";
@@ -54,6 +55,7 @@ export type WorkerParts = {
   readonly stepWriter: StepWriter;
   readonly progressWriter: ProgressWriter;
   readonly leases: Leases;
+  readonly isolated: IsolatedHandlers;
   readonly claimer: Claimer;
   readonly loop: ClaimLoop;
   readonly listener: Listener | undefined;
@@ -139,6 +141,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     logger,
     telemetry && ((ended, tookMs) => telemetry.settled?.(ended, tookMs, id)),
   );
+  const isolated = new IsolatedHandlers();
   const writers = { stepWriter: stepWriter(db), progressWriter: progressWriter(db) };
   const claimer = new Claimer({
     db,
@@ -187,6 +190,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     unstorableKinds: new Set(),
     pools,
     leases,
+    isolated,
     settler,
     ...writers,
     releaser,
@@ -315,6 +319,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     settler,
     ...writers,
     leases,
+    isolated,
     claimer,
     loop,
     listener,

@@ -25,7 +25,7 @@ export type FailedJob = AttemptEvent & {
 export type FailedEvent = {
   /**
    * What the handler threw. `TimedOutError` after a timeout, `LeaseLostError` if another worker owned the job,
-   * `CrashedError` if its worker died. A thrown value that is not an error is wrapped in an `Error` that describes it.
+   * `CrashedError` if its worker died, `HandlerCrashedError` if the thread or process of an isolated handler did. A thrown value that is not an error is wrapped in an `Error` that describes it.
    */
   readonly error: Error;
   readonly job: FailedJob;

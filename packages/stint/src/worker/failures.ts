@@ -15,7 +15,7 @@ type Events = Emitter<WorkerEvents>;
 export function reportFailed(
   events: Events,
   attempt: Attempt,
-  ended: { outcome: "failed" | "timed-out"; state: JobState; ms: number; failure: Failure },
+  ended: { outcome: "failed" | "timed-out" | "crashed"; state: JobState; ms: number; failure: Failure },
 ): void {
   const { outcome, state, ms, failure } = ended;
   const { verdict, aborted, thrown } = attempt;

@@ -10,6 +10,7 @@ import { InvalidOptionError } from "../errors.ts";
 import { describe } from "../model/describe.ts";
 import { refuseUnknownKeys, requireFunction } from "../model/options.ts";
 import { resolveBatch, type BatchOf, type BatchHandlerOptions } from "./batch.ts";
+import { resolveIsolate, type Isolate, type ResolvedIsolate } from "./isolation/isolate-options.ts";
 import type {
   AddedByAll,
   AnyMiddleware,
@@ -17,9 +18,19 @@ import type {
   HandlerContext,
   HandlerFunction,
   HandleOptions,
+  IsolatedHandleOptions,
   ResolvedBatch,
 } from "./handler.ts";
 
+/**
+ * With `isolate`, the handler is the default export of another file, made by `handle(definition, fn)` there, and runs in a thread or a process of
+ * its own. If it crashes or exceeds its memory, that costs one job and not the worker.
+ */
+export function handle<Types extends JobTypes>(
+  definition: JobDefinition<Types>,
+  file: URL | string,
+  options: IsolatedHandleOptions,
+): Handler;
 /** With `batch`, one call handles several jobs. Each stays a job of its own, with its own slot, lease, timeout and outcome. */
 export function handle<Types extends JobTypes, const Middlewares extends readonly AnyMiddleware[] = []>(
   definition: JobDefinition<Types>,
@@ -45,20 +56,53 @@ export function handle<Types extends JobTypes>(
 ): Handler;
 export function handle(definition: JobDefinition, second: unknown, third?: unknown): Handler {
   const what = `handle("${definition.kind}")`;
-  const [run, options] = typeof second === "function" ? [second, third ?? {}] : [third, second ?? {}];
-  requireFunction(what, run);
-  refuseUnknownKeys(what, options, [...kindOptionKeys, "middlewares", "batch"]);
-  const { middlewares = [], batch, ...own } = options as HandleOptions & { batch?: BatchHandlerOptions };
+  const isFile = second instanceof URL || typeof second === "string";
+  const isFirst = isFile || typeof second === "function";
+  const [run, options] = isFirst ? [second, third ?? {}] : [third, second ?? {}];
+  if (!isFile) requireFunction(what, run);
+  refuseUnknownKeys(what, options, [...kindOptionKeys, "middlewares", "batch", "isolate"]);
+  const { middlewares = [], batch, isolate, ...own } = options as HandleOptions & Others;
   for (const [index, one] of requireArray(`${what}.middlewares`, middlewares).entries())
     requireFunction(`${what}.middlewares[${index}]`, one);
   const policy = overridden(definition.policy, resolveKindPolicy(what, own));
   return Object.freeze({
     definition,
-    run: run as HandlerFunction<never, unknown>,
+    run: (isFile ? notHere : run) as HandlerFunction<never, unknown>,
     policy,
     middlewares: Object.freeze([...middlewares]),
     batch: batch === undefined ? undefined : batchOf(`${what}.batch`, batch, definition, policy),
+    isolate: isFile
+      ? isolateOf(what, { isolate, file: second, batch, definition })
+      : refuseIsolate(what, isolate),
   });
+}
+
+type Others = { batch?: BatchHandlerOptions; isolate?: Isolate };
+
+function notHere(): never {
+  throw new Error("an isolated handler runs in its own thread or process");
+}
+
+function isolateOf(
+  what: string,
+  given: { isolate: unknown; file: unknown; batch: unknown; definition: JobDefinition },
+): ResolvedIsolate {
+  if (given.definition.atomic)
+    throw new InvalidOptionError(
+      `${what}.isolate`,
+      "cannot be given to an atomic kind: its transaction belongs to the worker",
+    );
+  if (given.batch !== undefined)
+    throw new InvalidOptionError(`${what}.isolate`, "cannot be given together with batch");
+  return resolveIsolate(what, given.isolate, given.file);
+}
+
+function refuseIsolate(what: string, isolate: unknown): undefined {
+  if (isolate !== undefined)
+    throw new InvalidOptionError(
+      `${what}.isolate`,
+      'needs the file of the handler in place of its function, as in handle(job, new URL("./render.js", import.meta.url), { isolate })',
+    );
 }
 
 function overridden(policy: KindPolicy, own: KindPolicy): KindPolicy {

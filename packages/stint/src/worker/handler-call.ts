@@ -13,7 +13,8 @@ import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
 import { encodeResult, type ResultDeps } from "./encode-result.ts";
 import { extend, type ExtendableAttempt } from "./extend.ts";
-import type { Handler } from "./handler.ts";
+import type { Handler, HandlerContext } from "./handler.ts";
+import type { IsolatedHandlers } from "./isolation/isolated-handlers.ts";
 import type { Leases } from "./leases.ts";
 import { report, type OnEnd } from "./on-end.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
@@ -33,8 +34,16 @@ export type HandlerDeps = StepsDeps &
     readonly db: Db;
     readonly options: Pick<
       ResolvedWorkerOptions,
-      "handlers" | "middlewares" | "attempts" | "backoff" | "timeoutMs" | "maxTimeoutMs"
+      | "handlers"
+      | "middlewares"
+      | "attempts"
+      | "backoff"
+      | "timeoutMs"
+      | "maxTimeoutMs"
+      | "maxCrashes"
+      | "abortMs"
     >;
+    readonly isolated: Pick<IsolatedHandlers, "run">;
     readonly leases: Pick<Leases, "inHandler">;
     readonly gate: Pick<TransactionGate, "needs" | "close">;
     readonly logger: Logger;
@@ -133,8 +142,14 @@ export class HandlerCall implements AttemptOfContext {
 
   extend(duration: Duration): number {
     const { options } = this.#deps;
-    const maxMs = this.#handler.policy.maxTimeoutMs ?? options.maxTimeoutMs;
-    return extend(this.#attempt, duration, { maxMs, timeoutMs: timeoutOf(options, this.job) });
+    return extend(this.#attempt, duration, {
+      maxMs: this.#maxTimeoutMs,
+      timeoutMs: timeoutOf(options, this.job),
+    });
+  }
+
+  get #maxTimeoutMs(): number | undefined {
+    return this.#handler.policy.maxTimeoutMs ?? this.#deps.options.maxTimeoutMs;
   }
 
   #refuseAtomic(what: string): void {
@@ -303,10 +318,21 @@ export class HandlerCall implements AttemptOfContext {
     const { options, leases } = this.#deps;
     const { serial } = this.#attempt;
     const context = new Context(this, checked, tx);
-    const handler = (): unknown => this.#handler.run(context as never);
+    const handler = (): unknown =>
+      this.#handler.isolate === undefined ? this.#handler.run(context as never) : this.#isolated(context);
     const middlewares = middlewaresOf(options.middlewares, this.#handler);
     if (middlewares.length === 0) return leases.inHandler(serial, handler);
     return callHandler(handler, middlewares, context, (call) => leases.inHandler(serial, call));
+  }
+
+  #isolated(context: HandlerContext): unknown {
+    const { options, isolated } = this.#deps;
+    return isolated.run(this.#handler, context, {
+      timeoutMs: timeoutOf(options, this.job),
+      maxTimeoutMs: this.#maxTimeoutMs,
+      leaseMs: this.job.leaseMs,
+      abortMs: options.abortMs,
+    });
   }
 
   /** A handler has not succeeded if it hides a refused result, a failed `complete` it did not await, or a failed transaction. */

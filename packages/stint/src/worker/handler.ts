@@ -10,6 +10,7 @@ import type { Logger } from "../runtime/logger.ts";
 import type { Enqueued } from "../client/entries.ts";
 import type { OnFailure } from "../sql/enqueue.ts";
 import type { DependencyResult } from "../sql/flows.ts";
+import type { Isolate, ResolvedIsolate } from "./isolation/isolate-options.ts";
 import type { FollowOptions } from "./plan.ts";
 
 /** How to wait for a signal. */
@@ -173,6 +174,10 @@ export type HandleOptions<Middlewares extends readonly AnyMiddleware[] = readonl
     middlewares?: Middlewares;
   };
 
+/** Options of a handler that runs in a thread or a process of its own. */
+export type IsolatedHandleOptions<Middlewares extends readonly AnyMiddleware[] = readonly AnyMiddleware[]> =
+  HandleOptions<Middlewares> & { isolate: Isolate };
+
 /** Checked `BatchOptions`. */
 export type ResolvedBatch = { readonly size: number; readonly waitMs: number };
 
@@ -185,4 +190,6 @@ export type Handler = {
   readonly middlewares?: readonly AnyMiddleware[];
   /** With it, `run` takes an array of items. */
   readonly batch?: ResolvedBatch | undefined;
+  /** With it, the handler is in another file and runs in a thread or process of its own; `run` only throws. */
+  readonly isolate?: ResolvedIsolate | undefined;
 };

@@ -44,14 +44,14 @@ export class Metering {
       kind.attempts.add(job.attempt);
       return;
     }
-    if (outcome === "failed") kind.failed += 1;
+    if (outcome === "failed" || outcome === "crashed") kind.failed += 1;
     else if (outcome === "timed-out") kind.timedOut += 1;
     else if (outcome === "snoozed") kind.snoozed += 1;
     else if (outcome === "parked") kind.parked += 1;
     else if (outcome === "released") kind.released += 1;
     if (state === "dead") kind.dead += 1;
     else if (state === "cancelled") kind.cancelled += 1;
-    else if (outcome === "failed" || outcome === "timed-out") kind.retried += 1;
+    else if (outcome === "failed" || outcome === "crashed" || outcome === "timed-out") kind.retried += 1;
   }
 
   released(jobs: readonly ClaimedJob[]): void {

@@ -77,6 +77,8 @@ export type PoolOptions = {
   readonly reserve?: PoolReserve;
 };
 
+/** Of one pool. */
+export const mostSlots = 10_000;
 /** The most queues and patterns of one worker. Each name costs memory here and in the database; a pattern costs the same for any number of queues. */
 const mostQueues = 20_000;
 const mostPatterns = 100;
@@ -222,7 +224,7 @@ function resolvePools(input: WorkerOptions["pools"]): readonly PoolOptions[] {
     return Object.freeze({
       name,
       queues: Object.freeze([...queues]),
-      slots: requireInteger(option, slots, { min: 1, max: 10_000 }),
+      slots: requireInteger(option, slots, { min: 1, max: mostSlots }),
       ...(reserve === undefined ? {} : { reserve: resolveReserve(option, slots, reserve) }),
     });
   });

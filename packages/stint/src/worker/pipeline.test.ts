@@ -65,6 +65,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
       },
       inHandler: (_, call) => call(),
     },
+    isolated: { run: () => Promise.reject(new Error("not isolated")) },
     stepWriter: { write: () => Promise.resolve("written") },
     progressWriter: { write: () => Promise.resolve("written") },
     gate: { needs: () => undefined, close: () => undefined },

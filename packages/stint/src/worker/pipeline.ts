@@ -303,7 +303,7 @@ export class AttemptPipeline {
         ? { id, kind, key, attempt: number, outcome, state, ms }
         : { id, kind, key, attempt: number, outcome, state, ms, traceId };
     events.emit("settled", error === undefined ? event : { ...event, error });
-    if (error !== undefined && (outcome === "failed" || outcome === "timed-out"))
+    if (error !== undefined && (outcome === "failed" || outcome === "timed-out" || outcome === "crashed"))
       reportFailed(events, attempt, { outcome, state, ms, failure: error });
   }
 

@@ -15,12 +15,13 @@ export function handlerOf({ handlers }: Pick<Options, "handlers">, { kind }: Cla
 }
 
 export function policyOf(
-  options: Pick<Options, "handlers" | "attempts" | "backoff">,
+  options: Pick<Options, "handlers" | "attempts" | "backoff" | "maxCrashes">,
   job: ClaimedJob,
 ): AttemptPolicy {
   const { policy, definition } = handlerOf(options, job);
   return {
     maxAttempts: job.maxAttempts ?? policy.attempts ?? options.attempts,
+    maxCrashes: job.maxCrashes ?? policy.maxCrashes ?? options.maxCrashes,
     backoff: policy.backoff ?? options.backoff,
     random: Math.random,
     waitsForDependencies: definition.uses.length > 0,

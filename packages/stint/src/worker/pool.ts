@@ -45,6 +45,8 @@ export class Pool {
   readonly #urgentTurns: QueueTurns | undefined;
   readonly #prefetch: Prefetch;
   readonly #waiting: WaitingList;
+  /** May be changed while the worker runs. */
+  #slots: number;
   #running = 0;
   /** Begun and not yet recorded. May exceed the running jobs: a slot is free before its outcome is recorded. */
   #unrecorded = 0;
@@ -57,6 +59,7 @@ export class Pool {
     this.#rules = rules;
     this.isSearched = queues.length > maxQueuesPerClaim || queues.some(isPattern);
     this.#waiting = new WaitingList(rules.isFair);
+    this.#slots = slots;
     this.#prefetch = new Prefetch(slots);
     const makeTurns = (): QueueTurns => new QueueTurns(this.isSearched ? undefined : queues, rules.excludes);
     this.#turns = makeTurns();
@@ -64,8 +67,7 @@ export class Pool {
   }
 
   get view(): PoolView {
-    const { name, slots } = this.options;
-    return { pool: name, slots, busy: this.#running, waiting: this.#waiting.size };
+    return { pool: this.options.name, slots: this.#slots, busy: this.#running, waiting: this.#waiting.size };
   }
 
   /** How many jobs are here: running, waiting for a slot, or not recorded yet. */
@@ -75,12 +77,18 @@ export class Pool {
 
   /** Slots that are free and that no waiting job needs. Negative while more jobs wait than slots are free. */
   get room(): number {
-    return this.options.slots - this.#running - this.#waiting.size;
+    return this.#slots - this.#running - this.#waiting.size;
   }
 
   /** The same, but an attempt keeps its slot until its outcome is recorded. */
   get unrecordedRoom(): number {
-    return this.options.slots - this.#unrecorded - this.#waiting.size;
+    return this.#slots - this.#unrecorded - this.#waiting.size;
+  }
+
+  /** Running attempts keep their slots: with fewer slots, none begins until enough have ended. */
+  setSlots(slots: number): void {
+    this.#slots = slots;
+    this.#prefetch.setSlots(slots);
   }
 
   /** How many queues may have ready jobs. */
@@ -161,7 +169,7 @@ export class Pool {
 
   /** The next waiting job, if a slot is free; it takes the slot. Jobs that the lease thread released are dropped. */
   next(): LeasedJob | undefined {
-    while (this.#running < this.options.slots) {
+    while (this.#running < this.#slots) {
       const leased = this.#waiting.shift();
       if (leased === undefined) return undefined;
       if (leased.leases.begin(leased.index)) {

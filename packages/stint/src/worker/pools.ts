@@ -1,4 +1,5 @@
 import type { ClaimedJob } from "../model/job.ts";
+import { requireOneOf } from "../model/options.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
 import type { PoolView } from "../telemetry/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
@@ -39,6 +40,19 @@ export class Pools {
   /** The pool that serves this queue, if one does. */
   find(queue: string): Pool | undefined {
     return this.#byQueue.get(queue);
+  }
+
+  /**
+   * The pool of this name.
+   *
+   * @throws {InvalidOptionError} There is none.
+   */
+  named(name: string): Pool {
+    const names = this.#pools.map(({ options }) => options.name);
+    const known = requireOneOf("setSlots(pool)", name, names);
+    const found = this.#pools.find(({ options }) => options.name === known);
+    if (found === undefined) throw new Error(`there is no pool "${name}"`);
+    return found;
   }
 
   serves(queue: string): boolean {

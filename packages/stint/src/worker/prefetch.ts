@@ -16,7 +16,7 @@ const slowly = 0.05;
  * together.
  */
 export class Prefetch {
-  readonly #slots: number;
+  #slots: number;
   #tookMs = 0;
   #ended = 0;
   #since: number | undefined;
@@ -25,6 +25,10 @@ export class Prefetch {
   #aheadMs = leastAheadMs;
 
   constructor(slots: number) {
+    this.#slots = slots;
+  }
+
+  setSlots(slots: number): void {
     this.#slots = slots;
   }
 

@@ -89,7 +89,8 @@ async function releaseUndecided(parts: WorkerParts, { looping }: StopInput): Pro
 
 /** End every loop, and whatever else would keep the process alive. */
 async function end(parts: WorkerParts, { looping }: StopInput): Promise<void> {
-  const { logger, sleepMode, releaser, claimer, loopLag, upkeep, listener, leases, row } = parts;
+  const { logger, sleepMode, releaser, claimer, loopLag, upkeep, listener, leases, isolated, row } = parts;
+  isolated.end();
   sleepMode.end();
   releaser.end();
   claimer.end();

@@ -1,5 +1,6 @@
 import {
   CancelledError,
+  HandlerCrashedError,
   PermanentError,
   RateLimitedError,
   StoppingError,
@@ -12,7 +13,7 @@ import { expiredReason } from "../model/expiry.ts";
 import { minimalFailure, recordFailure, type Failure } from "../model/failure.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import { isOutcome, toOutcome } from "../model/outcome.ts";
-import { exhaustedReason, invalidResultReason, permanentReason } from "../model/reason.ts";
+import { crashedReason, exhaustedReason, invalidResultReason, permanentReason } from "../model/reason.ts";
 import { isA } from "../model/safe-read.ts";
 import type { Finish } from "../sql/finish.ts";
 import type { Requeue } from "../sql/requeue.ts";
@@ -23,6 +24,7 @@ export type Verdict = ({ ends: true } & Finish) | ({ ends: false } & Requeue);
 
 export type AttemptPolicy = {
   readonly maxAttempts: number;
+  readonly maxCrashes: number;
   readonly backoff: ResolvedBackoff;
   readonly random: () => number;
   /** Whether jobs of the kind wait for dependencies: a `RateLimitedError` then spends no attempt. */
@@ -128,6 +130,7 @@ function failed(
   const timedOut = aborted instanceof TimedOutError;
   if (fault !== undefined && !timedOut && job.faults < mostFaults)
     return faulted(job, fault.error, policy.random);
+  if (isA(thrown, HandlerCrashedError) && !timedOut) return crashed(job, thrown, policy);
   const error = recordFailure(timedOut ? aborted : thrown);
   const ending = { outcome: timedOut ? ("timed-out" as const) : ("failed" as const), error };
 
@@ -181,6 +184,21 @@ function rateLimited(fence: Fence, askedMs: number, error: Failure): Verdict {
   const delayMs = Math.max(shortestFaultMs, askedMs);
   const ending = { outcome: "released" as const, error };
   return { ends: false, fence, state: "retrying", delayMs, countsAs: "interruption", ending };
+}
+
+/**
+ * The thread or process of its handler ended. No attempt is spent, and a crash is counted. Nothing else ran there, so the job needs no quarantine:
+ * its last crash makes it dead.
+ */
+function crashed(job: ClaimedJob, thrown: HandlerCrashedError, policy: AttemptPolicy): Verdict {
+  const { fence } = job;
+  const crashes = job.crashes + 1;
+  const error = recordFailure(thrown);
+  const ending = { outcome: "crashed" as const, error };
+  if (crashes >= policy.maxCrashes)
+    return { ends: true, fence, state: "dead", result: null, reason: crashedReason(error, crashes), ending };
+  const delayMs = nextDelayMs(policy.backoff, crashes, error, policy.random);
+  return { ends: false, fence, state: "retrying", delayMs, countsAs: "crash", ending };
 }
 
 /** It was claimed in time, and has expired before it began. */

@@ -2,7 +2,7 @@ import { Semaphore } from "../db/semaphore.ts";
 import type { Listener } from "../db/listener.ts";
 import type { ClaimOrderSetting } from "../sql/claim-order.ts";
 import type { Vitals } from "../sql/series.ts";
-import { beat, forgetWorker, type WorkerInfo, type WorkerState } from "../sql/workers.ts";
+import { beat, forgetWorker, setWorkerPools, type WorkerInfo, type WorkerState } from "../sql/workers.ts";
 import type { WorkerDeps } from "./deps.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { infoOf, register } from "./registration.ts";
@@ -61,6 +61,13 @@ export class WorkerRow {
   async update(state: () => WorkerState = () => this.#state()): Promise<boolean> {
     const { deps, id } = this.#options;
     return await this.#updates.run(async () => await beat(deps.db, id, state()));
+  }
+
+  /** The pool of these queues has so many slots now. */
+  async setSlots(queues: readonly string[], slots: number): Promise<void> {
+    const { deps, id } = this.#options;
+    for (const queue of queues) this.info.pools[queue] = slots;
+    await this.#updates.run(async () => await setWorkerPools(deps.db, id, this.info.pools));
   }
 
   /** Ask enqueuers for wakes. True if the row did not ask before, so a wake may have been missed. */

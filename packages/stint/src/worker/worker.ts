@@ -1,6 +1,6 @@
 import { InvalidOptionError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
-import { refuseUnknownKeys, requireOneOf } from "../model/options.ts";
+import { refuseUnknownKeys, requireInteger, requireOneOf } from "../model/options.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
 import { Meter } from "../telemetry/meter.ts";
@@ -8,7 +8,7 @@ import type { PoolView } from "../telemetry/process-metrics.ts";
 import { assemble, type WorkerParts } from "./assemble.ts";
 import type { WorkerDeps } from "./deps.ts";
 import { workerEventNames, type StopReport, type WorkerEvents } from "./events.ts";
-import type { ResolvedWorkerOptions } from "./options.ts";
+import { mostSlots, type ResolvedWorkerOptions } from "./options.ts";
 import { stopOnSignals } from "./process-signals.ts";
 import { longestEndMs, stopWorker } from "./stop.ts";
 import { newWorkerId } from "./worker-id.ts";
@@ -96,6 +96,22 @@ export class Worker {
     if (!this.#parts.sleepMode.isAsleep) await checkSchemaVersion(db, db.schema);
   }
 
+  /**
+   * Change the slots of a pool while the worker runs. With fewer slots, running attempts finish and no others begin until there is room; claimed
+   * jobs that wait for a slot are released. With 0 the pool claims nothing. Resolves once the new number is written to the worker's row.
+   *
+   * @throws {InvalidOptionError} The worker has no such pool, or the number cannot work.
+   */
+  async setSlots(pool: string, slots: number): Promise<void> {
+    const { pools, pipeline, loop, row } = this.#parts;
+    const found = pools.named(pool);
+    found.setSlots(requireInteger("setSlots(slots)", slots, { min: 0, max: mostSlots }));
+    if (found.room < 0) pipeline.releaseWaiting(({ queue }) => pools.find(queue) === found);
+    pipeline.fill(found);
+    loop.hint();
+    await row.setSlots(found.options.queues, slots);
+  }
+
   /** Look for work now. Ends sleep mode. */
   wake(): void {
     this.#parts.router.wake("due");
@@ -134,6 +150,8 @@ export class Worker {
     const { db, listen } = this.#deps;
     const { leases, row, pauses, loopLag, listener, router, upkeep, loop, events } = this.#parts;
     await checkSchemaVersion(db, db.schema);
+    // Before the worker is registered: a handler that cannot be loaded changes nothing.
+    await this.#loadIsolated();
     const registered = row.register();
     try {
       const [paused] = await Promise.all([registered, leases.start()]);
@@ -155,6 +173,16 @@ export class Worker {
     upkeep.start();
     this.#looping = loop.run(this.#stopping.signal);
     events.emit("started", { worker: this.id });
+  }
+
+  async #loadIsolated(): Promise<void> {
+    const { isolated } = this.#parts;
+    try {
+      await isolated.start(this.#options.handlers.values());
+    } catch (error) {
+      isolated.end();
+      throw error;
+    }
   }
 
   /**

@@ -15,6 +15,11 @@ const examples: Record<string, readonly RegExp[]> = {
     /^events of account a: opened, deposited, closed$/m,
     /^limits: key:charges 2, key:charges=a 3$/m,
   ],
+  "cpu-heavy": [
+    /^primes below 200,000: 17984, counted in another process: true$/m,
+    /^the job that hoards memory: dead after 2 crashes$/m,
+    /^its last attempt: the process of its handler ran out of memory \(more than 128 MB\)/m,
+  ],
   "quota-reset": [/^next resets: .*T00:00:00\.000Z/m, /^used after the reset: 0, 0$/m],
   "shared-api": [
     /^calls: 31, refused: 1$/m,

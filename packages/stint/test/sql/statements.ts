@@ -129,6 +129,7 @@ import {
   forgetWorker,
   listWorkers,
   registerWorker,
+  setWorkerPools,
 } from "#stint/sql/workers.js";
 import { idleCheck } from "../support/idle-check.ts";
 import { inspectCalls } from "./inspect-statements.ts";
@@ -410,6 +411,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),
   beat: (db) => beat(db, "w", { listening: true }),
   forgetWorker: (db) => forgetWorker(db, "nobody"),
+  setWorkerPools: (db) => setWorkerPools(db, "nobody", { a: 2 }),
   forgetUnresponsiveWorkers: (db) => forgetUnresponsiveWorkers(db, day),
   listWorkers: (db) => listWorkers(db),
   pruneSeries: (db) => pruneSeries(db, 5_000),
