@@ -5,7 +5,7 @@ import { countPrimes } from "./jobs.ts";
 
 export default handle(countPrimes, async ({ payload: { below, hoard }, progress }) => {
   const hoarded: Buffer[] = [];
-  while (hoard && hoarded.length < 100) {
+  for (let n = 0; n < (hoard ? 100 : 0); n++) {
     hoarded.push(Buffer.alloc(8_000_000, 1));
     await sleep(10);
   }

@@ -218,10 +218,12 @@ function makeTools(options: ResolvedOptions): Made {
   const events = new Events(overviews.health, limits);
   // Created once, so that counters do not reset.
   const capacity = shared(async (from) => await from.capacity());
+  const stops = shared(async (from) => await from.stops());
   const scraped = {
     health: async () => await health(scrapedMs),
     stats,
     capacity: async () => await capacity(),
+    stops: async () => await stops(),
   };
   return {
     tools: {

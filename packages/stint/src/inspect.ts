@@ -30,6 +30,7 @@ export {
   type TimelineStep,
   type UnservedKind,
   type WaitingTenants,
+  type WorkerStop,
   type WorkerView,
 } from "./inspect/types.ts";
 export type { Capacity, CapacityOptions, CapacityPool, PoolCapacity } from "./inspect/capacity.ts";

@@ -23,6 +23,7 @@ const allowed: Record<string, string> = {
   "packages/stint/test/crash/lease-thread.test.ts": "keeps the role's only connection in use",
   "packages/stint/test/embedded/kept.test.ts": "a statement that a shutdown ends",
   "packages/stint/test/fixtures/embedded-holder.mjs": "keeps its process alive",
+  "packages/stint/test/fixtures/isolated/act.mjs": "a handler that never ends, and one that fills its memory",
   "packages/stint/test/fixtures/limits-process.mjs": "handlers that run for a moment, side by side",
   "packages/stint/test/fixtures/worker-process.mjs": "a handler that blocks, or polls for its release",
   "packages/stint/test/health/healthcheck.test.ts":

@@ -1,4 +1,4 @@
-import type { WorkerView } from "../inspect/types.ts";
+import type { WorkerStop, WorkerView } from "../inspect/types.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import { bytes, count, duration } from "./figures.ts";
 import { age } from "./job-text.ts";
@@ -41,6 +41,15 @@ export const workerColumns: readonly Column<WorkerView>[] = [
   { title: "HEARTBEAT", cell: (worker) => age(worker.seenAt), leaves: 3 },
   { title: "POOLS", cell: (worker) => poolsText(worker.pools), most: 60 },
   { title: "KINDS", cell: (worker) => worker.kinds.join(", "), most: Number.POSITIVE_INFINITY },
+];
+
+export const stopColumns: readonly Column<WorkerStop>[] = [
+  { title: "STOPPED", cell: (stop) => age(stop.stoppedAt) },
+  { title: "WORKER", cell: (stop) => stop.worker },
+  { title: "DRAINED IN", cell: (stop) => duration(stop.ms), align: "right" },
+  { title: "ENDED", cell: (stop) => String(stop.drained), align: "right" },
+  { title: "RELEASED", cell: (stop) => count(stop.released, "yellow"), align: "right" },
+  { title: "VERSION", cell: (stop) => stop.version },
 ];
 
 function stateText(worker: WorkerView): Painted {

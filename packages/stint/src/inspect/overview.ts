@@ -10,7 +10,7 @@ import { recent, recentRuns, topTenants } from "../sql/series.ts";
 import { runningJobs } from "../sql/slow.ts";
 import { tenants } from "../sql/tenants.ts";
 import { waitingTenants } from "../sql/waiting-tenants.ts";
-import { watchWorkers, type WatchedWorker } from "../sql/workers.ts";
+import { latestStops, watchWorkers, type WatchedWorker } from "../sql/workers.ts";
 import { controls } from "./controls.ts";
 import { depthBy, sumDepth, sumSeries, toPoint, toRates } from "./figures.ts";
 import { capacity } from "./capacity.ts";
@@ -30,6 +30,7 @@ export type OverviewInspector = Pick<
   | "tenants"
   | "waitingTenants"
   | "workers"
+  | "stops"
   | "slow"
   | "controls"
 >;
@@ -38,6 +39,8 @@ const hourMs = 3_600_000;
 /** Ready jobs examined for their tenants, and tenants returned. */
 const mostReady = 10_000;
 const mostTenants = 20;
+
+const mostStops = 100;
 
 /** Depth, age and rates of queues, kinds and workers. */
 export function inspectOverview(db: PgDb): OverviewInspector {
@@ -62,6 +65,7 @@ export function inspectOverview(db: PgDb): OverviewInspector {
       return { tenants, of: { count: lookedAt, capped: !all } };
     },
     workers: async () => await workers(db),
+    stops: async () => await latestStops(db, mostStops),
     controls: async () => await controls(db),
     slow: async () => {
       const [running, runs] = await Promise.all([runningJobs(db), recentRuns(db)]);

@@ -14,7 +14,7 @@ import type { JobFlow } from "../sql/flows.ts";
 import type { FoundJob } from "../sql/search.ts";
 import type { TenantDepth } from "../sql/tenants.ts";
 import type { WaitingTenant } from "../sql/waiting-tenants.ts";
-import type { LiveWorker } from "../sql/workers.ts";
+import type { LiveWorker, WorkerStop } from "../sql/workers.ts";
 import type { Capacity, CapacityOptions } from "./capacity.ts";
 import type { Controls } from "./controls.ts";
 import type { FlowsInspector } from "./flows.ts";
@@ -23,6 +23,8 @@ import type { SchedulesInspector } from "./schedules.ts";
 
 export * from "./quantities.ts";
 export type { SchedulesInspector } from "./schedules.ts";
+
+export type { WorkerStop };
 
 export type InspectorOptions = {
   /** Connections of its own. Default 2. */
@@ -382,6 +384,8 @@ export type Inspector = SchedulesInspector &
     job(id: string): Promise<JobDetail | undefined>;
     why(id: string): Promise<Explanation | undefined>;
     workers(): Promise<readonly WorkerView[]>;
+    /** The latest 100 stops of workers, newest first. A worker that was killed has none. */
+    stops(): Promise<readonly WorkerStop[]>;
     slow(): Promise<readonly SlowJob[]>;
     /** Pauses, limits and admission, with live values and their latest changes. */
     controls(): Promise<Controls>;

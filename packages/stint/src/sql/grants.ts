@@ -15,7 +15,7 @@ grant select, insert, update, delete
   on stint.job, stint.history, stint.history_done_rest, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.flow, stint.flow_job, stint.flow_edge,
     stint.step, stint.progress, stint.signal, stint.schedule, stint.schedule_slot, stint.next_run, stint.pause, stint.paused_job
   to :role;
-grant select, insert, delete on stint.audit to :role;
+grant select, insert, delete on stint.audit, stint.worker_stop to :role;
 grant select, insert, update, delete on stint.operation to :role;
 grant insert on stint.tally_delta to :role;
 grant select, delete on stint.series, stint.tenant_usage, stint.admitted to :role;
@@ -38,7 +38,7 @@ grant execute on function
 `,
   read: `-- Looks at everything and changes nothing.
 grant usage on schema stint to :role;
-grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.kind, stint.queue, stint.dedupe_window, stint.flow, stint.flow_job, stint.flow_edge, stint.step, stint.progress, stint.signal, stint.audit, stint.migration,
+grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.worker_stop, stint.kind, stint.queue, stint.dedupe_window, stint.flow, stint.flow_job, stint.flow_edge, stint.step, stint.progress, stint.signal, stint.audit, stint.migration,
   stint.schedule, stint.schedule_slot, stint.next_run, stint.pause, stint.paused_job, stint.admission_sample, stint.admission_gate, stint.admission_check, stint.admitted, stint.latest, stint.latest_missed, stint.enqueues, stint.enqueue_count,
   stint.limit, stint.limit_place, stint.limit_missed, stint.dependency, stint.dependency_wait, stint.kind_dependency, stint.fair_backlog,
   stint.tally, stint.tally_delta, stint.tally_fold, stint.tally_unfolded, stint.depth, stint.arrivals, stint.counted, stint.series, stint.tenant_usage, stint.operation

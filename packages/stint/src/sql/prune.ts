@@ -58,6 +58,7 @@ const deleteRest = statement(
   `
   with gone as (${deleteBatch("history_done_rest", `finished_at < ${longAgo} limit $2`)}
   ), slots as (${deleteBatch("schedule_slot", `at < stint.by_index(${longAgo}) order by at limit $2`)}
+  ), stops as (${deleteBatch("worker_stop", `stopped_at < stint.by_index(${longAgo}) order by stopped_at limit $2`)}
   )
   select greatest((select count(*) from gone), (select count(*) from slots))::integer as gone`,
 );

@@ -114,6 +114,63 @@ export async function forgetWorker(db: Run, id: string): Promise<void> {
   await db.run(deleteWorker, [id]);
 }
 
+/** How a stop went. */
+export type StopFigures = {
+  /** Attempts that ended during the stop. */
+  readonly drained: number;
+  /** Jobs that were released with nothing spent. */
+  readonly released: number;
+  /** From the request to stop until nothing ran any more. */
+  readonly ms: number;
+};
+
+const stopWorker = statement(
+  "stop-worker",
+  `
+  with gone as (
+    delete from stint.worker where id = $1 returning id, host, version, started_at
+  )
+  insert into stint.worker_stop (worker, host, version, started_at, drained, released, ms)
+  select id, host, version, started_at, $2, $3, $4 from gone`,
+);
+
+/** Delete the row of a worker that has stopped, and keep how its stop went. */
+export async function recordStop(db: Run, id: string, { drained, released, ms }: StopFigures): Promise<void> {
+  await db.run(stopWorker, [id, drained, released, Math.round(ms)]);
+}
+
+/** A worker that has stopped by itself. */
+export type WorkerStop = StopFigures & {
+  readonly worker: string;
+  readonly host: string;
+  readonly version: string;
+  readonly startedAt: Date;
+  readonly stoppedAt: Date;
+};
+
+const selectStops = statement(
+  "worker-stops",
+  `
+  select worker, host, version, started_at, stopped_at, drained, released, ms
+  from stint.worker_stop
+  order by stopped_at desc, worker desc
+  limit $1`,
+);
+
+/** The latest stops, newest first. */
+export async function latestStops(db: Run, limit: number): Promise<WorkerStop[]> {
+  return await readMany(db, selectStops, [limit], (row) => ({
+    worker: text(row, "worker"),
+    host: text(row, "host"),
+    version: text(row, "version"),
+    startedAt: time(row, "started_at"),
+    stoppedAt: time(row, "stopped_at"),
+    drained: number(row, "drained"),
+    released: number(row, "released"),
+    ms: number(row, "ms"),
+  }));
+}
+
 const deleteUnresponsiveWorkers = statement(
   "forget-unresponsive-workers",
   `

@@ -5,6 +5,7 @@ import {
   type Inspector,
   type QueueHealth,
   type Stats,
+  type WorkerStop,
 } from "../inspect/types.ts";
 import type { Capacity } from "../inspect/capacity.ts";
 import { renderSamples } from "./prometheus.ts";
@@ -16,16 +17,20 @@ import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts"
  * multiplies the depth. Pass the same inspector each time: beyond the limit of label pairs, counters then keep the pairs they started with.
  */
 export async function renderMetrics(
-  inspector: Pick<Inspector, "health" | "stats"> & Partial<Pick<Inspector, "capacity">>,
+  inspector: Pick<Inspector, "health" | "stats"> & Partial<Pick<Inspector, "capacity" | "stops">>,
 ): Promise<string> {
-  const [health, stats, capacity] = await Promise.all([
+  const [health, stats, capacity, stops = []] = await Promise.all([
     inspector.health(),
     inspector.stats(),
     inspector.capacity?.(),
+    inspector.stops?.(),
   ]);
   const pairs = enqueuedPairs.get(inspector) ?? new Set();
   enqueuedPairs.set(inspector, pairs);
-  return renderSamples(databaseSamples(health, stats, capacity), new Map([[metric.enqueued, pairs]]));
+  return renderSamples(
+    [...databaseSamples(health, stats, capacity), ...stopSamples(stops, health.at)],
+    new Map([[metric.enqueued, pairs]]),
+  );
 }
 // Pairs arrive sorted by name. Without memory, a new name would push the last pair into `other`, and both counters would jump.
 const enqueuedPairs = new WeakMap<object, Pairs>();
@@ -79,6 +84,18 @@ function databaseSamples(health: Health, stats: Stats, capacity: Capacity | unde
         inSeconds({ queue, kind }, oldestReadyMs),
       ),
     },
+  ];
+}
+
+const hourMs = 3_600_000;
+
+/** Gauges and no histogram: a process that has stopped is not scraped any more. */
+function stopSamples(stops: readonly WorkerStop[], at: Date): MetricSamples[] {
+  const recent = stops.filter(({ stoppedAt }) => at.getTime() - stoppedAt.getTime() <= hourMs);
+  const longestMs = recent.length === 0 ? null : Math.max(...recent.map(({ ms }) => ms));
+  return [
+    { metric: metric.stops, samples: [{ labels: {}, value: recent.length }] },
+    { metric: metric.workerDrain, samples: inSeconds({}, longestMs) },
   ];
 }
 

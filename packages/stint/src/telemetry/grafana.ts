@@ -179,6 +179,16 @@ const rows: readonly Row[] = [
         ],
       },
       {
+        title: "Longest drain of a worker in the last hour",
+        unit: "s",
+        targets: [{ expr: maxBy([], select(database.workerDrain)), legend: "{{namespace}}" }],
+      },
+      {
+        title: "Worker stops in the last hour",
+        unit: "short",
+        targets: [{ expr: maxBy([], select(database.stops)), legend: "{{namespace}}" }],
+      },
+      {
         title: "Leases expired and lost",
         unit: "ops",
         targets: [perSecond(own.rescued), perSecond(own.leaseLost)],

@@ -200,6 +200,19 @@ export const databaseMetrics = {
     help: "Live workers.",
     labels: [],
   }),
+  stops: databaseGauge({
+    name: "stint_worker_stops",
+    unit: "workers",
+    help: "Workers that stopped in the last hour, up to 100; killed ones do not count.",
+    labels: [],
+  }),
+  workerDrain: databaseGauge({
+    name: "stint_worker_drain_seconds",
+    unit: "seconds",
+    help: "The longest drain of the workers that stopped in the last hour; absent when none stopped.",
+    labels: [],
+    fold: "max",
+  }),
   slow: databaseGauge({
     name: "stint_slow_jobs",
     unit: "jobs",

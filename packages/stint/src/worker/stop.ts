@@ -1,5 +1,6 @@
 import { StoppingError } from "../errors.ts";
 import { settledWithin } from "../runtime/sleep.ts";
+import type { StopFigures } from "../sql/workers.ts";
 import type { StopReport } from "./events.ts";
 import type { WorkerParts } from "./assemble.ts";
 import { released } from "./verdict.ts";
@@ -26,16 +27,17 @@ export type StopInput = {
  * attempt spent, end every loop. Takes no longer than that while the database is unavailable.
  */
 export async function stopWorker(parts: WorkerParts, input: StopInput): Promise<Omit<StopReport, "ms">> {
+  const stoppedAt = performance.now();
   const { attempts } = parts.pipeline;
   const before = { ended: attempts.ended, released: releasedBy(parts) };
   await drain(parts, input);
   const releasedNow = await releaseUndecided(parts, input);
-  await end(parts, input);
-  return {
-    worker: parts.id,
+  const figures = {
     drained: attempts.ended - before.ended,
     released: releasedBy(parts) - before.released + releasedNow,
   };
+  await end(parts, input, { ...figures, ms: performance.now() - stoppedAt });
+  return { worker: parts.id, ...figures };
 }
 
 function releasedBy({ pipeline, releaser }: WorkerParts): number {
@@ -88,7 +90,7 @@ async function releaseUndecided(parts: WorkerParts, { looping }: StopInput): Pro
 }
 
 /** End every loop, and whatever else would keep the process alive. */
-async function end(parts: WorkerParts, { looping }: StopInput): Promise<void> {
+async function end(parts: WorkerParts, { looping }: StopInput, figures: StopFigures): Promise<void> {
   const { logger, sleepMode, releaser, claimer, loopLag, upkeep, listener, leases, isolated, row } = parts;
   isolated.end();
   sleepMode.end();
@@ -99,7 +101,7 @@ async function end(parts: WorkerParts, { looping }: StopInput): Promise<void> {
   await Promise.all([settledWithin(endWithinMs, ended), leases.stop()]);
   if (looping() === undefined) return;
   // After the loops: while they run, they write a deleted row again.
-  await settledWithin(endWithinMs, logged(logger, Promise.all([upkeep.flush(), row.delete()])));
+  await settledWithin(endWithinMs, logged(logger, Promise.all([upkeep.flush(), row.stopped(figures)])));
 }
 
 async function logged(logger: WorkerParts["logger"], work: Promise<unknown>): Promise<void> {

@@ -2,7 +2,15 @@ import { Semaphore } from "../db/semaphore.ts";
 import type { Listener } from "../db/listener.ts";
 import type { ClaimOrderSetting } from "../sql/claim-order.ts";
 import type { Vitals } from "../sql/series.ts";
-import { beat, forgetWorker, setWorkerPools, type WorkerInfo, type WorkerState } from "../sql/workers.ts";
+import {
+  beat,
+  forgetWorker,
+  recordStop,
+  setWorkerPools,
+  type StopFigures,
+  type WorkerInfo,
+  type WorkerState,
+} from "../sql/workers.ts";
 import type { WorkerDeps } from "./deps.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { infoOf, register } from "./registration.ts";
@@ -81,6 +89,12 @@ export class WorkerRow {
   async delete(): Promise<void> {
     const { deps, id } = this.#options;
     await forgetWorker(deps.db, id);
+  }
+
+  /** The worker has stopped: delete its row, and keep how the stop went. */
+  async stopped(stop: StopFigures): Promise<void> {
+    const { deps, id } = this.#options;
+    await recordStop(deps.db, id, stop);
   }
 
   #state(): WorkerState {

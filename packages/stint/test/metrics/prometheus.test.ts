@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Capacity, PoolCapacity } from "#stint/inspect/capacity.js";
-import type { Depth, Health, Inspector, QueueHealth, Stats } from "#stint/inspect/types.js";
+import type { Depth, Health, Inspector, QueueHealth, Stats, WorkerStop } from "#stint/inspect/types.js";
 import { renderMetrics } from "#stint/telemetry/database-metrics.js";
 import { bounds } from "#stint/telemetry/histogram.js";
 import { Meter } from "#stint/telemetry/meter.js";
@@ -143,6 +143,12 @@ describe("labels are bounded", () => {
     expect(ages.at(-1)).toMatchObject({ labels: { queue: "other" }, value: 1.209 });
   });
 
+  test("the drain of a worker counts for an hour", async () => {
+    const families = parse(await renderMetrics(inspector({})));
+    expect(families.get("stint_worker_stops")!.samples).toMatchObject([{ value: 1 }]);
+    expect(families.get("stint_worker_drain_seconds")!.samples).toMatchObject([{ value: 1.5 }]);
+  });
+
   test("the workers of one process are added up", () => {
     const meters = [new Meter(), new Meter()];
     for (const meter of meters) meter.of("default", "note").succeeded = 2;
@@ -281,7 +287,20 @@ function queue(name: string, given: Partial<QueueHealth>): QueueHealth {
   };
 }
 
-function inspector(given: Partial<Health>): Pick<Inspector, "health" | "stats" | "capacity"> {
+function stop(ms: number, stoppedAt: Date): WorkerStop {
+  return {
+    worker: "w",
+    host: "h",
+    version: "v",
+    startedAt: stoppedAt,
+    stoppedAt,
+    drained: 1,
+    released: 0,
+    ms,
+  };
+}
+
+function inspector(given: Partial<Health>): Pick<Inspector, "health" | "stats" | "capacity" | "stops"> {
   const depth = { ...empty, ready: 7, dead: 1 };
   return {
     health: async () => ({
@@ -302,5 +321,6 @@ function inspector(given: Partial<Health>): Pick<Inspector, "health" | "stats" |
       ({
         pools: [{ pool: "default", recommended: 2 }] as Partial<PoolCapacity>[],
       }) as Partial<Capacity> as Capacity,
+    stops: async () => [stop(1_500, new Date(0)), stop(9_000, new Date(-3_600_001))],
   };
 }

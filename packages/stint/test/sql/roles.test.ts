@@ -262,6 +262,7 @@ test("a read-only role reads everything and changes nothing", async () => {
     "signalsOf",
     "settledByOwner",
     "listWorkers",
+    "latestStops",
     "getSchedule",
     "listSchedules",
     "slotsOfSchedule",

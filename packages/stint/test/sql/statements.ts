@@ -127,7 +127,9 @@ import {
   beat,
   forgetUnresponsiveWorkers,
   forgetWorker,
+  latestStops,
   listWorkers,
+  recordStop,
   registerWorker,
   setWorkerPools,
 } from "#stint/sql/workers.js";
@@ -414,6 +416,8 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   setWorkerPools: (db) => setWorkerPools(db, "nobody", { a: 2 }),
   forgetUnresponsiveWorkers: (db) => forgetUnresponsiveWorkers(db, day),
   listWorkers: (db) => listWorkers(db),
+  latestStops: (db) => latestStops(db, 100),
+  recordStop: (db) => recordStop(db, "nobody", { drained: 1, released: 0, ms: 10 }),
   pruneSeries: (db) => pruneSeries(db, 5_000),
   declareSchedules: (db) => declareSchedules(db, "service", [schedule("declared")], "code:w"),
   putSchedules: (db) => putSchedules(db, [schedule("made")], act),

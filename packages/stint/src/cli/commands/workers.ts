@@ -5,23 +5,27 @@ import { examples, runs } from "../command.ts";
 import { inspecting } from "../inspecting.ts";
 import { say } from "../output.ts";
 import { table } from "../table.ts";
-import { stateOf, versionsOf, workerColumns } from "../worker-text.ts";
+import { stateOf, stopColumns, versionsOf, workerColumns } from "../worker-text.ts";
+
+const shownStops = 5;
 
 export function addWorkers(program: Command): void {
   const command = program.command("workers").summary("live workers and their status");
   command.description(
     "Live workers: busy slots, event loop lag, and the queues and kinds they serve.\n" +
-      "A worker that is not responding has stopped sending heartbeats.",
+      "A worker that is not responding has stopped sending heartbeats. Below them, the latest stops with their drain times.",
   );
   examples(command, "stint workers", "stint workers --json");
   runs(command, async (context) => {
-    const workers = await inspecting(context, (inspector) => inspector.workers());
-    if (context.out.json) return context.out.document({ workers: workers.map(withState) });
+    const [workers, stops] = await inspecting(context, (inspector) =>
+      Promise.all([inspector.workers(), inspector.stops()]),
+    );
+    if (context.out.json) return context.out.document({ workers: workers.map(withState), stops });
     if (workers.length === 0)
-      return context.out.note(
+      context.out.note(
         say`There is no live worker. Start one with \`${advised(await context.schema(), "worker")}\`.`,
       );
-    table(context.out, workerColumns, workers);
+    else table(context.out, workerColumns, workers);
     const versions = versionsOf(workers);
     if (versions.length > 1)
       context.out.note(
@@ -31,6 +35,9 @@ export function addWorkers(program: Command): void {
       context.out.note(
         say`Worker ${worker.id} is not responding. If its process is gone, its jobs are rescued when their leases run out.`,
       );
+    if (stops.length === 0) return;
+    context.out.line(say``);
+    table(context.out, stopColumns, stops.slice(0, shownStops));
   });
 }
 
