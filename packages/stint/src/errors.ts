@@ -302,7 +302,7 @@ export class HandlerCrashedError extends StintError {
     const how = outOfMemory
       ? `ran out of memory${limit}. Raise \`memory\`, or split the work.`
       : signal !== null
-        ? `was killed by ${signal}.`
+        ? `was killed by ${signal}${signal === "SIGKILL" ? ", by a person or because the machine ran out of memory" : ""}.`
         : `ended with exit code ${exitCode} before the handler had returned.`;
     super(
       `${job === null ? `Kind ${kind}` : `Job ${job}`}: the ${where} of its handler ${how}`,

@@ -208,7 +208,7 @@ export const transitions: readonly Transition[] = [
     from: ["running"],
     to: "dead",
     move: "finish",
-    when: "`PermanentError`, a result that its schema refuses, or the last attempt failed",
+    when: "`PermanentError`, a result that its schema refuses, or the last attempt failed; or its isolated handler crashed for the `maxCrashes`th time: `attempts − 1`, `crashes + 1`",
     by: itsWorker,
   },
   {
@@ -224,7 +224,7 @@ export const transitions: readonly Transition[] = [
     move: "requeue",
     when:
       "the handler threw or timed out, and attempts are left; or the database failed the transaction it was given: `attempts − 1`, " +
-      "`faults + 1`, at most 20 times",
+      "`faults + 1`, at most 20 times; or its isolated handler crashed: `attempts − 1`, `crashes + 1`",
     by: itsWorker,
   },
   {

@@ -324,7 +324,7 @@ test("queues prints counts by state and slots; workers lists the workers", async
   ]);
   expect(await run("workers")).toMatchObject({
     code: 0,
-    stdout: "",
+    stdout: expect.stringMatching(/^STOPPED .*\n.* ago +w-1-\w+ /),
     stderr: expect.stringContaining("There is no live worker"),
   });
 });

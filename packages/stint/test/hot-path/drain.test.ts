@@ -54,7 +54,7 @@ const besides = {
   "schema-version": 1,
   "register-kinds": 1,
   "register-worker": 1,
-  "forget-worker": 1,
+  "stop-worker": 1,
   listen: 1,
   beat: 3,
   "idle-check": 3,

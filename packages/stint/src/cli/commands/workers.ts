@@ -36,7 +36,7 @@ export function addWorkers(program: Command): void {
         say`Worker ${worker.id} is not responding. If its process is gone, its jobs are rescued when their leases run out.`,
       );
     if (stops.length === 0) return;
-    context.out.line(say``);
+    if (workers.length > 0) context.out.line(say``);
     table(context.out, stopColumns, stops.slice(0, shownStops));
   });
 }

@@ -20,7 +20,11 @@ export class IsolatedHandlers {
    * @throws {InvalidOptionError} The file has no handler of its kind, or throws.
    */
   async start(handlers: Iterable<Handler>): Promise<void> {
-    const isolated = [...handlers].filter(({ isolate }) => isolate !== undefined);
+    // After a start that failed, handlers may be loaded already.
+    this.#ended = false;
+    const isolated = [...handlers].filter(
+      ({ isolate, definition: { kind } }) => isolate !== undefined && !this.#hasIdle(kind),
+    );
     await Promise.all(
       isolated.map(async (handler) => {
         const child = this.#make(handler);
@@ -75,6 +79,10 @@ export class IsolatedHandlers {
     const child = new IsolatedChild(kind, isolate, () => this.#all.delete(child));
     this.#all.add(child);
     return child;
+  }
+
+  #hasIdle(kind: string): boolean {
+    return this.#idle.get(kind)?.some(({ child }) => child.isReusable) === true;
   }
 
   #take(kind: string): IsolatedChild | undefined {
