@@ -276,42 +276,18 @@ export class CrashedError extends StintError {
   }
 }
 
-export type HandlerCrash = {
-  readonly kind: string;
-  /** The id of the job; null if it crashed while it loaded the handler. */
-  readonly job: string | null;
-  readonly in: "thread" | "process";
-  readonly memoryBytes: number | undefined;
-  readonly outOfMemory: boolean;
-  readonly signal: string | null;
-  readonly exitCode: number | null;
-  /** The last lines that it wrote to standard error. */
-  readonly detail: string;
-};
-
 /** The thread or process of an isolated handler ended before the handler had. Counts as a crash of the job. */
 export class HandlerCrashedError extends StintError {
   readonly code = "HANDLER_CRASHED";
-  readonly jobId: string | null;
-  readonly outOfMemory: boolean;
-  /** The signal that killed the process, if one did. */
-  readonly signal: string | null;
-  readonly exitCode: number | null;
-  constructor({ kind, job, in: where, memoryBytes, outOfMemory, signal, exitCode, detail }: HandlerCrash) {
-    const limit = memoryBytes === undefined ? "" : ` (more than ${Math.round(memoryBytes / 1_048_576)} MB)`;
-    const how = outOfMemory
-      ? `ran out of memory${limit}. Raise \`memory\`, or split the work.`
-      : signal !== null
-        ? `was killed by ${signal}${signal === "SIGKILL" ? ", by a person or because the machine ran out of memory" : ""}.`
-        : `ended with exit code ${exitCode} before the handler had returned.`;
-    super(
-      `${job === null ? `Kind ${kind}` : `Job ${job}`}: the ${where} of its handler ${how}`,
-      detail === "" || outOfMemory ? undefined : { cause: new Error(detail) },
-    );
-    this.jobId = job;
-    this.outOfMemory = outOfMemory;
-    this.signal = signal;
-    this.exitCode = exitCode;
+  constructor(
+    message: string,
+    readonly outOfMemory: boolean,
+    /** The signal that killed the process, if one did. */
+    readonly signal: string | null,
+    readonly exitCode: number | null,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
   }
 }
 

@@ -92,10 +92,28 @@ export class IsolatedChild {
   }
 
   #ended(end: CarrierEnd): void {
-    const { in: where, memoryBytes } = this.#isolate;
-    const job = this.#current?.job ?? null;
-    const error = new HandlerCrashedError({ kind: this.#kind, job, in: where, memoryBytes, ...end });
+    const { outOfMemory, signal, exitCode, detail } = end;
+    const job = this.#current?.job;
+    const subject = job === undefined ? `Kind ${this.#kind}` : `Job ${job}`;
+    const error = new HandlerCrashedError(
+      `${subject}: the ${this.#isolate.in} of its handler ${howItEnded(end, this.#isolate)}`,
+      outOfMemory,
+      signal,
+      exitCode,
+      // The text of Node for a full heap is a native stack.
+      detail === "" || outOfMemory ? undefined : { cause: new Error(detail) },
+    );
     this.#settleLoad.reject(error);
     this.#current?.crashed(error);
   }
+}
+
+function howItEnded({ outOfMemory, signal, exitCode }: CarrierEnd, { memoryBytes }: ResolvedIsolate): string {
+  const limit = memoryBytes === undefined ? "" : ` (more than ${Math.round(memoryBytes / 1_048_576)} MB)`;
+  if (outOfMemory) return `ran out of memory${limit}. Raise \`memory\`, or split the work.`;
+  if (signal === "SIGKILL")
+    return "was killed by SIGKILL, by a person or because the machine ran out of memory.";
+  return signal === null
+    ? `ended with exit code ${exitCode} before the handler had returned.`
+    : `was killed by ${signal}.`;
 }
