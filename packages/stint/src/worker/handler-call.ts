@@ -21,10 +21,11 @@ import type { ResolvedWorkerOptions } from "./options.ts";
 import { Plan, type PlanDeps } from "./plan.ts";
 import { policyOf, timeoutOf } from "./policy.ts";
 import type { TransactionGate } from "./transaction-gate.ts";
-import { AttemptProgress, type AttemptOfProgress, type ProgressDeps } from "./progress.ts";
-import { AttemptSteps, type AttemptOfSteps, type StepsDeps } from "./steps.ts";
+import { AttemptProgress, type ProgressDeps } from "./progress.ts";
+import { AttemptSteps, type StepsDeps } from "./steps.ts";
 import { isSuspended } from "./suspension.ts";
 import { returned, returnedInvalid, suspended, threw, type Verdict } from "./verdict.ts";
+import { watched } from "./watched-attempt.ts";
 
 /** What calling a handler needs of its worker. */
 export type HandlerDeps = StepsDeps &
@@ -127,12 +128,12 @@ export class HandlerCall implements AttemptOfContext {
   /** The steps of the handler. */
   get steps(): AttemptSteps {
     this.#refuseAtomic("step");
-    return (this.#steps ??= new AttemptSteps(this.#watched, this.#deps));
+    return (this.#steps ??= new AttemptSteps(watched(this.#attempt, this.#handler), this.#deps));
   }
 
   /** The reports of the handler. */
   get progress(): AttemptProgress {
-    return (this.#progress ??= new AttemptProgress(this.#watched, this.#deps));
+    return (this.#progress ??= new AttemptProgress(watched(this.#attempt, this.#handler), this.#deps));
   }
 
   durable(what: string): AttemptProgress {
@@ -141,11 +142,8 @@ export class HandlerCall implements AttemptOfContext {
   }
 
   extend(duration: Duration): number {
-    const { options } = this.#deps;
-    return extend(this.#attempt, duration, {
-      maxMs: this.#maxTimeoutMs,
-      timeoutMs: timeoutOf(options, this.job),
-    });
+    const timeoutMs = timeoutOf(this.#deps.options, this.job);
+    return extend(this.#attempt, duration, { maxMs: this.#maxTimeoutMs, timeoutMs });
   }
 
   get #maxTimeoutMs(): number | undefined {
@@ -159,22 +157,6 @@ export class HandlerCall implements AttemptOfContext {
         what,
         `is not possible in ${kind}, which is atomic: its transaction would forget what the job remembers`,
       );
-  }
-
-  /** The attempt, as its steps and reports see it. */
-  get #watched(): AttemptOfSteps & AttemptOfProgress {
-    const attempt = this.#attempt;
-    return {
-      job: attempt.job,
-      signals: this.#handler.definition.signals,
-      get aborted() {
-        return attempt.aborted;
-      },
-      get over() {
-        return attempt.over;
-      },
-      onActivity: () => attempt.onActivity(),
-    };
   }
 
   /**
