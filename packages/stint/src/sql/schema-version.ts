@@ -7,7 +7,7 @@ import { SchemaVersionError } from "../errors.ts";
 import { command } from "../model/command.ts";
 
 /** The schema this code was written for. A newer one is accepted as long as it still serves this code. */
-export const schemaVersion = 39;
+export const schemaVersion = 40;
 
 const readVersion = statement(
   "schema-version",
