@@ -30,7 +30,6 @@ export {
   type TimelineStep,
   type UnservedKind,
   type WaitingTenants,
-  type WorkerStop,
   type WorkerView,
 } from "./inspect/types.ts";
 export type { Capacity, CapacityOptions, CapacityPool, PoolCapacity } from "./inspect/capacity.ts";
@@ -45,3 +44,4 @@ export type { DeadGroup } from "./sql/dead-groups.ts";
 export type { FlowNeighbour, JobFlow } from "./sql/flows.ts";
 export type { ScheduleCounts } from "./sql/schedules.ts";
 export type { WaitingTenant } from "./sql/waiting-tenants.ts";
+export type { WorkerStop } from "./sql/workers.ts";

@@ -1,4 +1,5 @@
-import type { WorkerStop, WorkerView } from "../inspect/types.ts";
+import type { WorkerView } from "../inspect/types.ts";
+import type { WorkerStop } from "../sql/workers.ts";
 import { isUnresponsive } from "../model/liveness.ts";
 import { bytes, count, duration } from "./figures.ts";
 import { age } from "./job-text.ts";

@@ -24,8 +24,6 @@ import type { SchedulesInspector } from "./schedules.ts";
 export * from "./quantities.ts";
 export type { SchedulesInspector } from "./schedules.ts";
 
-export type { WorkerStop };
-
 export type InspectorOptions = {
   /** Connections of its own. Default 2. */
   connections?: number;
@@ -384,7 +382,6 @@ export type Inspector = SchedulesInspector &
     job(id: string): Promise<JobDetail | undefined>;
     why(id: string): Promise<Explanation | undefined>;
     workers(): Promise<readonly WorkerView[]>;
-    /** The latest 100 stops of workers, newest first. A worker that was killed has none. */
     stops(): Promise<readonly WorkerStop[]>;
     slow(): Promise<readonly SlowJob[]>;
     /** Pauses, limits and admission, with live values and their latest changes. */

@@ -139,7 +139,7 @@ export async function recordStop(db: Run, id: string, { drained, released, ms }:
   await db.run(stopWorker, [id, drained, released, Math.round(ms)]);
 }
 
-/** A worker that has stopped by itself. */
+/** A worker that has stopped. A worker that was killed leaves none. */
 export type WorkerStop = StopFigures & {
   readonly worker: string;
   readonly host: string;

@@ -5,9 +5,9 @@ import {
   type Inspector,
   type QueueHealth,
   type Stats,
-  type WorkerStop,
 } from "../inspect/types.ts";
 import type { Capacity } from "../inspect/capacity.ts";
+import type { WorkerStop } from "../sql/workers.ts";
 import { renderSamples } from "./prometheus.ts";
 import type { Pairs, MetricSamples, Sample } from "./metric-samples.ts";
 import { databaseMetrics as metric, type MetricDefinition } from "./registry.ts";

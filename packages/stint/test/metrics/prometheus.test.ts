@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Capacity, PoolCapacity } from "#stint/inspect/capacity.js";
-import type { Depth, Health, Inspector, QueueHealth, Stats, WorkerStop } from "#stint/inspect/types.js";
+import type { Depth, Health, Inspector, QueueHealth, Stats } from "#stint/inspect/types.js";
+import type { WorkerStop } from "#stint/sql/workers.js";
 import { renderMetrics } from "#stint/telemetry/database-metrics.js";
 import { bounds } from "#stint/telemetry/histogram.js";
 import { Meter } from "#stint/telemetry/meter.js";
