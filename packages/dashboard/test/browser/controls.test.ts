@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { gate } from "../../../stint/test/support/gate.ts";
 import { startWorker } from "../../../stint/test/support/watch.ts";
 import { browserPath, phone, visit } from "./support/browser.ts";
-import { faults, overflow } from "./support/page.ts";
+import { faults, go, overflow } from "./support/page.ts";
 import { eventually } from "../support/eventually.ts";
 import { installation } from "../support/installation.ts";
 
@@ -27,7 +27,7 @@ describe.skipIf(browserPath === undefined)("controls", () => {
     await stint.pauses.pause({ tenant: hostile }, { reason: hostile });
     const { page, problems } = await visit(await serve({ environment: { name: "live", production: true } }));
     await page.getByText("Live", { exact: true }).waitFor();
-    for (const key of ["g", "l"]) await page.keyboard.press(key);
+    await go(page, "controls");
 
     const pauses = page.getByRole("table", { name: "Pauses" });
     await pauses.getByText(hostile).first().waitFor();

@@ -9,11 +9,9 @@ import { PauseDialog, ResumeDialog } from "./pause-dialog.tsx";
 export function PauseButton({
   queue,
   paused,
-  small = false,
 }: {
   readonly queue: string;
   readonly paused: Wire<QueuePaused> | null;
-  readonly small?: boolean;
 }) {
   const rights = useRights();
   const [open, setOpen] = useState<"pause" | "resume">();
@@ -22,12 +20,10 @@ export function PauseButton({
   return (
     <>
       <Button
-        small={small}
         because={rights.operate ? null : "Your role is view only. Ask for the role operate."}
-        aria-label={small ? `${action} ${queue}` : undefined}
         onClick={() => setOpen(paused === null ? "pause" : "resume")}
       >
-        {small ? action : `${action} …`}
+        {action} …
       </Button>
       {open === "pause" ? <PauseDialog target={{ scope: "queue", name: queue }} onClose={close} /> : null}
       {open === "resume" && paused !== null ? (

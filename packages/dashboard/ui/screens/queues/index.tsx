@@ -3,7 +3,6 @@ import type { Wire } from "../../api.ts";
 import { EmptyState } from "../../components/empty-state.tsx";
 import { GoTo } from "../../components/link.tsx";
 import { Failed, Page } from "../../components/page.tsx";
-import { PauseButton } from "../../components/pause-button.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { StandingMark } from "../../components/standing-mark.tsx";
 import { duration, number, rate } from "../../format.ts";
@@ -89,12 +88,6 @@ const columns: readonly Column<Queue>[] = [
     cell: ({ run }) => duration(run.p95),
   },
   { title: "Serving", number: true, sort: ({ workers }) => workers, cell: ({ workers }) => number(workers) },
-  {
-    title: "Action",
-    number: true,
-    leaves: "next",
-    cell: ({ queue, paused }) => <PauseButton queue={queue} paused={paused ?? null} small />,
-  },
 ];
 
 const byName = { label: "Filter queues", text: ({ queue }: Queue) => queue };
