@@ -1,15 +1,16 @@
 -- Admission settings, and the depth and age that they are compared with. Settings are in stint.queue.
 -- oldest code: 1
 
--- The depth and the age of a queue with admission, read about once a second by the enqueues themselves.
+-- The depth and the age of a queue with admission, read about once a second by the enqueues themselves, and by upkeep while it is full.
 create table stint.admission_sample (
   queue      text collate "C" primary key,
   depth      bigint not null,                      -- jobs that have not ended
   age_ms     double precision not null,            -- of the oldest ready job; 0: none is ready
-  sampled_at timestamptz not null
+  sampled_at timestamptz not null,
+  full_since timestamptz                           -- of the first of the samples in a row that found it full; null: the last one did not
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Jobs of tenants in queues with a limit per tenant. Rows of ended jobs are deleted when a tenant reaches its limit.
+-- Jobs of tenants in queues with a limit per tenant. Rows of ended jobs are deleted by upkeep, and when a tenant reaches its limit.
 create table stint.admitted (
   queue  text collate "C" not null,
   tenant text not null,
@@ -154,12 +155,17 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_sample stint.admission_sample;
+  v_set    jsonb;
 begin
   select s.* into v_sample from stint.admission_sample s where s.queue = p_queue and s.sampled_at > clock_timestamp() - interval '1 second';
   if found then
     return v_sample;
   end if;
-  v_sample := row(p_queue, stint.live_depth(p_queue), stint.ready_age(p_queue), clock_timestamp());
+  v_sample := row(p_queue, stint.live_depth(p_queue), stint.ready_age(p_queue), clock_timestamp(), null);
+  v_set := stint.admission_of(p_queue);
+  if v_sample.depth >= (v_set ->> 'maxDepth')::bigint or v_sample.age_ms > (v_set ->> 'maxAgeMs')::double precision then
+    v_sample.full_since := v_sample.sampled_at;
+  end if;
   -- With a snapshot of its own, a transaction would fail on a row that another has renewed.
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     return v_sample;
@@ -168,7 +174,8 @@ begin
   perform from stint.admission_sample s where s.queue = p_queue for update skip locked;
   if found then
     update stint.admission_sample s
-    set depth = v_sample.depth, age_ms = v_sample.age_ms, sampled_at = v_sample.sampled_at
+    set depth = v_sample.depth, age_ms = v_sample.age_ms, sampled_at = v_sample.sampled_at,
+        full_since = case when v_sample.full_since is not null then coalesce(s.full_since, v_sample.full_since) end
     where s.queue = p_queue;
   elsif not exists (select from stint.admission_sample s where s.queue = p_queue) and pg_try_advisory_xact_lock(hashtextextended('stint admission ' || p_queue, 0)) then
     insert into stint.admission_sample values (v_sample.*) on conflict do nothing;

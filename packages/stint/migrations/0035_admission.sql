@@ -232,7 +232,7 @@ declare
   v_sample stint.admission_sample;
 begin
   if v_set is null then
-    v_sample := row(admission.queue, stint.live_depth(admission.queue), stint.ready_age(admission.queue), clock_timestamp());
+    v_sample := row(admission.queue, stint.live_depth(admission.queue), stint.ready_age(admission.queue), clock_timestamp(), null);
   else
     v_sample := stint.admission_sample(admission.queue);
   end if;
@@ -244,6 +244,54 @@ begin
   admits := coalesce(depth < max_depth, true) and coalesce(age_ms <= max_age_ms, true);
   retry_after_ms := case when admits then 0 else stint.retry_after(depth, max_depth, age_ms, max_age_ms) end;
   return next;
+end
+$$;
+
+-- For upkeep. Takes samples of queues that may be full: an enqueue that is refused is rolled back with its sample. And deletes rows of tenants whose
+-- jobs have ended, `p_limit` rows after `p_after` (queue, tenant, job). Returns the last row looked at; null: that was the end, the next call starts over.
+create function stint.tend_admission(p_after text[], p_limit integer) returns text[]
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue text;
+  v_last  text[];
+begin
+  for v_queue in
+    select f.queue
+    from (
+      select d.queue
+      from (select t.queue, sum(t.live) as live from stint.depth t group by t.queue) d
+      cross join lateral stint.admission_of(d.queue) as a (admission)
+      where d.live >= (a.admission ->> 'maxDepth')::bigint or d.live > 0 and a.admission ? 'maxAgeMs'
+      union
+      select s.queue from stint.admission_sample s where s.full_since is not null
+    ) f
+    left join stint.admission_sample s on s.queue = f.queue
+    -- The oldest samples first, so that each of more than 100 queues has its turn.
+    order by s.sampled_at nulls first, f.queue
+    limit 100
+  loop
+    perform stint.admission_sample(v_queue);
+  end loop;
+  -- A row that another session has locked belongs to an enqueue that is deleting it.
+  with looked as materialized (
+    select a.queue, a.tenant, a.job_id
+    from stint.admitted a
+    where (a.queue, a.tenant, a.job_id) > (coalesce(p_after[1], ''), coalesce(p_after[2], ''), coalesce(p_after[3], '00000000-0000-0000-0000-000000000000')::uuid)
+    order by a.queue, a.tenant, a.job_id
+    limit p_limit
+    for update skip locked
+  ), gone as (
+    delete from stint.admitted a
+    using looked l
+    where a.queue = l.queue and a.tenant = l.tenant and a.job_id = l.job_id and not exists (select from stint.job j where j.id = l.job_id)
+  )
+  select case when (select count(*) from looked) = p_limit then array[l.queue, l.tenant, l.job_id::text] end into v_last
+  from looked l
+  order by l.queue desc, l.tenant desc, l.job_id desc
+  limit 1;
+  return v_last;
 end
 $$;
 

@@ -1,6 +1,7 @@
 import type { Check } from "./check.ts";
 import { clock } from "./checks/clock.ts";
 import { connections } from "./checks/connections.ts";
+import { controls } from "./checks/controls.ts";
 import { drift } from "./checks/drift.ts";
 import { flows } from "./checks/flows.ts";
 import { foreignBacklogs } from "./checks/foreign-backlogs.ts";
@@ -43,6 +44,7 @@ export const checks: readonly Check[] = [
   kinds,
   queues,
   foreignBacklogs,
+  controls,
   lease,
   stalls,
   flows,

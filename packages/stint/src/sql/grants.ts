@@ -46,7 +46,7 @@ grant select on stint.job, stint.history, stint.jobs, stint.worker, stint.worker
 grant execute on function
   stint.by_index(anyelement), stint.step_of(timestamptz, integer), stint.workers_needed(jsonb, interval),
   stint.pool_load(jsonb, interval),
-  stint.served_as(jsonb, text), stint.max_of(text), stint.rule_of(text), stint.is_ordered(text),
+  stint.served_as(jsonb, text), stint.max_of(text), stint.rule_of(text), stint.is_ordered(text), stint.admission_of(text),
   stint.tokens_of(stint.dependency, timestamptz), stint.credit_of(stint.dependency, timestamptz), stint.quota_left(stint.dependency, timestamptz),
   stint.quota_spent(stint.dependency, timestamptz), stint.quota_start(stint.dependency, timestamptz), stint.quota_end(stint.dependency, timestamptz),
   stint.is_paused_dependency(text),

@@ -1,3 +1,4 @@
+import { admission } from "./admission.ts";
 import { claimOrder } from "./claim-order.ts";
 import { dependencies } from "./dependencies.ts";
 import { deliver } from "./deliver.ts";
@@ -25,6 +26,7 @@ export const services = [
   latest,
   claimOrder,
   limits,
+  admission,
   dependencies,
   tallies,
   prune,

@@ -31,6 +31,7 @@ test("without work, a check reports none, and its time", async () => {
       pauses: null,
       limits: null,
       "claim-order": null,
+      admission: null,
       dependencies: null,
       latest: null,
       tallies: null,

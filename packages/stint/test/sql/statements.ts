@@ -21,7 +21,7 @@ import { findStatementInside, finished, get, lastOfChain, list } from "#stint/sq
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
 import { notifyEnded } from "#stint/sql/ended.js";
-import { admission } from "#stint/sql/admission.js";
+import { admission, tendAdmission } from "#stint/sql/admission.js";
 import { expire } from "#stint/sql/expire.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
 import {
@@ -213,6 +213,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   liftMissedLatest: (db) => liftMissedLatest(db),
   expire: (db) => expire(db, 10),
   admission: (db) => admission(db, "a"),
+  tendAdmission: (db) => tendAdmission(db, null, 10),
   pause: (db) => pause(db, acme, new Date(Date.now() + 3_600_000), pauseInfo),
   pauseFor: (db) => pause(db, acme, 3_600_000, pauseInfo),
   resume: (db) => resume(db, acme, pauseInfo),
