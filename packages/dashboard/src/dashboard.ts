@@ -189,8 +189,7 @@ function makeTools(options: ResolvedOptions): Made {
   };
   const inspector = (): Inspector => {
     requireOpen();
-    opened ??= client.inspector();
-    return opened;
+    return (opened ??= client.inspector());
   };
   const forgets: (() => void)[] = [];
   const shared = <Result>(read: (from: Inspector) => Promise<Result>) => {
@@ -216,14 +215,13 @@ function makeTools(options: ResolvedOptions): Made {
     controls: asJson(shared(async (from) => await from.controls())),
   };
   const events = new Events(overviews.health, limits);
-  // Created once, so that counters do not reset.
   const capacity = shared(async (from) => await from.capacity());
-  const stops = shared(async (from) => await from.stops());
+  // Created once, so that counters do not reset.
   const scraped = {
     health: async () => await health(scrapedMs),
     stats,
     capacity: async () => await capacity(),
-    stops: async () => await stops(),
+    stops: shared(async (from) => await from.stops()),
   };
   return {
     tools: {

@@ -141,6 +141,7 @@ export function fakeStint(
     health: emptyHealth,
     stats: {},
     capacity: { pools: [] },
+    stops: [],
     series: {},
     kinds: [],
     jobs: { jobs: [], next: null, partial: false },

@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { defineDependency, defineJob, handle, typed, type Stint, type Worker } from "#stint/index.js";
+import { Tokens } from "#stint/worker/tokens.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { overshoot, recordTokens, tokenHistory } from "../support/token-history.ts";
 import { until } from "../support/until.ts";
@@ -34,6 +35,8 @@ test("three kinds share a bucket, which no stretch of time overdraws", async () 
     defineJob(kind, { payload: typed<number>(), uses: [api] }),
   );
   const ran: number[] = [];
+  const staleness = vi.spyOn(Tokens.prototype, "isStale");
+  onTestFinished(() => staleness.mockRestore());
   const workers = await twoWorkers(
     stint,
     jobs.map((job) => handle(job, ({ payload }) => void ran.push(payload))),
@@ -44,11 +47,13 @@ test("three kinds share a bucket, which no stretch of time overdraws", async () 
 
   expect(new Set(ran).size).toBe(60);
   const history = await tokenHistory(fresh);
-  expect(history.reduce((sum, { used }) => sum + used, 0)).toBe(60);
+  // On a busy machine, a job that would start more than a second after its tokens were taken takes them again.
+  const late = staleness.mock.results.filter(({ value }) => value === true).length;
+  expect(history.reduce((sum, { used }) => sum + used, 0)).toBe(60 + late);
   expect(overshoot(history, { limit: 40, perMs: 1_000, burst: 3 })).toBeLessThanOrEqual(0);
   const [row] = await fresh.sql(
-    `select max(attempts) as attempts, max(interruptions) as interruptions from stint.jobs`,
+    `select max(attempts) as attempts, sum(interruptions)::integer as interruptions from stint.jobs`,
   );
-  expect(row).toEqual({ attempts: 1, interruptions: 0 });
+  expect(row).toEqual({ attempts: 1, interruptions: late });
   expect(await fresh.sql(`select * from stint.dependency_wait`)).toEqual([]);
 });
