@@ -1,6 +1,5 @@
 import type { ControlsResponse } from "../../api.ts";
-import { Age } from "../../components/age.tsx";
-import { Section } from "../../components/page.tsx";
+import { Audit } from "../../components/audit.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 
 type Change = ControlsResponse["changes"][number];
@@ -8,33 +7,12 @@ type Change = ControlsResponse["changes"][number];
 /** The audit log of all controls. */
 export function Changes({ changes }: { readonly changes: readonly Change[] }) {
   return (
-    <Section title="Changes" aside="The newest 50, with who made them and why">
-      <div className="card">
-        {changes.length === 0 ? (
-          <p className="muted card-padded">No queue setting, limit or pause was ever changed.</p>
-        ) : (
-          <ul className="audit">
-            {changes.map(({ at, actor, action, subject, reason, change }) => (
-              <li key={`${at} ${actor} ${action} ${subject}`}>
-                <span className="life-at">
-                  <Age at={at} />
-                </span>
-                <span>
-                  <strong>{action}</strong> <PlainText>{subject}</PlainText>
-                  <Values change={change} /> by <PlainText>{actor}</PlainText>
-                  {reason === null ? null : (
-                    <>
-                      {": "}
-                      <PlainText>{reason}</PlainText>
-                    </>
-                  )}
-                </span>
-              </li>
-            ))}
-          </ul>
-        )}
-      </div>
-    </Section>
+    <Audit
+      title="Changes"
+      aside="The newest 50, with who made them and why"
+      none="No queue setting, limit or pause was ever changed."
+      entries={changes.map(({ change, ...entry }) => ({ ...entry, values: <Values change={change} /> }))}
+    />
   );
 }
 
