@@ -2,9 +2,8 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { defineJob, entry, typed } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { killInTurn, killInTurnMs } from "../support/kill-in-turn.ts";
 import { inLab } from "../support/lab.ts";
-import { until } from "../support/until.ts";
-import { builtProgram, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
 
 type Visit = { key: string; n: number; ms: number };
 
@@ -21,20 +20,6 @@ const program = fileURLToPath(new URL("../fixtures/limits-process.mjs", import.m
 const jobs = Number(process.env["STINT_TEST_LIMITED_JOBS"] ?? (inLab ? 100_000 : 160));
 const kills = inLab ? 100 : 3;
 const keys = inLab ? 50 : 4;
-
-const start = async (fresh: Fresh): Promise<WorkerProcess> =>
-  await startWorkerProcess(fresh, {
-    program: builtProgram(program),
-    worker: { pools: { default: 6 }, lease: "1h", rescueEvery: 300, maxCrashes: 100 },
-  });
-
-/** End the leases of killed processes only: a paused one keeps its jobs, however slow the machine is. */
-const expireDead = (fresh: Fresh): Promise<unknown> =>
-  fresh.sql(
-    `update stint.job j set lease_until = clock_timestamp()
-     from stint.worker w join stint.death d on d.pid = w.pid
-     where j.state = 'running' and j.worker = w.id and j.lease_until > clock_timestamp()`,
-  );
 
 /** The largest number of handlers that ran at one moment in a group of visits. A killed handler ran until its process was dead. */
 const mostAtOnce = (fresh: Fresh, group: string, kind: string): Promise<{ most: number }[]> =>
@@ -54,14 +39,13 @@ const mostAtOnce = (fresh: Fresh, group: string, kind: string): Promise<{ most: 
 
 test(
   "no limit and no order is broken by kill -9 and pauses, and no job is forgotten",
-  { timeout: inLab ? 3_600_000 : 240_000 },
+  { timeout: killInTurnMs },
   async () => {
     const fresh = await freshSchema();
     const stint = fresh.client();
     await fresh.sql(
       `create table stint.visit (job uuid, epoch bigint, kind text, key text, n integer, pid integer, entered timestamptz, left_at timestamptz)`,
     );
-    await fresh.sql(`create table stint.death (pid integer, at timestamptz)`);
     for (let first = 0; first < jobs; first += 500) {
       await stint.enqueueMany(
         Array.from({ length: Math.min(500, jobs - first) }, (_, index) => {
@@ -71,30 +55,7 @@ test(
         }),
       );
     }
-    const workers = [await start(fresh), await start(fresh), await start(fresh)];
-    const ended = async (): Promise<number> => {
-      await expireDead(fresh);
-      return (await fresh.sql<{ count: number }>(`select count(*)::integer as count from stint.history`))[0]!
-        .count;
-    };
-    for (let kill = 1; kill <= kills; kill++) {
-      await until(async () => (await ended()) >= (jobs * kill) / (kills + 2), {
-        message: `some jobs have ended before kill ${kill}`,
-        deadlineMs: inLab ? 600_000 : 60_000,
-      });
-      const paused = workers[(kill + 1) % workers.length]!;
-      paused.kill("SIGSTOP");
-      const doomed = workers[kill % workers.length]!;
-      doomed.kill("SIGKILL");
-      await doomed.ended;
-      await fresh.sql(`insert into stint.death values ($1, clock_timestamp())`, [doomed.pid]);
-      workers[kill % workers.length] = await start(fresh);
-      paused.kill("SIGCONT");
-    }
-    await until(async () => (await ended()) === jobs, {
-      message: "every job has ended",
-      deadlineMs: inLab ? 1_800_000 : 120_000,
-    });
+    await killInTurn(fresh, { program, processes: 3, jobs, kills });
 
     const states = await fresh.sql(
       `select state::text, count(*)::integer as count from stint.history group by state`,
