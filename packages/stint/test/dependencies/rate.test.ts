@@ -1,28 +1,10 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { defineDependency, defineJob, handle, typed, type Stint, type Worker } from "#stint/index.js";
+import { defineDependency, defineJob, handle, typed } from "#stint/index.js";
 import { Tokens } from "#stint/worker/tokens.js";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { overshoot, recordTokens, tokenHistory } from "../support/token-history.ts";
+import { states, stopAll, twoWorkers } from "../support/two-workers.ts";
 import { until } from "../support/until.ts";
-
-async function states(fresh: Fresh): Promise<Record<string, number>> {
-  const rows = await fresh.sql<{ state: string; count: number }>(
-    `select state::text, count(*)::integer as count from stint.jobs group by state`,
-  );
-  return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
-}
-
-async function twoWorkers(
-  stint: Stint,
-  handlers: Parameters<Stint["worker"]>[0]["handlers"],
-): Promise<Worker[]> {
-  const workers = [1, 2].map(() => stint.worker({ pools: { default: 8 }, handlers }));
-  await Promise.all(workers.map((worker) => worker.start()));
-  return workers;
-}
-
-const stopAll = async (workers: readonly Worker[]): Promise<unknown> =>
-  await Promise.all(workers.map((worker) => worker.stop()));
 
 const quota = { limit: 1_000_000, per: "month" } as const;
 

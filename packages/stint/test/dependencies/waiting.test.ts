@@ -1,16 +1,14 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { defineDependency, defineJob, entry, handle, typed, type Worker } from "#stint/index.js";
+import { defineDependency, defineJob, entry, handle, typed } from "#stint/index.js";
 import { Tokens } from "#stint/worker/tokens.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
+import { stopAll } from "../support/two-workers.ts";
 import { until } from "../support/until.ts";
 
 // A busy machine may stop this process for more than a second between a take and the start. late.test.ts is about that.
 beforeEach(() => void vi.spyOn(Tokens.prototype, "isStale").mockReturnValue(false));
 afterEach(() => void vi.restoreAllMocks());
-
-const stopAll = async (workers: readonly Worker[]): Promise<unknown> =>
-  await Promise.all(workers.map((worker) => worker.stop()));
 
 async function parked(fresh: Fresh): Promise<number> {
   const [row] = await fresh.sql<{ count: number }>(

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { defineJob, handle, snooze, steps, typed, type Stint, type Worker } from "#stint/index.js";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { defineJob, handle, snooze, steps, typed } from "#stint/index.js";
+import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
+import { states, stopAll, twoWorkers } from "../support/two-workers.ts";
 import { until } from "../support/until.ts";
 
 type Charge = { account: string };
@@ -26,25 +27,6 @@ class Crowd {
     this.#gate.open();
   }
 }
-
-async function states(fresh: Fresh): Promise<Record<string, number>> {
-  const rows = await fresh.sql<{ state: string; count: number }>(
-    `select state::text, count(*)::integer as count from stint.jobs group by state`,
-  );
-  return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
-}
-
-async function twoWorkers(
-  stint: Stint,
-  handlers: Parameters<Stint["worker"]>[0]["handlers"],
-): Promise<Worker[]> {
-  const workers = [1, 2].map(() => stint.worker({ pools: { default: 8 }, handlers }));
-  await Promise.all(workers.map((worker) => worker.start()));
-  return workers;
-}
-
-const stopAll = async (workers: readonly Worker[]): Promise<unknown> =>
-  await Promise.all(workers.map((worker) => worker.stop()));
 
 test("no more jobs of a key run at once than its limit, over all workers", async () => {
   const fresh = await freshSchema();
