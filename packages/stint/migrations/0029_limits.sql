@@ -29,6 +29,7 @@ create table stint.limit_place (
   run_at   timestamptz not null,
   seq      bigint generated always as identity,
   at       timestamptz not null default clock_timestamp(),
+  beside   text[],                                 -- of a waiting job: the other keys that it needs, as far as they were known then; null: none
   xid      xid8,                                   -- of the transaction that enqueued it, until that commits (admit_ordered)
   primary key (job_id, key)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, fillfactor = 80);
@@ -59,46 +60,38 @@ $$;
 
 -- How many jobs may hold the key at once. Null: no limit is in force.
 create function stint.max_of(p_key text) returns integer
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select case
+begin
+  return case
     when stint.is_ordered(p_key) then 1
     else coalesce(
       (select l.max from stint.limit l where l.name = p_key),
       (select l.max from stint.limit l where l.name = stint.rule_of(p_key)))
-  end
+  end;
+end
 $$;
 
--- Every key with a limit in force that a job is under, an ordered key first.
+-- Every key with a limit in force that a job is under, an ordered key first. In plpgsql, which keeps its plan: it is called for each job that is let in.
 create function stint.keys_of(p_limits text[], p_kind text, p_queue text, p_tenant text) returns text[]
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select array(
+declare
+  v_keys  constant text[] :=
+    p_limits || array['queue:' || p_queue, 'kind:' || p_kind, 'tenant:' || p_kind || '=' || p_tenant, 'tenant:*=' || p_tenant];
+  v_names constant text[] := array(
+    select l.name from stint.limit l where l.name = any (array(select k from unnest(v_keys) k union select stint.rule_of(k) from unnest(v_keys) k)));
+begin
+  return array(
     select k.key
-    from (
-      select unnest(p_limits)
-      union
-      select l.name from stint.limit l where l.name in ('queue:' || p_queue, 'kind:' || p_kind)
-      union
-      select l.name || '=' || p_tenant from stint.limit l where l.name in ('tenant:' || p_kind, 'tenant:*') and p_tenant is not null
-    ) as k (key)
-    where stint.max_of(k.key) is not null
-    order by stint.is_ordered(k.key) desc, k.key collate "C")
+    from unnest(v_keys) as k (key)
+    where stint.is_ordered(k.key) or k.key = any (v_names) or stint.rule_of(k.key) = any (v_names)
+    group by k.key
+    order by stint.is_ordered(k.key) desc, k.key collate "C");
+end
 $$;
-
--- Whether the keys of a job are texts of the form above, and few.
-create function stint.are_limits(p_limits text[]) returns boolean
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-  select cardinality(p_limits) <= 17 and coalesce(array_ndims(p_limits), 1) = 1
-    and not exists (
-      select from unnest(p_limits) k (key)
-      where key is null or length(key) > 768 or key !~ '^(queue|kind|tenant|key|dependency|order|pass):[A-Za-z0-9*][A-Za-z0-9._:/-]{0,127}(#[0-9]{1,2})?(=.|$)')
-$$;
-alter table stint.job add constraint job_limits_are_at_most_17_keys check (limits is null or stint.are_limits(limits));
 
 -- The fields of a row for the options `limits` and `order` of stint.enqueue.
 create function stint.checked_limits(p_kind text, p_options jsonb) returns jsonb
@@ -140,6 +133,8 @@ declare
   v_bucket integer;
   v_locked integer[] := '{}';
 begin
+  -- No share is given while this statement gives places (take_share).
+  perform pg_advisory_xact_lock_shared(hashtextextended('stint limit shares', 'stint.limit'::regclass::oid::bigint));
   for v_bucket in select distinct hashtext(k) & 1023 from unnest(p_keys) k order by 1 loop
     if v_bucket > v_top then
       perform pg_advisory_xact_lock(v_base | v_bucket);
@@ -154,18 +149,26 @@ begin
 end
 $$;
 
--- Whether no place of the key is free. Counted up to the limit, because a key may have held more before its limit was lowered.
-create function stint.is_full(p_key text) returns boolean
+-- How many places of the key are free. Null: no limit is in force. Counted up to the limit, because a key may have held more before its limit was lowered.
+create function stint.free_places_of(p_key text) returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_max integer := stint.max_of(p_key);
+  v_max constant integer := stint.max_of(p_key);
 begin
-  return v_max is not null
-    and v_max <= (select count(*) from (select from stint.limit_place p where p.key = p_key and p.holds limit v_max) held);
+  return v_max - (select count(*) from (select from stint.limit_place p where p.key = p_key and p.holds limit v_max) held) - stint.shared(p_key);
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+-- Whether no place of the key is free.
+create function stint.is_full(p_key text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return coalesce(stint.free_places_of(p_key) <= 0, false);
+end
+$$;
+
+select stint.revoke_new_functions();

@@ -6,16 +6,24 @@ create function stint.limit_changed(p_names text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_rules constant text[] := array(select distinct stint.rule_of(n) from unnest(p_names) n);
 begin
+  update stint.limit_share s set closed = true where s.name = any (v_rules) and not s.closed;
+  -- A job that ends in this moment is locked by the statement that ends it. It is waited for: it must not leave a place behind.
+  with running as (
+    update stint.job j set has_follow_ups = true
+    where j.state = 'running' and exists (
+      select from unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key) where stint.rule_of(k.key) = any (v_rules) and not stint.is_ordered(k.key))
+    returning j.id, j.limits, j.kind, j.queue, j.tenant, j.priority, j.run_at
+  )
   insert into stint.limit_place (job_id, key, holds, priority, run_at)
   select j.id, k.key, true, j.priority, j.run_at
-  from stint.job j
+  from running j
   cross join lateral unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key)
-  where j.state = 'running' and stint.rule_of(k.key) = any (select stint.rule_of(n) from unnest(p_names) n)
-    and not stint.is_ordered(k.key)
+  where stint.rule_of(k.key) = any (v_rules) and not stint.is_ordered(k.key)
   on conflict (job_id, key) do nothing;
-  update stint.job j set has_follow_ups = true
-  where j.state = 'running' and j.has_follow_ups is null and exists (select from stint.limit_place p where p.job_id = j.id);
+  perform stint.close_shares(v_rules);
 
   insert into stint.limit_missed (key)
   select distinct p.key from stint.limit_place p
@@ -100,5 +108,55 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+-- A job that does not run has another priority, or other keys (`limits` and `order` of `p_change`). It takes its place among those that wait, or leaves a
+-- key that it is no longer under. Returns its state. Waiting jobs are let in by upkeep: this transaction may stay open, and must lock no key.
+create function stint.change_limits(p_job stint.job, p_state stint.job_state, p_priority smallint, p_change jsonb) returns stint.job_state
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_old   constant text[] := coalesce(p_job.limits, '{}');
+  v_new   constant text[] := array(select jsonb_array_elements_text(p_change -> 'limits'));
+  v_order constant text := p_change ->> 'order';
+  v_state stint.job_state := p_state;
+  v_freed text[];
+  v_left  boolean;
+begin
+  update stint.limit_place p set priority = p_priority where p.job_id = p_job.id and not p.holds and p.ordered is null and p.priority <> p_priority;
+  update stint.dependency_wait w set priority = p_priority where w.job_id = p_job.id and w.priority <> p_priority;
+  if not p_change ? 'limits' or v_new = v_old then
+    return p_state;
+  end if;
+  with gone as (
+    delete from stint.limit_place p where p.job_id = p_job.id and p.key = any (v_old) and p.key <> all (v_new) returning p.key, p.holds
+  )
+  select array_agg(key), bool_or(not holds) into v_freed, v_left from gone;
+  -- A place of any of its keys may have been left free for a job that waits (let_in).
+  if p_job.park_reason = 'limit' then
+    v_freed := v_freed || v_old;
+  end if;
+  if v_freed is not null then
+    insert into stint.limit_missed (key) select distinct k from unnest(v_freed) k;
+    perform stint.wake(array['limits']);
+  end if;
+
+  if p_state in ('ready', 'scheduled', 'retrying') or p_job.park_reason = 'limit' then
+    if v_order is not null and v_order <> all (v_old) then
+      delete from stint.limit_place p where p.job_id = p_job.id and not p.holds;
+      insert into stint.limit_place (job_id, key, holds, run_at, xid) values (p_job.id, v_order, false, '-infinity', pg_current_xact_id());
+      v_state := 'parked';
+    elsif v_left then
+      v_state := case when p_job.run_at > clock_timestamp() then 'scheduled' else 'ready' end;
+    end if;
+  end if;
+  update stint.job j
+  set limits = v_new, state = v_state, park_reason = case when v_state <> 'parked' then null when v_state <> p_state then 'limit' else j.park_reason end,
+      -- Not before now: claims do not look behind the jobs that they have taken.
+      run_at = case when v_state = 'ready' and p_state = 'parked' then clock_timestamp() else j.run_at end,
+      has_follow_ups = case when v_state = 'parked' and v_state <> p_state then true else j.has_follow_ups end
+  where j.id = p_job.id;
+  return v_state;
+end
+$$;
+
+select stint.revoke_new_functions();

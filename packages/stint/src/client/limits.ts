@@ -45,8 +45,9 @@ export class LimitsClient {
     refuseUnknownKeys("limits.keys", options, ["name", "limit"]);
     const { name, limit = 100 } = options;
     const most = requireInteger("limits.keys.limit", limit, { min: 1, max: 10_000 });
-    const checked = name === undefined ? null : checkText(name, "limits.keys.name", { max: 768 });
-    return await this.#run(async (db) => await limitKeys(db, checked, most));
+    const checked = name === undefined ? undefined : checkText(name, "limits.keys.name", { max: 768 });
+    const { keys } = await this.#run(async (db) => await limitKeys(db, { name: checked, limit: most }));
+    return keys;
   }
 
   /**

@@ -96,4 +96,28 @@ export const limitTransitions = [
     by: "any worker",
     park: ["limit"],
   },
+  {
+    from: ["ready", "scheduled", "retrying"],
+    to: "parked",
+    move: "change",
+    when: "`stint.change(…)` with a payload of another ordered key, which another job has",
+    by: "a person, a program",
+    park: ["limit"],
+  },
+  {
+    from: ["parked"],
+    to: "ready",
+    move: "change",
+    when: "`stint.change(…)` with a payload that is not under the limit it waits for",
+    by: "a person, a program",
+    park: ["limit"],
+  },
+  {
+    from: ["parked"],
+    to: "scheduled",
+    move: "change",
+    when: "the same, and it has a later time",
+    by: "a person, a program",
+    park: ["limit"],
+  },
 ] as const;

@@ -11,6 +11,9 @@ export type Change = {
   readonly run_at?: string;
   readonly delay_ms?: number;
   readonly priority?: number;
+  /** The limit keys of the payload, and its ordered key. */
+  readonly limits?: readonly string[];
+  readonly order?: string;
 };
 
 // Names of one word: a client may turn `park_reason` into `parkReason`.

@@ -15,7 +15,7 @@ import {
   timeOrNull,
 } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
-import type { AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry } from "./audit.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 
 /** A limit in force. */
@@ -76,11 +76,29 @@ export async function declareLimits(
 /** The rules that a worker applies to jobs which carry no keys: those of queues, kinds and tenants. */
 export const limitRules = `array(select name from stint.limit where name !~ '=' and name !~ '^key:')`;
 
-const tend = statement("tend-limits", `select stint.tend_limits($1) as more, ${limitRules} as rules`);
+const tend = statement(
+  "tend-limits",
+  `
+  select stint.tend_limits($1) as more, ${limitRules} as rules,
+    array(select s.name from stint.limit_share s where s.worker = $2 and s.closed and s.name !~ '=') as closed`,
+);
 
-/** Let in jobs that were missed; with `all`, wherever there is room. `more`: some key has to be looked at again soon. */
-export async function tendLimits(db: Run, all: boolean): Promise<{ more: boolean; rules: string[] }> {
-  return await readOne(db, tend, [all], (row) => ({ more: flag(row, "more"), rules: texts(row, "rules") }));
+/** What upkeep learns of limits. */
+export type TendedLimits = {
+  /** Some key has to be looked at again soon. */
+  readonly more: boolean;
+  readonly rules: readonly string[];
+  /** The limits of which this worker has a closed share whose jobs have not all ended. */
+  readonly closedShares: readonly string[];
+};
+
+/** Let in jobs that were missed; with `all`, wherever there is room. */
+export async function tendLimits(db: Run, all: boolean, worker: string): Promise<TendedLimits> {
+  return await readOne(db, tend, [all, worker], (row) => ({
+    more: flag(row, "more"),
+    rules: texts(row, "rules"),
+    closedShares: texts(row, "closed"),
+  }));
 }
 
 /** Whether there are limits, places or keys to look at again: 0 if some key was missed. */
@@ -103,14 +121,30 @@ const listKeys = statement(
   "limit-keys",
   `
   select
-    k.key, stint.max_of(k.key) as max, k.held, k.waiting, k.since as "waitingSince", k.holder
+    k.key, stint.max_of(k.key) as max, k.held, k.waiting, k.since as "waitingSince", k.holder,
+    (sum(k.held + k.waiting) over ())::integer as places
   from (
     select
       p.key, count(*) filter (where p.holds)::integer as held, count(*) filter (where not p.holds)::integer as waiting,
       min(p.at) filter (where not p.holds) as since,
       (array_agg(p.job_id::text) filter (where p.holds and p.ordered is not null))[1] as holder
-    from stint.limit_place p
-    where $1::text is null or p.key = $1 or starts_with(p.key, $1 || '=')
+    from (
+      (
+        select p.key, p.holds, p.at, p.job_id, p.ordered
+        from stint.limit_place p
+        where $3::text is null or position(lower($3) in lower(p.key)) > 0
+        limit $4
+      )
+      union all
+      -- Running jobs in the shares of their workers have no places of their own.
+      select k.key, true, j.claimed_at, j.id, null
+      from stint.limit_share s
+      join stint.job j on j.state = 'running' and j.worker = s.worker
+      cross join lateral unnest(
+        j.limits || array['queue:' || j.queue, 'kind:' || j.kind, 'tenant:' || j.kind || '=' || j.tenant, 'tenant:*=' || j.tenant]) as k (key)
+      where stint.rule_of(k.key) = s.name and not exists (select from stint.limit_place p where p.job_id = j.id and p.key = k.key)
+    ) p
+    where ($1::text is null or p.key = $1 or starts_with(p.key, $1 || '=')) and ($3::text is null or position(lower($3) in lower(p.key)) > 0)
     group by p.key
   ) k
   order by k.waiting desc, k.held desc, k.key
@@ -126,9 +160,27 @@ const toKey = columns<LimitKey>({
   holder: textOrNull,
 });
 
-/** The keys that jobs hold or wait for, those with the most waiting jobs first. `name`: only this rule or key. */
-export async function limitKeys(db: Run, name: string | null, limit: number): Promise<LimitKey[]> {
-  return await readMany(db, listKeys, [name, limit], toKey);
+export type LimitKeysOptions = {
+  /** Only this rule or key. */
+  readonly name?: string | undefined;
+  /** Only keys that contain this text, case-insensitive. */
+  readonly search?: string | undefined;
+  readonly limit: number;
+  /** Places that are read. Beyond it, counts are too low and keys may be missing. Default: all. */
+  readonly mostPlaces?: number | undefined;
+};
+
+/** The keys that jobs hold or wait for, those with the most waiting jobs first. `places`: how many were read, of all keys. */
+export async function limitKeys(
+  db: Run,
+  { name, search, limit, mostPlaces }: LimitKeysOptions,
+): Promise<{ keys: LimitKey[]; places: number }> {
+  const values = [name ?? null, limit, search ?? null, mostPlaces ?? null];
+  const found = await readMany(db, listKeys, values, (row) => ({
+    key: toKey(row),
+    places: number(row, "places"),
+  }));
+  return { keys: found.map(({ key }) => key), places: found[0]?.places ?? 0 };
 }
 
 const set = statement(
@@ -168,10 +220,7 @@ const findAudit = statement(
 );
 
 const toAuditEntry = columns<LimitAuditEntry>({
-  at: time,
-  actor: text,
-  action: text,
-  reason: textOrNull,
+  ...auditColumns,
   limit: text,
   change: json<LimitAuditEntry["change"]>,
 });

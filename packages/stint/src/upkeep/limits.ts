@@ -6,7 +6,7 @@ import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service
 /** How soon to look again at a key that was locked, and at which limits there are. */
 const soonMs = 250;
 const everyMs = 1_000;
-/** How often all keys are looked at. It repairs only what should never happen: rows that were deleted by hand. */
+/** How often all keys are looked at: for rows that were deleted by hand, and for jobs far behind others that wait for their other limit. */
 const sweepMs = 15_000;
 const restMs = 3_600_000;
 
@@ -16,16 +16,21 @@ const restMs = 3_600_000;
  */
 export const limits = { name: "limits", idleCheck: limitsInUse, create } as const satisfies UpkeepService;
 
-function create({ db, logger, onLimits }: Pick<UpkeepDeps, "db" | "logger" | "onLimits">): RunningService {
+function create({
+  db,
+  logger,
+  worker,
+  onLimits,
+}: Pick<UpkeepDeps, "db" | "logger" | "worker" | "onLimits">): RunningService {
   let inUse = false;
   let sweptAt = monotonicMs();
   const tick = async (): Promise<number> => {
     if (!inUse) return restMs;
     const at = monotonicMs();
     const isSweep = at - sweptAt >= sweepMs;
-    const { more, rules } = await tendLimits(db, isSweep);
+    const { more, rules, closedShares } = await tendLimits(db, isSweep, worker.id);
     if (isSweep) sweptAt = at;
-    onLimits(rules);
+    onLimits(rules, closedShares);
     return more ? soonMs : everyMs;
   };
   const service = new Service({ name: "limits", logger, tick });

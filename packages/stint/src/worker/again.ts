@@ -3,6 +3,7 @@ import { InvalidOptionError, LeaseLostError } from "../errors.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { encodeJson } from "../model/json.ts";
+import { limitKeys, type KindLimits } from "../model/limits.ts";
 import { refuseUnknownKeys, requireDate } from "../model/options.ts";
 import { planNextRun, type NextRun } from "../sql/next-run.ts";
 
@@ -15,7 +16,7 @@ export type AgainOptions = (
     }
   | { in?: undefined; at: Date }
 ) & {
-  /** The payload of the next run. Default: that of this one. */
+  /** The payload of the next run, which gives it its limit keys, too. Default: that of this one. */
   payload?: unknown;
 };
 
@@ -31,13 +32,19 @@ export async function again(
   db: Db,
   job: ClaimedJob,
   options: AgainOptions,
+  definition: KindLimits,
   maxPayloadBytes: number,
 ): Promise<void> {
-  const next = resolve(job, options, maxPayloadBytes);
+  const next = resolve(job, options, definition, maxPayloadBytes);
   if (!(await planNextRun(db, job.fence, next))) throw new LeaseLostError(job.fence.job, job.fence.epoch);
 }
 
-function resolve({ kind }: ClaimedJob, options: AgainOptions, maxBytes: number): NextRun {
+function resolve(
+  { kind }: ClaimedJob,
+  options: AgainOptions,
+  definition: KindLimits,
+  maxBytes: number,
+): NextRun {
   refuseUnknownKeys("again", options, ["in", "at", "payload"]);
   const { in: delay, at, payload } = options;
   if ((delay === undefined) === (at === undefined))
@@ -48,5 +55,6 @@ function resolve({ kind }: ClaimedJob, options: AgainOptions, maxBytes: number):
     delayMs: delay === undefined ? null : toMs(delay, "again.in"),
     at: at?.toISOString() ?? null,
     payload: payload === undefined ? null : encodeJson(payload, { kind, root: "payload", maxBytes }),
+    limits: payload === undefined ? null : (limitKeys("again", definition, payload)?.limits ?? null),
   };
 }

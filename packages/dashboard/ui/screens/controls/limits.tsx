@@ -1,19 +1,18 @@
 import { useState } from "react";
 import type { ControlsResponse } from "../../api.ts";
 import { Age } from "../../components/age.tsx";
-import { Bar } from "../../components/bar.tsx";
 import { Button } from "../../components/button.tsx";
-import { GoTo } from "../../components/link.tsx";
+import { PlacesInUse } from "../../components/meter.tsx";
 import { Section } from "../../components/page.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { number, plural } from "../../format.ts";
 import { useRights } from "../../queries.ts";
-import { LimitDialog, PassDialog } from "./limit-dialogs.tsx";
+import { Keys, type Key } from "./keys.tsx";
+import { LimitDialog } from "./limit-dialogs.tsx";
 import { viewOnly } from "./rights.ts";
 
 type Limit = ControlsResponse["limits"][number];
-type Key = ControlsResponse["keys"][number];
 
 /** A limit without keys counts under its own name; the others count each key by itself. */
 function usesOf(keys: readonly Key[]): (limit: Limit) => { own: Key | undefined; keys: number } {
@@ -24,22 +23,6 @@ function usesOf(keys: readonly Key[]): (limit: Limit) => { own: Key | undefined;
     if (rule !== "") counts.set(rule, (counts.get(rule) ?? 0) + 1);
   }
   return ({ name }) => ({ own: byName.get(name), keys: counts.get(name) ?? 0 });
-}
-
-function InUse({ held, max }: { readonly held: number; readonly max: number | null }) {
-  return (
-    <span className="in-use">
-      <Bar
-        value={held}
-        limit={max ?? held}
-        tone={max !== null && held >= max ? "soon" : "plain"}
-        label={`${held} of ${max ?? "any number"} in use`}
-      />
-      <span>
-        {number(held)} of {max === null ? "∞" : number(max)}
-      </span>
-    </span>
-  );
 }
 
 export function Limits({ controls }: { readonly controls: ControlsResponse | undefined }) {
@@ -58,7 +41,7 @@ export function Limits({ controls }: { readonly controls: ControlsResponse | und
       cell: (limit) => {
         const { own, keys } = uses(limit);
         if (own === undefined && keys > 0) return <span className="muted">{plural(keys, "key")} in use</span>;
-        return <InUse held={own?.held ?? 0} max={limit.max} />;
+        return <PlacesInUse held={own?.held ?? 0} max={limit.max} />;
       },
     },
     {
@@ -73,8 +56,12 @@ export function Limits({ controls }: { readonly controls: ControlsResponse | und
       number: true,
       leaves: "next",
       sort: ({ declaredMax }) => declaredMax,
-      cell: ({ declaredMax }) =>
-        declaredMax === null ? <span className="muted">live only</span> : number(declaredMax),
+      cell: ({ name, declaredMax }) =>
+        declaredMax === null ? (
+          <span className="muted">{name.startsWith("dependency:") ? "by its dependency" : "live only"}</span>
+        ) : (
+          number(declaredMax)
+        ),
     },
     {
       title: "Changed",
@@ -118,97 +105,16 @@ export function Limits({ controls }: { readonly controls: ControlsResponse | und
       ) : (
         <Rows label="Limits" columns={columns} items={limits} id={({ name }) => name} />
       )}
-      {controls === undefined || controls.keys.length === 0 ? null : <Keys keys={controls.keys} />}
+      {controls === undefined || controls.keys.length === 0 ? null : (
+        <Keys
+          keys={controls.keys}
+          more={controls.moreKeys === true || controls.keysCapped === true}
+          capped={controls.keysCapped === true}
+        />
+      )}
       {changing === undefined ? null : (
         <LimitDialog limit={changing} onClose={() => setChanging(undefined)} />
       )}
     </Section>
   );
-}
-
-/** Keys that jobs hold or wait for. */
-function Keys({ keys }: { readonly keys: readonly Key[] }) {
-  const rights = useRights();
-  const [changing, setChanging] = useState<Key>();
-  const [passing, setPassing] = useState<string>();
-  const columns: readonly Column<Key>[] = [
-    {
-      title: "Key",
-      head: true,
-      sort: ({ key }) => key,
-      cell: ({ key }) => <PlainText whole>{key}</PlainText>,
-    },
-    { title: "In use", sort: ({ held }) => held, cell: ({ held, max }) => <InUse held={held} max={max} /> },
-    {
-      title: "Waiting",
-      number: true,
-      sort: ({ waiting }) => waiting,
-      cell: ({ waiting }) => number(waiting),
-    },
-    {
-      title: "Waiting since",
-      leaves: "next",
-      sort: ({ waitingSince }) => (waitingSince === null ? null : Date.parse(waitingSince)),
-      cell: ({ waitingSince }) =>
-        waitingSince === null ? <span className="muted">–</span> : <Age at={waitingSince} />,
-    },
-    {
-      title: "Turn",
-      leaves: "first",
-      cell: ({ holder }) =>
-        holder === null ? (
-          <span className="muted">–</span>
-        ) : (
-          <GoTo path="/jobs/$id" params={{ id: holder }} className="mono" title={holder}>
-            {holder.slice(-12)}
-          </GoTo>
-        ),
-    },
-    {
-      title: "Action",
-      number: true,
-      cell: (key) =>
-        isOrdered(key) ? (
-          <Button
-            small
-            because={
-              viewOnly(rights) ??
-              (key.key.startsWith("pass:") ? "A failed job does not block this key." : null)
-            }
-            aria-label={`Pass ${key.key}`}
-            onClick={() => setPassing(key.key)}
-          >
-            Pass
-          </Button>
-        ) : (
-          <Button
-            small
-            because={viewOnly(rights)}
-            aria-label={`Change ${key.key}`}
-            onClick={() => setChanging(key)}
-          >
-            Change
-          </Button>
-        ),
-    },
-  ];
-  return (
-    <>
-      <Rows label="Keys in use" columns={columns} items={keys} id={({ key }) => key} filter={byKey} />
-      {changing === undefined ? null : (
-        <LimitDialog
-          limit={{ name: changing.key, ...(changing.max === null ? {} : { max: changing.max }) }}
-          onClose={() => setChanging(undefined)}
-        />
-      )}
-      {passing === undefined ? null : <PassDialog orderKey={passing} onClose={() => setPassing(undefined)} />}
-    </>
-  );
-}
-
-const byKey = { label: "Filter keys", text: ({ key }: Key) => key };
-
-/** Jobs of an ordered key run one at a time, in the order of their enqueue. */
-function isOrdered({ key }: Key): boolean {
-  return key.startsWith("order:") || key.startsWith("pass:");
 }

@@ -1,0 +1,170 @@
+import { expect, test } from "vitest";
+import { defineJob, handle, typed, type Stint } from "#stint/index.js";
+import { blockedKeys } from "#stint/sql/doctor/limits.js";
+import { limitsRule } from "#stint/doctor/checks/limits.js";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
+
+type Charge = { account: string };
+
+const charge = defineJob("charge", {
+  payload: typed<Charge>(),
+  limits: [{ name: "account", key: ({ account }) => account, max: 1 }],
+});
+const event = defineJob("event", {
+  payload: typed<Charge>(),
+  order: { key: ({ account }) => account },
+  attempts: 1,
+});
+
+/** A worker whose handlers run until the gate opens. `started` lists the jobs that started. */
+async function held(
+  stint: Stint,
+): Promise<{ started: string[]; open: () => void; stop: () => Promise<unknown> }> {
+  const opened = gate();
+  const started: string[] = [];
+  const run = async ({ id }: { id: string }): Promise<void> => {
+    started.push(id);
+    await opened.opened;
+  };
+  const worker = stint.worker({
+    pools: { default: 8 },
+    handlers: [handle(charge, run), handle(event, run)],
+  });
+  await worker.start();
+  return { started, open: () => opened.open(), stop: async () => await worker.stop() };
+}
+
+const parked = async (fresh: Fresh, count: number): Promise<unknown> =>
+  await until(
+    async () => (await fresh.sql(`select from stint.job where park_reason = 'limit'`)).length === count,
+    { message: `${count} jobs wait` },
+  );
+
+test("a changed payload moves a waiting job to the limit of its new key", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [charge, event] });
+  const { started, open, stop } = await held(stint);
+  await stint.enqueue(charge, { account: "a" });
+  await until(() => started.length === 1, { message: "the first runs" });
+  const second = await stint.enqueue(charge, { account: "a" });
+  await parked(fresh, 1);
+
+  await stint.change(second.id, { payload: { account: "b" } }, { reason: "test" });
+  await until(() => started.includes(second.id), { message: "it runs under its new key" });
+  expect((await fresh.sql(`select limits from stint.job where id = $1`, [second.id]))[0]).toEqual({
+    limits: ["key:account=b"],
+  });
+  open();
+  await stop();
+});
+
+test("a changed payload moves a waiting job to the end of its new ordered key", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [charge, event] });
+  const [first, second, other] = [
+    await stint.enqueue(event, { account: "a" }),
+    await stint.enqueue(event, { account: "a" }),
+    await stint.enqueue(event, { account: "b" }),
+  ];
+  await stint.change(second.id, { payload: { account: "b" } }, { reason: "test" });
+  await stint.change(first.id, { payload: { account: "c" } }, { reason: "test" });
+  const keys = (await stint.limits.keys()).map(({ key, held: has, waiting, holder }) => [
+    key,
+    has,
+    waiting,
+    holder,
+  ]);
+  expect(keys).toEqual([
+    ["order:event=b", 1, 1, other.id],
+    ["order:event=c", 1, 0, first.id],
+  ]);
+  const { started, open, stop } = await held(stint);
+  open();
+  await until(() => started.length === 3, { message: "all run" });
+  expect(started.indexOf(other.id)).toBeLessThan(started.indexOf(second.id));
+  await stop();
+});
+
+test("a changed priority moves a waiting job before others of its key", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [charge, event] });
+  const { started, open, stop } = await held(stint);
+  await stint.enqueue(charge, { account: "a" });
+  await until(() => started.length === 1, { message: "the first runs" });
+  await stint.enqueue(charge, { account: "a" });
+  const urgent = await stint.enqueue(charge, { account: "a" });
+  await parked(fresh, 2);
+  await stint.change(urgent.id, { priority: -1 }, { reason: "test" });
+  open();
+  await until(() => started.length === 3, { message: "all run" });
+  expect(started[1]).toBe(urgent.id);
+  await stop();
+});
+
+test("the next run of again with another payload is under the limit of that payload", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [charge] });
+  const worker = stint.worker({
+    pools: { default: 2 },
+    handlers: [
+      handle(charge, async ({ payload, again }) => {
+        if (payload.account === "a") await again({ in: "1h", payload: { account: "b" } });
+      }),
+    ],
+  });
+  await worker.start();
+  await stint.enqueue(charge, { account: "a" });
+  await until(async () => (await fresh.sql(`select from stint.job where state = 'scheduled'`)).length === 1, {
+    message: "the next run is planned",
+  });
+  expect(await fresh.sql(`select limits from stint.job`)).toEqual([{ limits: ["key:account=b"] }]);
+  await worker.stop();
+});
+
+test("doctor names the dead job that blocks an ordered key", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [event] });
+  const worker = stint.worker({
+    pools: { default: 2 },
+    handlers: [
+      handle(event, () => {
+        throw new Error("broken");
+      }),
+    ],
+  });
+  const first = await stint.enqueue(event, { account: "a" });
+  await stint.enqueue(event, { account: "a" });
+  await worker.start();
+  await until(async () => (await stint.get(first.id))?.state === "dead", { message: "the head is dead" });
+  await worker.stop();
+
+  const { findings: found } = limitsRule(await blockedKeys(fresh.db, 3_600_000), "stint");
+  expect(found.map(({ title }) => title)).toEqual(["A dead job blocks an ordered key"]);
+  const old = limitsRule(await blockedKeys(fresh.db, 0), "stint");
+  expect(old.findings).toHaveLength(1);
+});
+
+test("doctor reports a limit whose first job has waited for an hour", async () => {
+  const fresh = await freshSchema();
+  await fresh.sql(
+    `insert into stint.limit_place (job_id, key, holds, run_at, at)
+     values (gen_random_uuid(), 'key:account=a', false, clock_timestamp(), clock_timestamp() - interval '2 hours')`,
+  );
+  const { findings } = limitsRule(await blockedKeys(fresh.db, 3_600_000), "stint");
+  expect(findings.map(({ title }) => title)).toEqual(["A limit has been full for long"]);
+});
+
+test("a raised limit lets waiting jobs in while a worker runs, without a job that ends", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [charge] });
+  const { started, open, stop } = await held(stint);
+  for (let n = 0; n < 3; n++) await stint.enqueue(charge, { account: "a" });
+  await parked(fresh, 2);
+  await stint.limits.set("key:account", 3, { reason: "test" });
+  await until(() => started.length === 3, { message: "all run" });
+  expect((await stint.limits.keys()).map(({ held: has, waiting }) => [has, waiting])).toEqual([[3, 0]]);
+  open();
+  await stop();
+});
