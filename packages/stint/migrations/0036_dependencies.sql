@@ -16,6 +16,7 @@ create table stint.dependency (
   slowed_at  timestamptz,                          -- when the concurrency was halved last
   raised_at  timestamptz,                          -- when it was raised by one last
   effective  integer,                              -- the concurrency now; null: not limited. The max of the limit `dependency:NAME`
+  backlog_at timestamptz,                          -- when ready jobs were last parked for it by the hundred: there may be more of them
   next_at    timestamptz,                          -- when tend_dependencies has something to do; null: nothing
   updated_at timestamptz not null default clock_timestamp(),
   updated_by text not null
@@ -142,6 +143,11 @@ begin
   update stint.dependency d
   set quota_used = coalesce(stint.quota_spent(v_before, v_at), 0), quota_from = coalesce(stint.quota_start(v_after, v_at), '-infinity')
   where d.name = p_name;
+  -- Costs of waiting jobs may be estimates. A worker computes those above the new settings again, and parks the job if it really costs more.
+  update stint.dependency_wait w
+  set cost = least(w.cost, (v_rate ->> 'burst')::bigint, (p_settings #>> '{quota,limit}')::bigint)
+  where w.dependency = p_name and w.let_in_at is null
+    and w.cost > least((v_rate ->> 'burst')::bigint, (p_settings #>> '{quota,limit}')::bigint);
   perform stint.apply_concurrency(p_name);
 end
 $$;
@@ -164,6 +170,12 @@ begin
   if v_max is null then
     delete from stint.limit l where l.name = v_limit;
   else
+    if v_before is null then
+      -- Running jobs of its kinds count from now on. Those that SQL enqueued do not carry the key yet.
+      update stint.job j set limits = j.limits || v_limit
+      where j.state = 'running' and j.kind in (select k.kind from stint.kind_dependency k where k.dependency = p_name)
+        and v_limit <> all (coalesce(j.limits, '{}')) and cardinality(coalesce(j.limits, '{}')) < 17;
+    end if;
     insert into stint.limit as l (name, max, updated_by) values (v_limit, v_max, 'stint')
     on conflict (name) do update set max = excluded.max, updated_at = clock_timestamp();
   end if;
@@ -202,6 +214,69 @@ begin
 end
 $$;
 
+-- Makes the jobs of these kinds that wait for a dependency ready; null: of all kinds.
+create function stint.free_waiting(p_dependency text, p_kinds text[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  with freed as (
+    update stint.job j
+    set state = 'ready', park_reason = null, run_at = greatest(j.run_at, clock_timestamp())
+    from stint.dependency_wait w
+    where w.dependency = p_dependency and w.job_id = j.id and w.let_in_at is null and (p_kinds is null or j.kind = any (p_kinds))
+      and j.state = 'parked' and j.park_reason = 'limit'
+    returning j.id, j.queue, j.kind, j.priority
+  ), forgotten as (
+    delete from stint.dependency_wait w using freed where w.job_id = freed.id
+  )
+  insert into stint.tally_delta (queue, kind, priority, parked)
+  select f.queue, f.kind, f.priority, - count(*) from freed f group by f.queue, f.kind, f.priority;
+end
+$$;
+
+-- Kinds of `p_uses` that use a dependency no more: their jobs that wait for it become ready.
+create function stint.forget_uses(p_uses jsonb) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_name  text;
+  v_kinds text[];
+begin
+  -- In the order in which tokens change hands: first the dependencies, then the jobs.
+  perform from stint.dependency d
+  where d.name in (select k.dependency from stint.kind_dependency k where p_uses ? k.kind and not (p_uses -> k.kind) ? k.dependency)
+  order by d.name for no key update;
+  for v_name, v_kinds in
+    with gone as (
+      delete from stint.kind_dependency k where p_uses ? k.kind and not (p_uses -> k.kind) ? k.dependency returning k.kind, k.dependency
+    )
+    select g.dependency, array_agg(g.kind) from gone g group by g.dependency order by g.dependency
+  loop
+    perform stint.free_waiting(v_name, v_kinds);
+  end loop;
+  perform stint.wake(array['due'], null);
+end
+$$;
+
+-- A person deleted a dependency: no job waits for it, or for a place of its concurrency, any more.
+create function stint.dependency_deleted() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform stint.free_waiting(old.name, null);
+  delete from stint.dependency_wait w where w.dependency = old.name;
+  delete from stint.kind_dependency k where k.dependency = old.name;
+  perform stint.apply_concurrency(old.name);
+  perform stint.wake(array['due'], null);
+  return null;
+end
+$$;
+
+create trigger dependency_deleted after delete on stint.dependency for each row execute function stint.dependency_deleted();
+
 -- Write what code declares: the settings of dependencies, and the dependencies of each kind. A declaration that differs from the last one replaces the
 -- settings in force, also after a live change. Returns the names of all dependencies, for the caller to check those of its kinds.
 create function stint.declare_dependencies(p_declared jsonb, p_uses jsonb, p_actor text) returns text[]
@@ -230,7 +305,9 @@ begin
     end loop;
   end if;
 
-  delete from stint.kind_dependency k where p_uses ? k.kind and not (p_uses -> k.kind) ? k.dependency;
+  if exists (select from stint.kind_dependency k where p_uses ? k.kind and not (p_uses -> k.kind) ? k.dependency) then
+    perform stint.forget_uses(p_uses);
+  end if;
   insert into stint.kind_dependency (kind, dependency)
   select u.key, n.name from jsonb_each(p_uses) u cross join lateral jsonb_array_elements_text(u.value) as n (name)
   where exists (select from stint.dependency d where d.name = n.name)
@@ -240,4 +317,4 @@ begin
 end
 $$;
 
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

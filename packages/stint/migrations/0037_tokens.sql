@@ -35,7 +35,10 @@ create function stint.quota_end(p_of stint.dependency, p_at timestamptz) returns
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select (date_trunc(q.per, p_at at time zone q.zone) + ('1 ' || q.per)::interval) at time zone q.zone
+  select case
+    -- An hour that clocks repeat is two hours.
+    when q.per in ('minute', 'hour') then date_trunc(q.per, p_at, q.zone) + ('1 ' || q.per)::interval
+    else (date_trunc(q.per, p_at at time zone q.zone) + ('1 ' || q.per)::interval) at time zone q.zone end
   from (select p_of.settings #>> '{quota,per}' as per, p_of.settings #>> '{quota,zone}' as zone) q
 $$;
 
@@ -54,14 +57,26 @@ as $$
   select (p_of.settings #>> '{quota,limit}')::bigint - stint.quota_spent(p_of, p_at)
 $$;
 
--- Tokens that are kept for jobs which were let in a moment ago, and whose worker will take them.
-create function stint.reserved_of(p_name text, p_at timestamptz) returns bigint
+-- How many tokens a second jobs can take on average within the next `p_target_s` seconds; null: any number. For the recommendation of workers.
+create function stint.token_supply(p_of stint.dependency, p_target_s float8) returns float8
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(sum(w.cost), 0)::bigint
-  from stint.dependency_wait w
-  where w.dependency = p_name and w.let_in_at > p_at - interval '5 seconds'
+  select case
+    when s.open_s <= 0 then 0
+    else least(
+      stint.tokens_of(p_of, s.at) + s.open_s * 1000 * (p_of.settings #>> '{rate,limit}')::float8 / (p_of.settings #>> '{rate,perMs}')::float8,
+      -- The windows that begin within that time, by their share of it.
+      greatest(stint.quota_left(p_of, s.at), 0) + (p_of.settings #>> '{quota,limit}')::float8
+        * greatest(extract(epoch from s.at + p_target_s * interval '1 second' - stint.quota_end(p_of, s.at)), 0)::float8
+        / extract(epoch from stint.quota_end(p_of, s.at) - stint.quota_start(p_of, s.at))::float8
+    ) / p_target_s
+  end
+  from (
+    -- The time in which the system accepts calls again.
+    select c.at, p_target_s - greatest(coalesce(extract(epoch from p_of.slow_until - c.at)::float8, 0), 0) as open_s
+    from (select clock_timestamp() as at) c
+  ) s
 $$;
 
 create function stint.is_paused_dependency(p_name text) returns boolean
@@ -71,72 +86,54 @@ as $$
   select exists (select from stint.pause p where p.scope = 'dependency' and p.name = p_name and (p.until is null or p.until > clock_timestamp()))
 $$;
 
--- The first of the jobs that wait, without those whose cost exceeds what the dependency can ever give at once: they wait for a change of its settings.
-create function stint.first_wait(p_of stint.dependency) returns stint.dependency_wait
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-  select w.*
-  from stint.dependency_wait w
-  where w.dependency = p_of.name and w.let_in_at is null
-    and w.cost <= coalesce((p_of.settings #>> '{rate,burst}')::bigint, w.cost) and w.cost <= coalesce((p_of.settings #>> '{quota,limit}')::bigint, w.cost)
-  order by w.priority, w.run_at, w.seq
-  limit 1
-$$;
+-- ---- Taking tokens ---------------------------------------------------------------------------------
 
--- When tend_dependencies has something to do: a waiting job can be let in, or the concurrency can be raised. Null: nothing.
-create function stint.dependency_due(p_name text, p_at timestamptz) returns timestamptz
-language plpgsql stable
+-- Takes `p_tokens[i]` tokens of `p_names[i]`, for all jobs of a claim together: the common case, which looks at no job. Returns when they were taken. Null:
+-- it took none, because some dependency has too few, or is slow or paused, or jobs wait for it; take_tokens decides for each job then. Also null if a
+-- dependency limits its concurrency, unless the jobs hold their places (`p_placed`). A repeat takes tokens again.
+create function stint.take_tokens_together(p_names text[], p_tokens bigint[], p_placed boolean) returns timestamptz
+language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_of       stint.dependency;
-  v_wait     stint.dependency_wait;
-  v_reserved constant bigint := stint.reserved_of(p_name, p_at);
-  v_missing  numeric;
-  v_due      timestamptz;
+  v_now timestamptz;
 begin
-  select d.* into v_of from stint.dependency d where d.name = p_name;
-  v_wait := stint.first_wait(v_of);
-  if v_wait.job_id is not null then
-    v_due := greatest(p_at, v_of.slow_until);
-    if stint.is_paused_dependency(p_name) then
-      v_due := greatest(v_due, p_at + interval '1 second');
-    end if;
-    v_missing := (v_wait.cost + v_reserved) * (v_of.settings #>> '{rate,perMs}')::numeric * 1000 - stint.credit_of(v_of, p_at);
-    if v_missing > 0 then
-      v_due := greatest(v_due, p_at + make_interval(secs => (ceil(v_missing / (v_of.settings #>> '{rate,limit}')::numeric) / 1000000)::float8));
-    end if;
-    if v_wait.cost + v_reserved > stint.quota_left(v_of, p_at) then
-      v_due := greatest(v_due, stint.quota_end(v_of, p_at));
-    end if;
-    -- Jobs that were let in and that no worker claims keep their tokens for 5 seconds only.
-    if v_reserved > 0 then
-      v_due := least(v_due, greatest(p_at, v_of.slow_until) + interval '5 seconds');
-    end if;
+  perform from stint.dependency d where d.name = any (p_names) order by d.name for no key update;
+  v_now := clock_timestamp();
+  if exists (
+    select
+    from stint.dependency d join unnest(p_names, p_tokens) as u (name, tokens) on u.name = d.name
+    where d.slow_until > v_now or not p_placed and d.effective is not null
+      or u.tokens > stint.tokens_of(d, v_now) or u.tokens > stint.quota_left(d, v_now)
+      or exists (select from stint.dependency_wait w where w.dependency = d.name and w.let_in_at is null)
+      or exists (select from stint.dependency_wait w where w.dependency = d.name and w.let_in_at is not null)
+      or stint.is_paused_dependency(d.name))
+  then
+    return null;
   end if;
-  if v_of.effective < (v_of.settings #>> '{concurrency,max}')::integer then
-    v_due := least(v_due, stint.raise_at(v_of));
-  end if;
-  return v_due;
+  perform stint.spend_tokens(p_names, p_tokens, v_now);
+  return v_now;
 end
 $$;
 
--- When a lowered concurrency is raised by one.
-create function stint.raise_at(p_of stint.dependency) returns timestamptz
-language sql immutable
+-- Under the locks of the dependencies.
+create function stint.spend_tokens(p_names text[], p_tokens bigint[], p_at timestamptz) returns void
+language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-  select greatest(p_of.slow_until, p_of.slowed_at, p_of.raised_at) + (p_of.settings #>> '{concurrency,recoverMs}')::bigint * interval '1 millisecond'
+  update stint.dependency d
+  set credit = coalesce(stint.credit_of(d, p_at) - s.spent * (d.settings #>> '{rate,perMs}')::numeric * 1000, 0), credit_at = greatest(d.credit_at, p_at),
+      quota_used = coalesce(stint.quota_spent(d, p_at), 0) + s.spent, quota_from = coalesce(greatest(d.quota_from, stint.quota_start(d, p_at)), d.quota_from)
+  from unnest(p_names, p_tokens) as s (name, spent)
+  where d.name = s.name and s.spent > 0
 $$;
-
--- ---- Taking tokens ---------------------------------------------------------------------------------
 
 -- A worker has claimed these jobs, and is about to start their handlers. The job number `p_of[i]` needs `p_costs[i]` tokens of `p_names[i]`. A job takes
 -- all its tokens, or is parked until they are there: no attempt is spent, and nothing is logged. `outcome`: `taken`, `waits`, `cancelled` if a cancel was
 -- requested, or `lost` if the fence no longer holds; those take no tokens. `at`: when the tokens were taken; the worker must start the job soon after it.
--- A repeat takes tokens again.
-create function stint.take_tokens(p_ids uuid[], p_epochs bigint[], p_leases uuid[], p_of integer[], p_names text[], p_costs bigint[])
+-- A repeat takes tokens again. Without `p_placed` the jobs hold no places of limits: no row is returned if some dependency limits its concurrency.
+create function stint.take_tokens(
+  p_ids uuid[], p_epochs bigint[], p_leases uuid[], p_of integer[], p_names text[], p_costs bigint[], p_placed boolean default true)
 returns table (id uuid, outcome text, at timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -166,6 +163,9 @@ begin
   -- Tokens change hands only under these locks, which are taken in one order. The clock is read after the wait for them.
   perform from stint.dependency d where d.name = any (p_names) order by d.name for no key update;
   v_now := clock_timestamp();
+  if not p_placed and exists (select from stint.dependency d where d.name = any (p_names) and d.effective is not null) then
+    return;
+  end if;
   select
     array_agg(d.name order by d.name), array_agg(stint.tokens_of(d, v_now) order by d.name), array_agg(stint.quota_left(d, v_now) order by d.name),
     array_agg(stint.reserved_of(d.name, v_now) order by d.name),
@@ -225,12 +225,11 @@ begin
     end if;
   end loop;
 
-  update stint.dependency d
-  set credit = coalesce(stint.credit_of(d, v_now) - s.spent * (d.settings #>> '{rate,perMs}')::numeric * 1000, 0), credit_at = greatest(d.credit_at, v_now),
-      quota_used = coalesce(stint.quota_spent(d, v_now), 0) + s.spent, quota_from = coalesce(greatest(d.quota_from, stint.quota_start(d, v_now)), d.quota_from)
-  from unnest(v_names, v_spent) as s (name, spent)
-  where d.name = s.name and s.spent > 0;
-  delete from stint.dependency_wait w where w.job_id = any (v_taken);
+  perform stint.spend_tokens(v_names, v_spent, v_now);
+  delete from stint.dependency_wait w
+  where w.job_id = any (v_taken)
+    -- Jobs that were let in and have ended since, without a worker that claimed them.
+    or w.dependency = any (v_names) and w.let_in_at < v_now - interval '5 seconds' and not exists (select from stint.job j where j.id = w.job_id);
   if v_waits <> '{}' then
     perform stint.park_for_tokens(v_waits, p_leases, v_at, v_costs);
   end if;
@@ -256,6 +255,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_followed uuid[];
+  v_behind   bigint;
+  v_of       stint.dependency;
+  v_queues   text[] := '{}';
 begin
   with parked as (
     update stint.job j
@@ -304,17 +306,30 @@ begin
   ), parked as (
     update stint.job j set state = 'parked', park_reason = 'limit' from head where j.id = head.id
   ), waiting as (
+    -- Estimates: at most what the dependency can give at once. One job that costs more must not keep the jobs behind it waiting for ever.
     insert into stint.dependency_wait (job_id, dependency, cost, priority, run_at)
-    select h.id, h.name, h.cost, h.priority, h.run_at from head h order by h.priority, h.run_at, h.id
+    select h.id, h.name, least(h.cost, (d.settings #>> '{rate,burst}')::bigint, (d.settings #>> '{quota,limit}')::bigint), h.priority, h.run_at
+    from head h join stint.dependency d on d.name = h.name
+    order by h.priority, h.run_at, h.id
+  ), tallied as (
+    insert into stint.tally_delta (queue, kind, priority, parked)
+    select queue, kind, priority, count(*) from head group by queue, kind, priority
   )
-  insert into stint.tally_delta (queue, kind, priority, parked)
-  select queue, kind, priority, count(*) from head group by queue, kind, priority;
+  select count(*) into v_behind from head;
 
-  update stint.dependency d set next_at = least(d.next_at, stint.dependency_due(d.name, clock_timestamp())) where d.name = any (p_names);
+  update stint.dependency d
+  set next_at = least(d.next_at, stint.dependency_due(d.name, clock_timestamp())),
+      backlog_at = case when v_behind >= 100 then clock_timestamp() else d.backlog_at end
+  where d.name = any (p_names);
+  -- Where many jobs are parked one claim after the other, upkeep would find these rows locked, and the tokens would stay unused.
+  for v_of in select d.* from stint.dependency d where d.name = any (p_names) and d.next_at <= clock_timestamp() order by d.name loop
+    v_queues := v_queues || stint.tend_dependency(v_of);
+  end loop;
+  perform stint.wake(array(select 'ready:' || q from unnest(v_queues) q));
   if v_followed is not null then
     perform stint.run_follow_ups(v_followed, array_fill('parked'::stint.job_state, array[cardinality(v_followed)]));
   end if;
 end
 $$;
 
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -6,21 +6,29 @@ import { Field } from "./dialog.tsx";
 import { SelectField } from "./fields.tsx";
 import { showToast } from "./toast.tsx";
 
-export const pauseScopes = { queue: "queue", kind: "kind", tenant: "tenant", key: "key" } as const;
+export const pauseScopes = {
+  queue: "queue",
+  kind: "kind",
+  tenant: "tenant",
+  key: "key",
+  dependency: "dependency",
+} as const;
 export type PauseScope = keyof typeof pauseScopes;
 
-/** Asks what to pause, for how long and why. `target`: what to pause is known. */
+/** Asks what to pause, for how long and why. `target`: what to pause is known. `dependencies`: their names, as suggestions. */
 export function PauseDialog({
   target,
+  dependencies = [],
   onClose,
 }: {
   readonly target?: { readonly scope: PauseScope; readonly name: string };
+  readonly dependencies?: readonly string[] | undefined;
   readonly onClose: () => void;
 }) {
   const [scope, setScope] = useState<PauseScope>(target?.scope ?? "queue");
   const [name, setName] = useState(target?.name ?? "");
   const [length, setLength] = useState("");
-  const suggestions = useNames(scope);
+  const suggestions = useNames(scope, dependencies);
   const what = `${scope} ${name.trim()}`;
   const action = {
     title: target === undefined ? "Pause" : `Pause ${what}`,
@@ -85,9 +93,10 @@ export function ResumeDialog({
 }
 
 /** Known names. Tenants and keys are not listed: there may be any number of them. */
-function useNames(scope: PauseScope): readonly string[] {
+function useNames(scope: PauseScope, dependencies: readonly string[]): readonly string[] {
   const { data: health } = useHealth();
   const { data: kinds } = useKinds();
   if (scope === "queue") return health?.queues.map(({ queue }) => queue) ?? [];
+  if (scope === "dependency") return dependencies;
   return scope === "kind" ? [...new Set(kinds?.map(({ kind }) => kind))] : [];
 }

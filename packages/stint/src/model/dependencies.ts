@@ -173,14 +173,19 @@ export function requireDependency(value: unknown, option: string): DependencyDef
 export type TokenCost = { readonly name: string; readonly cost: number };
 
 /**
- * The tokens that a job takes of each dependency of its kind.
+ * The tokens that a job takes of each dependency of its kind. `declared`: dependencies that the kind may use by name.
  *
  * @throws {InvalidPayloadError} A cost is not a whole number, or more than its dependency can ever give at once.
  */
-export function costsOf(kind: string, uses: readonly ResolvedUse[], payload: unknown): TokenCost[] {
+export function costsOf(
+  kind: string,
+  uses: readonly ResolvedUse[],
+  payload: unknown,
+  declared?: DeclaredDependencies,
+): TokenCost[] {
   return uses.map(({ name, definition, cost: costOf }) => {
     const cost: unknown = costOf === undefined ? 1 : costOf(payload as never);
-    const problem = costProblem(cost, definition?.settings);
+    const problem = costProblem(cost, definition?.settings ?? declared?.get(name));
     if (problem !== undefined)
       throw new InvalidPayloadError(kind, "payload", `costs ${describe(cost)} of "${name}", ${problem}`);
     return { name, cost: cost as number };

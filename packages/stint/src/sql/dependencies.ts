@@ -10,13 +10,12 @@ import {
   readOne,
   text,
   texts,
-  textOrNull,
   time,
   timeOrNull,
 } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { DeclaredDependencies, DependencySettings } from "../model/dependencies.ts";
-import type { AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry } from "./audit.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 import type { QueueAudit } from "./queue-settings.ts";
 
@@ -30,6 +29,8 @@ export type DependencyStatus = {
   readonly effectiveConcurrency: number | null;
   /** Tokens in the bucket; null: it has no rate. */
   readonly tokens: number | null;
+  /** When the bucket gets its next token; null: it is full, or has no rate. */
+  readonly nextTokenAt: Date | null;
   /** What is left of the quota until `quotaResetsAt`; null: it has no quota. */
   readonly quotaLeft: number | null;
   readonly quotaResetsAt: Date | null;
@@ -76,6 +77,11 @@ const list = statement(
   `
   select
     d.name, d.settings, d.declared, d.effective as "effectiveConcurrency", stint.tokens_of(d, at)::float8 as tokens,
+    case
+      when stint.tokens_of(d, at) < (d.settings #>> '{rate,burst}')::numeric then at + interval '1 microsecond' * ceil((
+        (stint.tokens_of(d, at) + 1) * (d.settings #>> '{rate,perMs}')::numeric * 1000 - stint.credit_of(d, at)
+      ) / (d.settings #>> '{rate,limit}')::numeric)::float8
+    end as "nextTokenAt",
     stint.quota_left(d, at)::float8 as "quotaLeft", stint.quota_end(d, at) as "quotaResetsAt",
     case when d.slow_until > at then d.slow_until end as "slowUntil", stint.is_paused_dependency(d.name) as "isPaused",
     (select count(*) from stint.limit_place p where p.key = 'dependency:' || d.name and p.holds)::integer as running,
@@ -98,6 +104,7 @@ const toDependency = columns<DependencyStatus>({
   declared: orNull(json<DependencySettings>),
   effectiveConcurrency: numberOrNull,
   tokens: numberOrNull,
+  nextTokenAt: timeOrNull,
   quotaLeft: numberOrNull,
   quotaResetsAt: timeOrNull,
   slowUntil: timeOrNull,
@@ -113,6 +120,23 @@ const toDependency = columns<DependencyStatus>({
 /** Every dependency, at most 1,000; with a name, only that one. */
 export async function dependencies(db: Run, name: string | null = null): Promise<DependencyStatus[]> {
   return await readMany(db, list, [name], toDependency);
+}
+
+const delays = statement(
+  "dependency-delays",
+  `select n.name, stint.dependency_delay(n.name) as "delayMs" from unnest($1::text[]) as n (name)`,
+);
+
+const toDelay = columns<{ name: string; delayMs: number }>({ name: text, delayMs: number });
+
+/** About how long a new job would wait for tokens of each of these dependencies. */
+export async function dependencyDelays(
+  db: Run,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (names.length === 0) return new Map();
+  const found = await readMany(db, delays, [names], toDelay);
+  return new Map(found.map(({ name, delayMs }) => [name, delayMs]));
 }
 
 const set = statement("set-dependency", `select stint.set_dependency($1, $2::text::jsonb, $3, $4, $5::uuid)`);
@@ -143,10 +167,7 @@ const findAudit = statement(
 );
 
 const toAuditEntry = columns<DependencyAuditEntry>({
-  at: time,
-  actor: text,
-  action: text,
-  reason: textOrNull,
+  ...auditColumns,
   change: json<DependencyAuditEntry["change"]>,
 });
 
@@ -159,7 +180,7 @@ export async function dependencyAudit(db: Run, name: string): Promise<Dependency
 
 const tend = statement("tend-dependencies", `select t.queues, t.next_ms from stint.tend_dependencies() t`);
 
-/** Make jobs ready that waited for tokens which are there now. `nextMs`: until there is more to do; null: nothing waits. */
+/** Make jobs ready that waited for tokens which are there now. `queues` has the queue of each of them. `nextMs`: until there is more to do; null: nothing waits. */
 export async function tendDependencies(db: Run): Promise<{ queues: string[]; nextMs: number | null }> {
   return await readOne(db, tend, [], (row) => ({
     queues: texts(row, "queues"),

@@ -1,5 +1,5 @@
 import type { Run, RunOptions } from "../db/db.ts";
-import { oneOf, readMany, text } from "../db/row.ts";
+import { oneOf, readMany, readOne, text, textOrNull } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { TokenCost } from "../model/dependencies.ts";
 import type { Fence } from "../model/job.ts";
@@ -9,7 +9,7 @@ const takeTokens = statement(
   "take-tokens",
   `
   select id, outcome, at::text as at
-  from stint.take_tokens($1::uuid[], $2::bigint[], $3::uuid[], $4::integer[], $5::text[], $6::bigint[])`,
+  from stint.take_tokens($1::uuid[], $2::bigint[], $3::uuid[], $4::integer[], $5::text[], $6::bigint[], $7)`,
 );
 
 const readOutcome = oneOf(["taken", "waits", "cancelled", "lost"]);
@@ -23,11 +23,17 @@ export type TokensTaken = { readonly outcome: ReturnType<typeof readOutcome>; re
 /** A job that was claimed and has not begun, and the tokens that it needs. */
 export type TokenRequest = { readonly fence: Fence; readonly costs: readonly TokenCost[] };
 
-/** Take the tokens of jobs: all tokens of a job, or none. Returns the outcome by the id of the job. A repeat takes tokens again. */
+/** Whether the jobs hold their places of limits. Default true. */
+export type TakeTokensOptions = RunOptions & { readonly placed?: boolean };
+
+/**
+ * Take the tokens of jobs: all tokens of a job, or none. Returns the outcome by the id of the job; none if jobs without places need some first. A repeat
+ * takes tokens again.
+ */
 export async function tokensFor(
   db: Run,
   jobs: readonly TokenRequest[],
-  options?: RunOptions,
+  { placed = true, ...options }: TakeTokensOptions = {},
 ): Promise<ReadonlyMap<string, TokensTaken>> {
   const uses = jobs.flatMap(({ costs }, index) => costs.map((use) => ({ ...use, of: index + 1 })));
   const values = [
@@ -35,6 +41,7 @@ export async function tokensFor(
     uses.map(({ of }) => of),
     uses.map(({ name }) => name),
     uses.map(({ cost }) => cost),
+    placed,
   ];
   const rows = await readMany(
     db,
@@ -44,6 +51,29 @@ export async function tokensFor(
     options,
   );
   return new Map(rows);
+}
+
+const takeTogether = statement(
+  "take-tokens-together",
+  `select stint.take_tokens_together($1::text[], $2::bigint[], $3)::text as at`,
+);
+
+/**
+ * Take the tokens of all these jobs at once, without a look at each of them. Returns when they were taken; null: not all can have theirs, and none were
+ * taken. A repeat takes tokens again.
+ */
+export async function tokensTogether(
+  db: Run,
+  jobs: readonly Pick<TokenRequest, "costs">[],
+  { placed = true, ...options }: TakeTokensOptions = {},
+): Promise<string | null> {
+  const sums = new Map<string, number>();
+  for (const { costs } of jobs)
+    for (const { name, cost } of costs) sums.set(name, (sums.get(name) ?? 0) + cost);
+  // Beyond that, a sum of floats is not exact.
+  if ([...sums.values()].some((sum) => sum > Number.MAX_SAFE_INTEGER)) return null;
+  const values = [[...sums.keys()], [...sums.values()], placed];
+  return await readOne(db, takeTogether, values, (row) => textOrNull(row, "at"), options);
 }
 
 const addKeys = statement(

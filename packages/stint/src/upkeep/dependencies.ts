@@ -16,17 +16,13 @@ export const dependencies = {
   create,
 } as const satisfies UpkeepService;
 
-function create({
-  db,
-  logger,
-  onPromoted,
-}: Pick<UpkeepDeps, "db" | "logger" | "onPromoted">): RunningService {
+function create({ db, logger, onReady }: Pick<UpkeepDeps, "db" | "logger" | "onReady">): RunningService {
   // Sends nothing while no job waits.
   let isWanted = false;
   const tick = async (): Promise<number> => {
     if (!isWanted) return longestRestMs;
     const { queues, nextMs } = await tendDependencies(db);
-    if (queues.length > 0) onPromoted(queues);
+    onReady(queues);
     isWanted = nextMs !== null;
     // Where another worker was faster, it most likely will be again.
     const shortestMs = queues.length === 0 ? jitter(beatenRestMs) : shortestRestMs;

@@ -8,15 +8,16 @@ import type { Logger } from "../runtime/logger.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { slowDependencies } from "../sql/dependencies.ts";
-import { addLimitKeys, tokensFor, type TokenRequest } from "../sql/take-tokens.ts";
+import { addLimitKeys, tokensFor, tokensTogether } from "../sql/take-tokens.ts";
+import type { TakeTokensOptions, TokenRequest, TokensTaken } from "../sql/take-tokens.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
 import type { Releaser } from "./releaser.ts";
-import { rateLimitOf } from "./verdict.ts";
+import { longestSlowMs, rateLimitOf } from "./verdict.ts";
 
 /** A job starts within this time after its tokens were taken, or takes them again: a bucket does not count tokens that are used late. */
 const validMs = 1_000;
-/** The longest pause that another system may ask for: a wrong header must not stop the jobs of a dependency for years. */
-const longestSlowMs = 86_400_000;
+/** How long each job asks for its own tokens, after those of a claim were not all there together. */
+const oneByOneMs = 1_000;
 
 export type TokensOptions = {
   readonly db: Db;
@@ -27,6 +28,7 @@ export type TokensOptions = {
   readonly onWaiting: () => void;
 };
 
+type Priced = { readonly job: ClaimedJob; readonly request: TokenRequest };
 type Taken = { readonly at: string; readonly sentMs: number; readonly serverMs: number };
 
 /**
@@ -38,6 +40,11 @@ export class Tokens {
   readonly #taken = new WeakMap<ClaimedJob, Taken>();
   /** Why the cost of a job cannot be computed. Its attempt fails with this error. */
   readonly #unpriced = new WeakMap<ClaimedJob, unknown>();
+  /** When this worker learned that a dependency asks for a pause, by its name. */
+  readonly #slowedMs = new Map<string, number>();
+  /** Resolves when the database knows of the last pause that was asked for. */
+  #slowing: Promise<unknown> = Promise.resolve();
+  #oneByOneUntil = 0;
 
   constructor(options: TokensOptions) {
     this.#options = options;
@@ -46,23 +53,36 @@ export class Tokens {
   /** Whether jobs of this kind need tokens. */
   applies = ({ kind }: Pick<ClaimedJob, "kind">): boolean => this.#options.usesOf(kind).length > 0;
 
+  /** The dependencies of this kind. */
+  namesOf(kind: string): readonly string[] {
+    return this.#options.usesOf(kind).map(({ name }) => name);
+  }
+
   /** Jobs that SQL enqueued, or that were enqueued before their kind used a dependency, do not carry the keys of its concurrency yet. */
   async addKeys(jobs: readonly ClaimedJob[]): Promise<void> {
     const lacking = jobs.flatMap(({ fence, kind, limits }) => {
-      const keys = this.#options.usesOf(kind).map(({ name }) => dependencyKey(name));
+      const keys = this.namesOf(kind).map(dependencyKey);
       return keys.every((key) => limits?.includes(key)) ? [] : keys.map((key) => ({ fence, key }));
     });
     if (lacking.length > 0) await addLimitKeys(this.#options.db, lacking);
   }
 
-  /** The jobs that may start now: those that need no tokens, and those that have theirs. Never rejects. */
-  async take(jobs: readonly ClaimedJob[]): Promise<readonly ClaimedJob[]> {
+  /**
+   * The jobs that may start now: those that need no tokens, and those that have theirs. Without `placed` the jobs hold no places of limits; undefined: they
+   * need some first. Never rejects.
+   */
+  async take(
+    jobs: readonly ClaimedJob[],
+    { placed }: { placed: boolean },
+  ): Promise<readonly ClaimedJob[] | undefined> {
     const priced = jobs.flatMap((job) => {
       const request = this.applies(job) ? this.#price(job) : undefined;
       return request === undefined ? [] : [{ job, request }];
     });
     if (priced.length === 0) return jobs;
-    const started = new Set(await this.#send(priced));
+    await this.#slowing;
+    const started = await this.#send(priced, placed);
+    if (started === undefined || started.size === priced.length) return started && jobs;
     const asked = new Set(priced.map(({ job }) => job));
     return jobs.filter((job) => !asked.has(job) || started.has(job));
   }
@@ -77,28 +97,18 @@ export class Tokens {
   }
 
   /** While the database is unavailable, it tries again for half of the leases, and then releases the jobs. */
-  async #send(priced: readonly { job: ClaimedJob; request: TokenRequest }[]): Promise<ClaimedJob[]> {
-    const { db, logger, releaser, onWaiting } = this.#options;
+  async #send(priced: readonly Priced[], placed: boolean): Promise<ReadonlySet<ClaimedJob> | undefined> {
+    const { logger, releaser } = this.#options;
     const jobs = priced.map(({ job }) => job);
     const leasesMs = jobs.map(({ leaseMs }) => leaseMs);
     const until = performance.now() + Math.min(...leasesMs) / 2;
+    const options = { placed, deadlineMs: leaseDeadlineMs(leasesMs) };
     const retryDelay = new RetryDelay();
     do {
       try {
-        const requests = priced.map(({ request }) => request);
-        const sent = { sentMs: performance.now(), serverMs: db.clock.nowMs() };
-        const outcomes = await tokensFor(db, requests, { deadlineMs: leaseDeadlineMs(leasesMs) });
-        if (performance.now() > until) break;
-        const taken = jobs.filter((job) => {
-          const result = outcomes.get(job.fence.job);
-          if (result?.outcome === "taken") this.#taken.set(job, { at: result.at, ...sent });
-          return result?.outcome === "taken";
-        });
-        const outcomeOf = (job: ClaimedJob): string | undefined => outcomes.get(job.fence.job)?.outcome;
-        if (jobs.some((job) => outcomeOf(job) === "waits")) onWaiting();
-        const cancelled = jobs.filter((job) => outcomeOf(job) === "cancelled");
-        if (cancelled.length > 0) void releaser.release(cancelled);
-        return taken;
+        const taken = (await this.#takeTogether(priced, options)) ?? (await this.#takeEach(priced, options));
+        if (performance.now() <= until) return taken;
+        break;
       } catch (error) {
         if (!isTransient(error))
           logger.error({ err: error }, "could not take tokens of dependencies; trying again");
@@ -106,7 +116,56 @@ export class Tokens {
       }
     } while (performance.now() < until);
     await releaser.release(jobs);
-    return [];
+    return new Set();
+  }
+
+  /** The common case: there are tokens for all jobs. Undefined: there are not. */
+  async #takeTogether(
+    priced: readonly Priced[],
+    options: TakeTokensOptions,
+  ): Promise<ReadonlySet<ClaimedJob> | undefined> {
+    if (performance.now() < this.#oneByOneUntil) return undefined;
+    const sent = this.#sent();
+    const at = await tokensTogether(
+      this.#options.db,
+      priced.map(({ request }) => request),
+      options,
+    );
+    if (at === null) this.#oneByOneUntil = performance.now() + oneByOneMs;
+    return at === null ? undefined : this.#note(priced, at, sent);
+  }
+
+  async #takeEach(
+    priced: readonly Priced[],
+    options: TakeTokensOptions,
+  ): Promise<ReadonlySet<ClaimedJob> | undefined> {
+    const { db, releaser, onWaiting } = this.#options;
+    const sent = this.#sent();
+    const outcomes = await tokensFor(
+      db,
+      priced.map(({ request }) => request),
+      options,
+    );
+    if (outcomes.size === 0) return undefined;
+    const resultOf = ({ job }: Priced): TokensTaken | undefined => outcomes.get(job.fence.job);
+    const having = (outcome: TokensTaken["outcome"]): Priced[] =>
+      priced.filter((each) => resultOf(each)?.outcome === outcome);
+    if (having("waits").length > 0) onWaiting();
+    const cancelled = having("cancelled").map(({ job }) => job);
+    if (cancelled.length > 0) void releaser.release(cancelled);
+    const taken = having("taken");
+    const [first] = taken;
+    return first === undefined ? new Set() : this.#note(taken, resultOf(first)?.at ?? "", sent);
+  }
+
+  #sent(): Omit<Taken, "at"> {
+    return { sentMs: performance.now(), serverMs: this.#options.db.clock.nowMs() };
+  }
+
+  #note(priced: readonly Priced[], at: string, sent: Omit<Taken, "at">): ReadonlySet<ClaimedJob> {
+    const taken = { at, ...sent };
+    for (const { job } of priced) this.#taken.set(job, taken);
+    return new Set(priced.map(({ job }) => job));
   }
 
   /** @throws The reason why the cost of this job could not be computed. Its handler must not be called. */
@@ -114,13 +173,23 @@ export class Tokens {
     if (this.#unpriced.has(job)) throw this.#unpriced.get(job);
   }
 
-  /** Whether the tokens of this job were taken too long ago to be used. Both clocks count: one may stop while its host is suspended. */
+  /**
+   * Whether the tokens of this job must not be used: they were taken too long ago, or before a dependency asked for a pause. Both clocks count: one may
+   * stop while its host is suspended.
+   */
   isStale(job: ClaimedJob): boolean {
     const taken = this.#taken.get(job);
     if (taken === undefined) return false;
     return (
+      this.#isSlowedSince(job, taken.sentMs) ||
       performance.now() - taken.sentMs > validMs ||
       this.#options.db.clock.nowMs() - taken.serverMs > 10 * validMs
+    );
+  }
+
+  #isSlowedSince({ kind }: ClaimedJob, sentMs: number): boolean {
+    return (
+      this.#slowedMs.size > 0 && this.namesOf(kind).some((name) => (this.#slowedMs.get(name) ?? 0) > sentMs)
     );
   }
 
@@ -129,18 +198,18 @@ export class Tokens {
    * refused, too. Never throws.
    */
   threw(job: ClaimedJob, thrown: unknown): void {
-    const { db, logger, usesOf, onWaiting } = this.#options;
+    const { db, logger, onWaiting } = this.#options;
     const taken = this.#taken.get(job);
     const asked = taken === undefined ? undefined : rateLimitOf(thrown);
     if (taken === undefined || asked === undefined) return;
-    const uses = usesOf(job.kind).map(({ name }) => name);
+    const uses = this.namesOf(job.kind);
     const names = uses.filter((name) => name === asked.dependency);
     const slowed = names.length === 0 ? uses : names;
+    for (const name of slowed) this.#slowedMs.set(name, performance.now());
     const before = toTimestamp(db.clock.deadline());
-    slowDependencies(db, slowed, Math.min(asked.ms, longestSlowMs), taken.at, before).then(
-      onWaiting,
-      (error: unknown) =>
-        logger.warn({ err: error, dependencies: slowed }, "could not slow down a dependency"),
+    const ms = Math.min(asked.ms, longestSlowMs);
+    this.#slowing = slowDependencies(db, slowed, ms, taken.at, before).then(onWaiting, (error: unknown) =>
+      logger.warn({ err: error, dependencies: slowed }, "could not slow down a dependency"),
     );
   }
 }

@@ -82,6 +82,16 @@ test("a job that costs more than its dependency can ever give is refused", async
   expect(await fresh().sql(`select id from stint.job where kind = 'costly'`)).toEqual([]);
 });
 
+test("a cost is checked the same where the dependency is used by its name", async () => {
+  const api = defineDependency("named", { rate: { limit: 100, per: "1s", burst: 10 } });
+  const stint = fresh().client({ dependencies: [api] });
+  const call = defineJob("by-name", {
+    payload: typed<number>(),
+    uses: [{ dependency: "named", cost: (tokens) => tokens }],
+  });
+  await expect(stint.enqueue(call, 11)).rejects.toThrow(/more than its burst of 10/);
+});
+
 test("a worker whose kind uses an unknown dependency does not start", async () => {
   const openai = defineDependency("openai", { concurrency: 3 });
   const stint = fresh().client({ dependencies: [openai] });

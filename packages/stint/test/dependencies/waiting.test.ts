@@ -5,6 +5,7 @@ import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { stopAll } from "../support/two-workers.ts";
 import { until } from "../support/until.ts";
+import { startWorker } from "../support/watch.ts";
 
 // A busy machine may stop this process for more than a second between a take and the start. late.test.ts is about that.
 beforeEach(() => void vi.spyOn(Tokens.prototype, "isStale").mockReturnValue(false));
@@ -40,16 +41,18 @@ test("jobs that wait for tokens start in the order of priority and age", async (
   await stint.enqueue(call, "first");
   await until(() => ran.length === 1, { message: "the first takes the only token" });
   for (const name of ["old", "older"]) await stint.enqueue(call, name, { priority: 5 });
-  await until(async () => (await parked(fresh)) === 2, { message: "two wait" });
-  await stint.enqueue(call, "urgent", { priority: 1 });
+  const { id: raised } = await stint.enqueue(call, "raised", { priority: 9 });
   await until(async () => (await parked(fresh)) === 3, { message: "three wait" });
-  for (let count = 2; count <= 4; count++) {
+  await stint.enqueue(call, "urgent", { priority: 1 });
+  await until(async () => (await parked(fresh)) === 4, { message: "four wait" });
+  await stint.change(raised, { priority: 0 }, { reason: "test" });
+  for (let count = 2; count <= 5; count++) {
     await refill(fresh, "1 hour");
     await until(() => ran.length === count, { message: `${count} have run` });
   }
   await worker.stop();
 
-  expect(ran).toEqual(["first", "urgent", "old", "older"]);
+  expect(ran).toEqual(["first", "raised", "urgent", "old", "older"]);
   const [row] = await fresh.sql(
     `select max(attempts) as attempts, max(interruptions) as interruptions from stint.jobs`,
   );
@@ -62,7 +65,7 @@ test("an empty bucket does not hold up the other jobs of a queue", async () => {
   const api = defineDependency("api", { rate: { limit: 1, per: "1h", burst: 1 } });
   const call = defineJob("call", { payload: typed<null>(), uses: [api] });
   const plain = defineJob("plain", { payload: typed<null>() });
-  await stint.enqueueMany(Array.from({ length: 2_500 }, () => entry(call, null)));
+  await stint.enqueueMany(Array.from({ length: 1_200 }, () => entry(call, null)));
   const { id } = await stint.enqueue(plain, null);
   const worker = stint.worker({
     pools: { default: 4 },
@@ -70,13 +73,13 @@ test("an empty bucket does not hold up the other jobs of a queue", async () => {
   });
   await worker.start();
   await until(async () => (await stint.get(id))?.state === "succeeded", { message: "the plain job has run" });
-  await until(async () => (await parked(fresh)) === 2_499, { message: "all others wait" });
+  await until(async () => (await parked(fresh)) === 1_199, { message: "all others wait" });
   await worker.stop();
 
   // Whole stretches of the queue are parked at once, and not one job for each claim.
   const [row] = await fresh.sql<{ claims: number }>(`select sum(epoch)::integer as claims from stint.job`);
   expect(row!.claims).toBeLessThan(60);
-  expect(await stint.dependencies.get("api")).toMatchObject({ waiting: 2_499, tokens: 0, kinds: ["call"] });
+  expect(await stint.dependencies.get("api")).toMatchObject({ waiting: 1_199, tokens: 0, kinds: ["call"] });
 });
 
 test("a job takes its cost, and a cheaper one does not pass it", async () => {
@@ -107,6 +110,69 @@ test("a job takes its cost, and a cheaper one does not pass it", async () => {
   await worker.stop();
 
   expect(ran).toEqual([6, 0, 5, 1]);
+});
+
+test("a job that a lowered burst can never pay for holds up no other job", async () => {
+  const fresh = await freshSchema();
+  const rate = { limit: 1_000_000, per: "1s" };
+  const api = defineDependency("api", { rate: { ...rate, burst: 100 } });
+  const call = defineJob("call", {
+    payload: typed<number>(),
+    uses: [{ dependency: api, cost: (tokens) => tokens }],
+  });
+  const stint = fresh.client();
+  const ran: number[] = [];
+  const { worker } = await startWorker(stint, {
+    handlers: [handle(call, ({ payload }) => void ran.push(payload))],
+  });
+  const reason = "another plan";
+  await stint.pauses.pause({ dependency: "api" }, { reason });
+  await stint.enqueueMany([50, ...Array.from({ length: 20 }, () => 1)].map((cost) => entry(call, cost)));
+  await stint.dependencies.set("api", { rate: { ...rate, burst: 10 } }, { reason });
+  await stint.pauses.resume({ dependency: "api" }, { reason });
+  await until(() => ran.length === 20, { message: "the others have run" });
+  await until(async () => (await parked(fresh)) === 1, { message: "the expensive one waits" });
+
+  await stint.dependencies.set("api", { rate: { ...rate, burst: 50 } }, { reason });
+  await until(() => ran.length === 21, { message: "it runs with a larger burst" });
+  await worker.stop();
+  expect(ran.at(-1)).toBe(50);
+});
+
+test("jobs of a kind that uses a dependency no more do not wait for it", async () => {
+  const fresh = await freshSchema();
+  const api = defineDependency("api", { quota: { limit: 1, per: "month" } });
+  const before = defineJob("call", { payload: typed<null>(), uses: [api] });
+  const other = defineJob("other", { payload: typed<null>(), uses: [api] });
+  const stint = fresh.client();
+  const { worker } = await startWorker(stint, {
+    handlers: [handle(before, () => undefined), handle(other, () => undefined)],
+  });
+  await stint.enqueue(other, null);
+  await until(async () => (await stint.dependencies.get("api"))?.quotaLeft === 0, { message: "it is spent" });
+  await stint.enqueueMany([entry(before, null), entry(before, null), entry(other, null)]);
+  await until(async () => (await parked(fresh)) === 3, { message: "three wait" });
+  await worker.stop();
+
+  const after = defineJob("call", { payload: typed<null>() });
+  const ran: string[] = [];
+  await startWorker(fresh.client(), { handlers: [handle(after, ({ id }) => void ran.push(id))] });
+  await until(() => ran.length === 2, { message: "those of the changed kind have run" });
+  expect(await parked(fresh)).toBe(1);
+  expect(await stint.dependencies.get("api")).toMatchObject({ kinds: ["other"], waiting: 1 });
+});
+
+test("minutes and hours of a quota end in real time where clocks repeat an hour", async () => {
+  const fresh = await freshSchema();
+  for (const per of ["minute", "hour"]) {
+    const [row] = await fresh.sql<{ seconds: number }>(
+      `select extract(epoch from stint.quota_end(d, t.at) - t.at)::integer as seconds
+       from (select '2026-10-25 00:30:00+00'::timestamptz as at) t,
+         jsonb_populate_record(null::stint.dependency, $1) d`,
+      [JSON.stringify({ name: "api", settings: { quota: { limit: 1, per, zone: "Europe/Berlin" } } })],
+    );
+    expect(row!.seconds).toBe(per === "minute" ? 60 : 1_800);
+  }
 });
 
 test("a job that uses two dependencies waits until both allow it", async () => {
