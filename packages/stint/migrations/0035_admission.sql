@@ -7,8 +7,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_ids  uuid[];
-  v_gone uuid[];
+  v_ids uuid[];
 begin
   with recursive priorities as (
     (select j.priority from stint.job j where j.state = 'ready' and j.queue = stint.by_index(p_queue) order by j.priority limit 1)
@@ -26,6 +25,9 @@ begin
     cross join lateral (
       select j.id, j.priority, j.run_at from stint.job j
       where j.state = 'ready' and j.queue = stint.by_index(p_queue) and j.priority = p.priority and j.has_follow_ups is null
+        -- A job that remembers steps, sleeps or a checkpoint is in the middle of its work.
+        and (j.epoch = 0 or not exists (select from stint.step s where s.job_id = j.id)
+          and not exists (select from stint.progress g where g.job_id = j.id and g.checkpoint is not null))
       order by j.run_at, j.id
       limit p_count
     ) h
@@ -37,13 +39,22 @@ begin
     select j.id from stint.job j where j.id in (select c.id from chosen c) and j.state = 'ready' for update skip locked
   )
   select array_agg(f.id) into v_ids from free f;
-  if v_ids is null then
+  return stint.cancel_shed(v_ids, format('shed: queue "%s" was full', p_queue));
+end
+$$;
+
+-- Cancels these waiting jobs, and counts them. Returns how many it cancelled.
+create function stint.cancel_shed(p_ids uuid[], p_reason text) returns integer
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if coalesce(p_ids, '{}') = '{}' then
     return 0;
   end if;
   insert into stint.enqueue_count (queue, kind, status, count)
-  select j.queue, j.kind, 'shed', count(*) from stint.job j where j.id = any (v_ids) group by j.queue, j.kind;
-  v_gone := stint.cancel_waiting(v_ids, format('shed: queue "%s" was full', p_queue));
-  return cardinality(v_gone);
+  select j.queue, j.kind, 'shed', count(*) from stint.job j where j.id = any (p_ids) group by j.queue, j.kind;
+  return cardinality(stint.cancel_waiting(p_ids, p_reason));
 end
 $$;
 
@@ -53,93 +64,67 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_max    constant bigint := (p_settings ->> 'maxDepth')::bigint;
-  v_oldest constant double precision := (p_settings ->> 'maxAgeMs')::double precision;
   v_policy constant text := p_settings ->> 'policy';
   v_sample stint.admission_sample := stint.admission_sample(p_queue);
 begin
   if p_settings -> 'strict' = 'true' then
     v_sample.depth := stint.live_depth(p_queue);
   end if;
-  if v_policy = 'shed' or coalesce(v_sample.depth + p_count <= v_max, true) and coalesce(v_sample.age_ms <= v_oldest, true) then
+  if v_policy = 'shed' or not stint.exceeds_admission(v_sample, p_settings, p_count) then
     return 0;
   end if;
   if v_policy = 'reject' then
-    perform stint.queue_full(p_queue, null, v_sample.depth, v_sample.age_ms,
-      stint.retry_after(v_sample.depth + p_count - 1, v_max, v_sample.age_ms, v_oldest));
+    if coalesce(v_sample.delay_ms <= (p_settings -> 'maxDelayMs' ->> v_sample.behind)::double precision, true) then
+      v_sample.behind := null;                     -- it is not the reason
+    end if;
+    perform stint.queue_full(v_sample, null, stint.retry_after(v_sample, p_settings, p_count));
   end if;
   insert into stint.enqueue_count (queue, kind, status, count)
   values (p_queue, '*', case v_policy when 'defer' then 'deferred-full' else 'over-limit' end, p_count);
-  return case when v_policy = 'defer' then coalesce((p_settings ->> 'deferByMs')::bigint,
-    stint.retry_after(v_sample.depth + p_count - 1, v_max, v_sample.age_ms, v_oldest)) else 0 end;
+  return case when v_policy = 'defer' then coalesce((p_settings ->> 'deferByMs')::bigint, stint.retry_after(v_sample, p_settings, p_count)) else 0 end;
 end
 $$;
 
--- The same for the jobs of tenants, exactly as of this statement. Two open transactions do not see each other's jobs.
-create function stint.admit_tenants(p_queue text, p_tenants text[], p_ids uuid[], p_max integer) returns void
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_tenant text;
-  v_count  bigint;
-  v_live   bigint;
-begin
-  for v_tenant, v_count in
-    select t.tenant, count(*) from unnest(p_tenants) t (tenant) where t.tenant is not null group by t.tenant order by t.tenant
-  loop
-    select count(*) into v_live from stint.admitted a where a.queue = p_queue and a.tenant = v_tenant;
-    if v_live + v_count > p_max then
-      delete from stint.admitted a
-      where a.queue = p_queue and a.tenant = v_tenant and not exists (select from stint.job j where j.id = a.job_id);
-      select count(*) into v_live from stint.admitted a where a.queue = p_queue and a.tenant = v_tenant;
-      if v_live + v_count > p_max then
-        perform stint.queue_full(p_queue, v_tenant, v_live, stint.ready_age(p_queue), 1000);
-      end if;
-    end if;
-  end loop;
-  insert into stint.admitted (queue, tenant, job_id)
-  select p_queue, t.tenant, t.id from unnest(p_tenants, p_ids) t (tenant, id) where t.tenant is not null
-  on conflict do nothing;
-end
-$$;
-
--- Called by enqueue_new and enqueue_rows if some queue has admission settings: applies them to rows of `{id, queue, tenant, …}`. Returns the delay of
--- each queue that defers. A row with `again` repeats an enqueue that may have happened: it passes here, and a strict queue checks it at the commit. A row
--- with `exempt` is made by Stint itself, and passes.
+-- Called by enqueue_new and enqueue_rows if some queue has admission settings: applies them to rows of `{id, queue, tenant, …}`, as far as they create
+-- jobs. Returns the delays of queues that defer: {"QUEUE": {"all": ms, "tenants": {"TENANT": ms}}}. A row with `exempt` is made by Stint itself: it passes,
+-- and counts.
 create function stint.admit_rows(p_rows jsonb) returns jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_queue  text;
-  v_new    jsonb;
+  v_rows   jsonb[];
+  v_new    jsonb[];
   v_set    jsonb;
   v_ms     bigint;
+  v_tenants jsonb;
   v_delays jsonb := '{}';
 begin
-  for v_queue, v_new in
-    select r.value ->> 'queue', coalesce(jsonb_agg(r.value) filter (where not r.value ? 'again'), '[]')
-    from jsonb_array_elements(p_rows) r
-    where not r.value ? 'exempt'
-    group by 1
-    order by 1
+  for v_queue, v_rows in
+    select r.value ->> 'queue', array_agg(r.value - array['payload', 'meta']) from jsonb_array_elements(p_rows) r group by 1 order by 1
   loop
     v_set := stint.admission_of(v_queue);
     continue when v_set is null;
-    if v_set -> 'strict' = 'true' then
-      insert into stint.admission_check (queue) values (v_queue) on conflict do nothing;
+    -- Of several rows with one dedupe key, one creates a job.
+    v_new := array(
+      select distinct on (r ->> 'kind', coalesce(r ->> 'dedupe_key', r ->> 'id'), r ? 'dedupe_key') r
+      from unnest(v_rows) r
+      where not r ? 'exempt' and stint.adds_job(r));
+    if v_new <> '{}' then
+      v_ms := stint.admit(v_queue, cardinality(v_new), v_set);
+    else
+      v_ms := 0;
     end if;
-    continue when v_new = '[]';
-    v_ms := stint.admit(v_queue, jsonb_array_length(v_new), v_set);
-    if v_ms > 0 then
-      v_delays := v_delays || jsonb_build_object(v_queue, v_ms);
+    v_tenants := '{}';
+    if v_set ? 'tenant' then
+      v_tenants := stint.admit_tenants(v_queue,
+        array(select n ->> 'tenant' from unnest(v_new) n), array(select (n ->> 'id')::uuid from unnest(v_new) n),
+        array_fill(false, array[cardinality(v_new)]), v_set);
+      perform stint.note_tenant(r) from unnest(v_rows) r where r ? 'exempt';
     end if;
-    if v_set ? 'tenantMaxDepth' then
-      perform stint.admit_tenants(v_queue,
-        array(select n.value ->> 'tenant' from jsonb_array_elements(v_new) with ordinality n order by n.ordinality),
-        array(select (n.value ->> 'id')::uuid from jsonb_array_elements(v_new) with ordinality n order by n.ordinality),
-        (v_set ->> 'tenantMaxDepth')::integer);
+    if v_ms > 0 or v_tenants <> '{}' then
+      v_delays := v_delays || jsonb_build_object(v_queue, jsonb_build_object('all', v_ms, 'tenants', v_tenants));
     end if;
   end loop;
   return v_delays;
@@ -148,20 +133,24 @@ $$;
 
 -- Adds the delays of admit_rows to rows that would run sooner.
 create function stint.deferred_rows(p_rows jsonb, p_delays jsonb) returns jsonb
-language sql immutable
+language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(jsonb_agg(
-    case when p_delays ? (r.value ->> 'queue') and not r.value ? 'run_at'
-           and coalesce((r.value ->> 'delay_ms')::bigint, 0) < (p_delays ->> (r.value ->> 'queue'))::bigint
-         then r.value || jsonb_build_object('delay_ms', (p_delays ->> (r.value ->> 'queue'))::bigint)
+    case when coalesce((r.value ->> 'run_at')::timestamptz, d.now + coalesce((r.value ->> 'delay_ms')::bigint, 0) * interval '1 millisecond')
+           < d.now + m.ms * interval '1 millisecond'
+         then r.value - 'run_at' || jsonb_build_object('delay_ms', m.ms)
          else r.value end
     order by r.ordinality), '[]')
-  from jsonb_array_elements(p_rows) with ordinality r
+  from (select clock_timestamp() as now) d
+  cross join jsonb_array_elements(p_rows) with ordinality r
+  cross join lateral (select p_delays -> (r.value ->> 'queue') as of) q
+  cross join lateral (select greatest((q.of ->> 'all')::bigint, (q.of -> 'tenants' ->> (r.value ->> 'tenant'))::bigint) as ms) m
 $$;
 
--- Sheds what an enqueue has added beyond the limit, once its jobs are written. A new job of the lowest priority may be among the shed.
-create function stint.shed_surplus(p_queues text[]) returns void
+-- What follows the writing of jobs to these queues: a queue or tenant that sheds loses what is beyond its limit, and a strict queue is checked at the
+-- commit. A new job of the lowest priority may be among the shed.
+create function stint.jobs_added(p_queues text[]) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -172,6 +161,14 @@ declare
 begin
   for v_queue in select distinct q from unnest(p_queues) q order by 1 loop
     v_set := stint.admission_of(v_queue);
+    if v_set -> 'strict' = 'true' then
+      insert into stint.admission_check (queue) values (v_queue) on conflict do nothing;
+    end if;
+    if v_set #>> '{tenant,policy}' = 'shed' then
+      perform stint.shed_tenant(v_queue, c.tenant, v_set -> 'tenant')
+      from stint.admission_check c
+      where c.xid = pg_current_xact_id() and c.queue = v_queue and c.tenant <> '';
+    end if;
     continue when v_set ->> 'policy' is distinct from 'shed';
     v_over := stint.live_depth(v_queue) - (v_set ->> 'maxDepth')::bigint;
     if v_over > 0 then
@@ -188,32 +185,60 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_queue text;
-  v_set   jsonb;
-  v_depth bigint;
-  v_max   bigint;
+  v_queue   text;
+  v_tenants text[];
+  v_set     jsonb;
+  v_max     bigint;
+  v_sample  stint.admission_sample;
 begin
-  for v_queue in
+  for v_queue, v_tenants in
     -- In one order for all transactions, so that none deadlocks.
     with gone as (
-      delete from stint.admission_check c where c.xid = pg_current_xact_id() returning c.queue
+      delete from stint.admission_check c where c.xid = pg_current_xact_id() returning c.queue, c.tenant
     )
-    select g.queue from gone g order by g.queue
+    select g.queue, array_agg(g.tenant order by g.tenant) filter (where g.tenant <> '') from gone g group by g.queue order by g.queue
   loop
     v_set := stint.admission_of(v_queue);
     v_max := (v_set ->> 'maxDepth')::bigint;
-    continue when v_max is null or v_set -> 'strict' is distinct from 'true';
+    continue when v_set -> 'strict' is distinct from 'true';
     insert into stint.admission_gate as g (queue) values (v_queue) on conflict (queue) do update set passed = g.passed + 1;
-    v_depth := stint.live_depth(v_queue);
-    if v_depth > v_max and v_set ->> 'policy' = 'shed' then
-      perform stint.shed(v_queue, v_depth - v_max, v_set ->> 'shed');
-      v_depth := stint.live_depth(v_queue);
+    v_sample := stint.look_at_queue(v_queue, null);
+    if v_sample.depth > v_max and v_set ->> 'policy' = 'shed' then
+      perform stint.shed(v_queue, v_sample.depth - v_max, v_set ->> 'shed');
+      v_sample.depth := stint.live_depth(v_queue);
     end if;
-    if v_depth > v_max then
-      perform stint.queue_full(v_queue, null, v_depth, 0, stint.retry_after(v_depth, v_max, stint.ready_age(v_queue), null));
+    if v_sample.depth > v_max then
+      perform stint.queue_full(v_sample, null, stint.retry_after(v_sample, v_set, 0));
     end if;
+    -- Their jobs of this transaction are written.
+    perform stint.require_tenant_room(v_queue, t, v_set -> 'tenant') from unnest(v_tenants) t where v_set #> '{tenant,maxDepth}' is not null;
   end loop;
   return null;
+end
+$$;
+
+-- Called by replays: a replayed job is one more in its queue. A strict queue refuses it if it does not fit; others take it, because a person asked.
+create function stint.readmit(p_ids uuid[], p_queues text[], p_tenants text[]) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue   text;
+  v_ids     uuid[];
+  v_tenants text[];
+  v_set     jsonb;
+begin
+  for v_queue, v_ids, v_tenants in
+    select r.queue, array_agg(r.id), array_agg(r.tenant) from unnest(p_ids, p_queues, p_tenants) r (id, queue, tenant) group by r.queue order by r.queue
+  loop
+    v_set := stint.admission_of(v_queue);
+    if v_set -> 'strict' = 'true' then
+      insert into stint.admission_check (queue) values (v_queue) on conflict do nothing;
+    end if;
+    if v_set ? 'tenant' then
+      perform stint.admit_tenants(v_queue, v_tenants, v_ids, array_fill(true, array[cardinality(v_ids)]), v_set);
+    end if;
+  end loop;
 end
 $$;
 
@@ -221,49 +246,30 @@ create constraint trigger check_admission after insert on stint.admission_check
 deferrable initially deferred
 for each row execute function stint.check_admission();
 
--- Whether a queue would admit a job now, for callers that ask first.
-create function stint.admission(queue text)
-returns table (admits boolean, policy text, depth bigint, age_ms double precision, max_depth bigint, max_age_ms double precision, retry_after_ms integer)
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_set    constant jsonb := stint.admission_of(admission.queue);
-  v_sample stint.admission_sample;
-begin
-  if v_set is null then
-    v_sample := row(admission.queue, stint.live_depth(admission.queue), stint.ready_age(admission.queue), clock_timestamp(), null);
-  else
-    v_sample := stint.admission_sample(admission.queue);
-  end if;
-  policy := v_set ->> 'policy';
-  depth := v_sample.depth;
-  age_ms := v_sample.age_ms;
-  max_depth := (v_set ->> 'maxDepth')::bigint;
-  max_age_ms := (v_set ->> 'maxAgeMs')::double precision;
-  admits := coalesce(depth < max_depth, true) and coalesce(age_ms <= max_age_ms, true);
-  retry_after_ms := case when admits then 0 else stint.retry_after(depth, max_depth, age_ms, max_age_ms) end;
-  return next;
-end
-$$;
-
 -- For upkeep. Takes samples of queues that may be full: an enqueue that is refused is rolled back with its sample. And deletes rows of tenants whose
 -- jobs have ended, `p_limit` rows after `p_after` (queue, tenant, job). Returns the last row looked at; null: that was the end, the next call starts over.
-create function stint.tend_admission(p_after text[], p_limit integer) returns text[]
+-- Does nothing if another worker has done it within the last `p_every_ms`, and returns `p_after`.
+create function stint.tend_admission(p_after text[], p_limit integer, p_every_ms integer) returns text[]
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_queue text;
-  v_last  text[];
+  v_queue  text;
+  v_looked stint.admitted[];
+  v_last   stint.admitted;
 begin
+  insert into stint.admission_tended as t (at) values (clock_timestamp())
+  on conflict (id) do update set at = excluded.at where t.at <= excluded.at - p_every_ms * interval '1 millisecond';
+  if not found then
+    return p_after;
+  end if;
   for v_queue in
     select f.queue
     from (
       select d.queue
       from (select t.queue, sum(t.live) as live from stint.depth t group by t.queue) d
       cross join lateral stint.admission_of(d.queue) as a (admission)
-      where d.live >= (a.admission ->> 'maxDepth')::bigint or d.live > 0 and a.admission ? 'maxAgeMs'
+      where d.live >= (a.admission ->> 'maxDepth')::bigint or d.live > 0 and a.admission ?| array['maxAgeMs', 'maxDelayMs']
       union
       select s.queue from stint.admission_sample s where s.full_since is not null
     ) f
@@ -275,25 +281,23 @@ begin
     perform stint.admission_sample(v_queue);
   end loop;
   -- A row that another session has locked belongs to an enqueue that is deleting it.
-  with looked as materialized (
-    select a.queue, a.tenant, a.job_id
+  v_looked := array(
+    select row(a.*)::stint.admitted
     from stint.admitted a
     where (a.queue, a.tenant, a.job_id) > (coalesce(p_after[1], ''), coalesce(p_after[2], ''), coalesce(p_after[3], '00000000-0000-0000-0000-000000000000')::uuid)
     order by a.queue, a.tenant, a.job_id
     limit p_limit
-    for update skip locked
-  ), gone as (
-    delete from stint.admitted a
-    using looked l
-    where a.queue = l.queue and a.tenant = l.tenant and a.job_id = l.job_id and not exists (select from stint.job j where j.id = l.job_id)
-  )
-  select case when (select count(*) from looked) = p_limit then array[l.queue, l.tenant, l.job_id::text] end into v_last
-  from looked l
-  order by l.queue desc, l.tenant desc, l.job_id desc
-  limit 1;
-  return v_last;
+    for update skip locked);
+  -- In a statement of its own: a replay may have returned the job before its row was locked.
+  delete from stint.admitted a
+  using unnest(v_looked) l
+  where a.queue = l.queue and a.tenant = l.tenant and a.job_id = l.job_id and not exists (select from stint.job j where j.id = l.job_id);
+  if cardinality(v_looked) = p_limit then
+    v_last := v_looked[p_limit];
+    return array[v_last.queue, v_last.tenant, v_last.job_id::text];
+  end if;
+  return null;
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -2,7 +2,7 @@ import { admissionInUse, tendAdmission, type AdmittedPlace } from "../sql/admiss
 import { Service } from "./service-loop.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
-/** How often samples are taken, which no enqueue can do while the queue refuses all of them. */
+/** How often one of the workers takes samples, which no enqueue can do while the queue refuses all of them. */
 const everyMs = 5_000;
 const restMs = 3_600_000;
 /** Rows of ended jobs that one statement looks at. */
@@ -23,7 +23,7 @@ function create({ db, logger }: Pick<UpkeepDeps, "db" | "logger">): RunningServi
   let after: AdmittedPlace | null = null;
   const tick = async (): Promise<number> => {
     if (!inUse) return restMs;
-    after = await tendAdmission(db, after, batch);
+    after = await tendAdmission(db, after, batch, everyMs - 1_000);
     return everyMs;
   };
   const service = new Service({ name: "admission", logger, tick });

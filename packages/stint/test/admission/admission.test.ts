@@ -142,7 +142,7 @@ test("defer accepts the job with a later run time", async () => {
   const fresh = await limited({ maxDepth: 1, policy: "defer", deferBy: "1h" });
   const stint = fresh.client();
   await stint.enqueue(work, {});
-  await until(async () => !(await stint.admission("main")).admits, { message: "the sample shows it" });
+  await until(async () => (await stint.admission("main")).isFull, { message: "the sample shows it" });
   const { id } = await stint.enqueue(work, {});
   const { id: many } = (await stint.enqueueMany([entry(work, {}, { dedupe: { key: "k" } })]))[0]!;
   for (const deferred of [id, many]) {
@@ -150,6 +150,29 @@ test("defer accepts the job with a later run time", async () => {
     expect(job?.state).toBe("scheduled");
     expect(job!.runAt.getTime() - job!.createdAt.getTime()).toBe(3_600_000);
   }
+});
+
+test("shed leaves a job whose handler is in the middle of its work", async () => {
+  const fresh = await limited({ maxDepth: 2, policy: "shed", strict: true });
+  const stint = fresh.client();
+  const { worker } = await startWorker(stint, {
+    pools: { main: 1 },
+    handlers: [
+      handle(work, async ({ step, sleep }) => {
+        await step("charge", () => 1);
+        await sleep("1h");
+      }),
+    ],
+  });
+  const { id } = await stint.enqueue(work, {}, { key: "half", priority: 9 });
+  await until(async () => (await stint.get(id))?.state === "parked", { message: "it sleeps" });
+  await worker.stop();
+  await stint.runNow(id);
+
+  await stint.enqueue(work, {}, { key: "old" });
+  await stint.enqueue(work, {}, { key: "new" });
+  const left = await fresh.sql("select key from stint.job order by created_at");
+  expect(left.map(({ key }) => key)).toEqual(["half", "new"]);
 });
 
 test("shed cancels the lowest priority first, or the oldest, and records it", async () => {
@@ -176,7 +199,7 @@ test("warn accepts the job and counts the enqueue", async () => {
   const fresh = await limited({ maxDepth: 1, policy: "warn" });
   const stint = fresh.client();
   await stint.enqueue(work, {});
-  await until(async () => !(await stint.admission("main")).admits, { message: "the sample shows it" });
+  await until(async () => (await stint.admission("main")).isFull, { message: "the sample shows it" });
   await stint.enqueue(work, {});
   expect(await live(fresh)).toBe(2);
   expect(await fresh.sql("select status, count::integer as count from stint.enqueues")).toEqual([
@@ -230,7 +253,14 @@ test("a queue without settings admits everything and reports how full it is", as
 });
 
 test.each<[unknown, string]>([
-  [{}, "needs maxDepth, maxAge or tenant"],
+  [{}, "needs maxDepth, maxAge, maxDelay or tenant"],
+  [{ maxDelay: {} }, "1 to 16 dependencies"],
+  [{ maxDelay: "1h" }, "object"],
+  [{ maxDelay: { mail: 0 } }, "maxDelay.mail"],
+  [{ maxDelay: { mail: "soon" } }, "maxDelay.mail"],
+  [{ maxDelay: { "no name": "1h" } }, "maxDelay"],
+  [{ maxDelay: { mail: "1h" }, policy: "shed" }, "needs maxDepth"],
+  [{ maxDelay: { mail: "1h" }, strict: true }, "needs maxDepth or tenant"],
   [{ maxDepth: 0 }, "maxDepth"],
   [{ maxDepth: -1 }, "maxDepth"],
   [{ maxDepth: NaN }, "maxDepth"],
@@ -244,7 +274,16 @@ test.each<[unknown, string]>([
   [{ maxDepth: 1, shed: "oldest" }, "shed"],
   [{ maxAge: "1m", policy: "shed" }, "needs maxDepth"],
   [{ tenant: {} }, "maxDepth"],
-  [{ tenant: { maxDepth: 1, maxAge: 1 } }, "maxAge"],
+  [{ tenant: { maxDepth: 1, maxage: 1 } }, 'did you mean "maxAge"?'],
+  [{ tenant: { maxDepth: 1, maxDelay: { mail: 1 } } }, "maxDelay"],
+  [{ tenant: { maxDepth: 0 } }, "tenant.maxDepth"],
+  [{ tenant: { maxAge: -1 } }, "tenant.maxAge"],
+  [{ tenant: { maxDepth: 1, policy: "sheed" } }, 'did you mean "shed"?'],
+  [{ tenant: { maxDepth: 1, deferBy: "1m" } }, "tenant.deferBy"],
+  [{ tenant: { maxDepth: 1, shed: "oldest" } }, "tenant.shed"],
+  [{ tenant: { maxAge: "1m", policy: "shed" } }, "needs maxDepth"],
+  [{ tenant: { maxAge: "1m" }, strict: true }, "needs maxDepth"],
+  [{ tenant: { maxDepth: 1, policy: "warn" }, strict: true }, "in tenant, too"],
   [{ maxdepth: 1 }, 'did you mean "maxDepth"?'],
 ])("admission of %j is refused", async (admission, message) => {
   const stint = shared().client();

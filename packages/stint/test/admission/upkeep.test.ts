@@ -51,6 +51,27 @@ test("a worker deletes the rows of tenants that never come back", async () => {
   await until(async () => (await admitted(fresh)).length === 0, { message: "the row is deleted" });
 });
 
+test("of several workers, one takes the samples at a time", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [work] });
+  await stint.queueSettings.set("default", { admission: { maxDepth: 1 } }, { reason: "test" });
+  await stint.enqueue(work, {});
+  const sampled = async (): Promise<Date> =>
+    (await fresh.sql<{ at: Date }>("select sampled_at as at from stint.admission_sample"))[0]!.at;
+  await age(fresh);
+  const before = await sampled();
+  await Promise.all(Array.from({ length: 5 }, () => tendAdmission(fresh.db, null, 10, 3_600_000)));
+  const after = await sampled();
+  expect(after).not.toEqual(before);
+  await age(fresh);
+  const aged = await sampled();
+  // Another place is kept by a worker whose turn it is not.
+  expect(
+    await tendAdmission(fresh.db, ["q", "t", "018f0000-0000-7000-8000-000000000001"], 10, 3_600_000),
+  ).toEqual(["q", "t", "018f0000-0000-7000-8000-000000000001"]);
+  expect(await sampled()).toEqual(aged);
+});
+
 test("a queue that refuses every enqueue notes since when, and the doctor reports it", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client({ jobs: [work] });

@@ -25,11 +25,16 @@ type Form = {
   readonly queue: string;
   readonly maxDepth: string;
   readonly maxAge: string;
-  readonly tenant: string;
+  readonly tenantDepth: string;
+  readonly tenantAge: string;
+  readonly tenantPolicy: keyof typeof policies;
   readonly policy: keyof typeof policies;
   readonly mode: keyof typeof modes;
   readonly deferBy: string;
   readonly shed: keyof typeof orders;
+  /** Kept as they are. */
+  readonly maxDelay: Readonly<Record<string, number>> | undefined;
+  readonly tenantKept: { readonly deferBy?: number; readonly shed?: keyof typeof orders };
 };
 
 const textOf = (value: number | undefined): string => (value === undefined ? "" : String(value));
@@ -40,23 +45,52 @@ function formOf(queue: string, admission: Admission | null | undefined): Form {
     queue,
     maxDepth: textOf(admission?.maxDepth),
     maxAge: msText(admission?.maxAgeMs),
-    tenant: textOf(admission?.tenantMaxDepth),
+    tenantDepth: textOf(admission?.tenant?.maxDepth),
+    tenantAge: msText(admission?.tenant?.maxAgeMs),
+    tenantPolicy: admission?.tenant?.policy ?? "reject",
     policy: admission?.policy ?? "reject",
     mode: admission?.strict === true ? "strict" : "sampled",
     deferBy: msText(admission?.deferByMs),
     shed: admission?.shed ?? "lowest-priority",
+    maxDelay: admission?.maxDelayMs,
+    tenantKept: keptOf(admission?.tenant),
+  };
+}
+
+function keptOf({ deferByMs, shed }: Partial<NonNullable<Admission["tenant"]>> = {}): Form["tenantKept"] {
+  return {
+    ...(deferByMs === undefined ? {} : { deferBy: deferByMs }),
+    ...(shed === undefined ? {} : { shed }),
+  };
+}
+
+/** The settings for each tenant; undefined: none. */
+function tenantOf({ tenantDepth, tenantAge, tenantPolicy, tenantKept }: Form): object | undefined {
+  const depth = tenantDepth.trim();
+  const age = tenantAge.trim();
+  if (depth === "" && age === "") return undefined;
+  const { deferBy, shed } = tenantKept;
+  return {
+    policy: tenantPolicy,
+    ...(depth === "" ? {} : { maxDepth: Number(depth) }),
+    ...(age === "" ? {} : { maxAge: age }),
+    ...(tenantPolicy === "defer" && deferBy !== undefined ? { deferBy } : {}),
+    ...(tenantPolicy === "shed" && shed !== undefined ? { shed } : {}),
   };
 }
 
 /** The settings as the library takes them; null: without any limit, the declared value applies. */
-function settingsOf({ maxDepth, maxAge, tenant, policy, mode, deferBy, shed }: Form): object | null {
+function settingsOf(form: Form): object | null {
+  const { maxDepth, maxAge, maxDelay, policy, mode, deferBy, shed } = form;
   const age = maxAge.trim();
-  if (maxDepth.trim() === "" && age === "" && tenant.trim() === "") return null;
+  const tenant = tenantOf(form);
+  if (maxDepth.trim() === "" && age === "" && tenant === undefined && maxDelay === undefined) return null;
   return {
     policy,
     ...(maxDepth.trim() === "" ? {} : { maxDepth: Number(maxDepth) }),
     ...(age === "" ? {} : { maxAge: age }),
-    ...(tenant.trim() === "" ? {} : { tenant: { maxDepth: Number(tenant) } }),
+    ...(maxDelay === undefined ? {} : { maxDelay }),
+    ...(tenant === undefined ? {} : { tenant }),
     ...(mode === "strict" ? { strict: true } : {}),
     ...(policy === "defer" && deferBy.trim() !== "" ? { deferBy: deferBy.trim() } : {}),
     ...(policy === "shed" ? { shed } : {}),
@@ -78,14 +112,14 @@ export function AdmissionDialog({
   const { data: health } = useHealth();
   const queue = form.queue.trim();
   const admission = settingsOf(form);
+  const sheds = form.policy === "shed" || (form.tenantPolicy === "shed" && tenantOf(form) !== undefined);
   const action = {
     title: setFor === undefined ? "Set admission" : `Admission of ${setFor}`,
     verb: "Set",
-    means:
-      form.policy === "shed"
-        ? "Enqueues to a full queue cancel waiting jobs of it, to make room."
-        : "Decides about enqueues from now on. Jobs that exist stay.",
-    danger: form.policy === "shed",
+    means: sheds
+      ? "Enqueues to a full queue, or of a full tenant, cancel waiting jobs of it, to make room."
+      : "Decides about enqueues from now on. Jobs that exist stay.",
+    danger: sheds,
     needsReason: true,
     confirms: true,
     incomplete: queue === "" ? "Name the queue." : null,
@@ -114,7 +148,6 @@ export function AdmissionDialog({
             onChange={(maxAge) => change({ maxAge })}
             placeholder="10m"
           />
-          <Field label="Max depth per tenant" value={form.tenant} onChange={(tenant) => change({ tenant })} />
         </div>
         <div className="field-row">
           <SelectField
@@ -147,6 +180,26 @@ export function AdmissionDialog({
             onChange={(shed) => change({ shed })}
           />
         ) : null}
+        <div className="field-row">
+          <Field
+            label="Max depth per tenant"
+            value={form.tenantDepth}
+            onChange={(tenantDepth) => change({ tenantDepth })}
+            placeholder="500"
+          />
+          <Field
+            label="Max age per tenant"
+            value={form.tenantAge}
+            onChange={(tenantAge) => change({ tenantAge })}
+            placeholder="10m"
+          />
+        </div>
+        <SelectField
+          label="When a tenant is full"
+          value={form.tenantPolicy}
+          options={policies}
+          onChange={(tenantPolicy) => change({ tenantPolicy })}
+        />
         {admission === null ? (
           <p className="field-hint">Without a depth or an age, the value that code declared applies.</p>
         ) : null}

@@ -1,8 +1,8 @@
 import { useState } from "react";
 import type { ControlsResponse } from "../../api.ts";
-import { Bar } from "../../components/bar.tsx";
 import { Button } from "../../components/button.tsx";
 import { GoTo } from "../../components/link.tsx";
+import { Meter } from "../../components/meter.tsx";
 import { Section } from "../../components/page.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { StandingMark } from "../../components/standing-mark.tsx";
@@ -20,6 +20,24 @@ const policyWords = {
   warn: "count only",
 } as const;
 
+function depthTone(depth: number, maxDepth: number): "late" | "soon" | "plain" {
+  if (depth >= maxDepth) return "late";
+  return depth >= 0.8 * maxDepth ? "soon" : "plain";
+}
+
+function TenantLimit({ maxDepth, maxAgeMs, policy }: NonNullable<Admission["tenant"]>) {
+  const limits = [
+    maxDepth === undefined ? null : `${number(maxDepth)} ${maxDepth === 1 ? "job" : "jobs"}`,
+    maxAgeMs === undefined ? null : `up to ${roundDuration(maxAgeMs)} old`,
+  ];
+  return (
+    <>
+      {limits.filter((limit) => limit !== null).join(", ")}
+      <div className="second">{policyWords[policy]}</div>
+    </>
+  );
+}
+
 /** Queues with admission settings, and how full they are. */
 export function AdmissionRows({ controls }: { readonly controls: ControlsResponse | undefined }) {
   const rights = useRights();
@@ -34,32 +52,37 @@ export function AdmissionRows({ controls }: { readonly controls: ControlsRespons
           <GoTo path="/queues/$queue" params={{ queue }} className="name" title={queue}>
             {queue}
           </GoTo>
-          {setFor === queue ? null : <span className="second">set for {setFor}</span>}
+          {setFor === queue ? null : <div className="second">set for {setFor}</div>}
         </>
       ),
     },
     {
       title: "Status",
       sort: ({ full }) => Number(full),
-      cell: ({ full }) => <StandingMark standing={full ? "late" : "ok"} word={full ? "full" : "admits"} />,
+      cell: ({ full, behind }) => (
+        <>
+          <StandingMark standing={full ? "late" : "ok"} word={full ? "full" : "admits"} />
+          {behind === null ? null : (
+            <div className="second">
+              {behind.dependency} {duration(behind.delayMs)} behind, at most{" "}
+              {roundDuration(behind.maxDelayMs)}
+            </div>
+          )}
+        </>
+      ),
     },
     {
       title: "Depth",
       sort: ({ depth }) => depth,
       cell: ({ depth, maxDepth }) => (
-        <span className="in-use">
-          {maxDepth === undefined ? (
-            <span />
-          ) : (
-            <Bar
-              value={depth}
-              limit={maxDepth}
-              tone={depth >= maxDepth ? "late" : depth >= 0.8 * maxDepth ? "soon" : "plain"}
-              label={`${depth} of ${maxDepth} jobs`}
-            />
-          )}
-          <span>{maxDepth === undefined ? number(depth) : `${number(depth)} of ${number(maxDepth)}`}</span>
-        </span>
+        <Meter
+          value={depth}
+          limit={maxDepth ?? null}
+          tone={depthTone(depth, maxDepth ?? Infinity)}
+          label={`${depth} of ${maxDepth} jobs`}
+        >
+          {maxDepth === undefined ? number(depth) : `${number(depth)} of ${number(maxDepth)}`}
+        </Meter>
       ),
     },
     {
@@ -69,7 +92,7 @@ export function AdmissionRows({ controls }: { readonly controls: ControlsRespons
       cell: ({ ageMs, maxAgeMs }) => (
         <>
           {duration(ageMs)}
-          {maxAgeMs === undefined ? null : <span className="second">at most {roundDuration(maxAgeMs)}</span>}
+          {maxAgeMs === undefined ? null : <div className="second">at most {roundDuration(maxAgeMs)}</div>}
         </>
       ),
     },
@@ -79,7 +102,7 @@ export function AdmissionRows({ controls }: { readonly controls: ControlsRespons
       cell: ({ policy, strict }) => (
         <>
           {policyWords[policy]}
-          <span className="second">{strict === true ? "strict" : "sampled every second"}</span>
+          <div className="second">{strict === true ? "strict" : "sampled every second"}</div>
         </>
       ),
     },
@@ -87,9 +110,9 @@ export function AdmissionRows({ controls }: { readonly controls: ControlsRespons
       title: "Per tenant",
       number: true,
       leaves: "next",
-      sort: ({ tenantMaxDepth }) => tenantMaxDepth ?? null,
-      cell: ({ tenantMaxDepth }) =>
-        tenantMaxDepth === undefined ? <span className="muted">–</span> : number(tenantMaxDepth),
+      sort: ({ tenant }) => tenant?.maxDepth ?? null,
+      cell: ({ tenant }) =>
+        tenant === undefined ? <span className="muted">–</span> : <TenantLimit {...tenant} />,
     },
     { title: "Set by", leaves: "first", sort: ({ source }) => source, cell: ({ source }) => source },
     {
