@@ -23,7 +23,8 @@ const mostRideMs = 20;
 export class Waker {
   readonly #db: Db;
   readonly #listeners = new Set<(hint: string) => void>();
-  readonly #hints = new Set<string>();
+  /** Hints to send, with the number of jobs; null: for every worker. */
+  readonly #hints = new Map<string, number | null>();
   #sending: Promise<void> | undefined;
   /** When an enqueue last included a wake, and how long until the next may. */
   #rodeAt = -Infinity;
@@ -53,23 +54,34 @@ export class Waker {
   }
 
   /** Wake workers for committed jobs. Other processes are woken only if the commit did not include a wake. */
-  enqueued(rows: readonly EncodedRow[], answers: readonly EnqueuedRow[], notify: boolean): void {
-    const hints = new Set<string>();
+  enqueued(rows: readonly EncodedRow[], results: readonly EnqueuedRow[], notify: boolean): void {
+    const hints = new Map<string, number | null>();
     let lastQueue: string | undefined;
-    for (const { status, ordinal } of answers) {
+    let lastHint = "";
+    for (const { status, ordinal } of results) {
       const row = rows[ordinal - 1]?.row;
       if (status === "existing" || row === undefined) continue;
-      if (row.run_at !== undefined || row.delay_ms !== undefined) hints.add("due");
-      // Consecutive rows are mostly of one queue; building a text for each of a thousand is visible in profiles.
-      else if (row.queue !== lastQueue) hints.add(`ready:${(lastQueue = row.queue)}`);
+      if (row.run_at !== undefined || row.delay_ms !== undefined) hints.set("due", null);
+      else {
+        // Consecutive rows are mostly of one queue; building a text for each of a thousand is visible in profiles.
+        if (row.queue !== lastQueue) lastHint = `ready:${(lastQueue = row.queue)}`;
+        hints.set(lastHint, (hints.get(lastHint) ?? 0) + 1);
+      }
     }
-    this.wake(hints, notify && answers[0]?.listening === true);
+    this.#wake(hints, notify && results[0]?.listening === true);
   }
 
-  wake(hints: Iterable<string>, notify: boolean): void {
-    for (const hint of hints) {
+  /** Each hint is for at most so many jobs. Without a number it is for every worker. */
+  wake(hints: Iterable<string>, notify: boolean, jobs?: number): void {
+    this.#wake(new Map([...hints].map((hint) => [hint, jobs ?? null])), notify);
+  }
+
+  #wake(hints: ReadonlyMap<string, number | null>, notify: boolean): void {
+    for (const [hint, jobs] of hints) {
       for (const listener of this.#listeners) listener(hint);
-      if (notify) this.#hints.add(hint);
+      if (!notify) continue;
+      const before = this.#hints.get(hint);
+      this.#hints.set(hint, jobs === null || before === null ? null : jobs + (before ?? 0));
     }
     if (this.#hints.size > 0) this.#sending ??= this.#send();
   }
@@ -80,11 +92,11 @@ export class Waker {
 
   async #send(): Promise<void> {
     while (this.#hints.size > 0) {
-      const hints = [...this.#hints];
+      const [hints, jobs] = [[...this.#hints.keys()], [...this.#hints.values()]];
       this.#hints.clear();
       const sentAt = performance.now();
       // A lost wake delays the job until the next poll; nothing else.
-      await wake(this.#db, hints).catch(() => undefined);
+      await wake(this.#db, hints, jobs).catch(() => undefined);
       const restMs = leastMs - (performance.now() - sentAt);
       if (restMs > 0) await sleep(Math.ceil(restMs));
     }

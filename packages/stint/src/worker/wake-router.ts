@@ -8,6 +8,7 @@ import type { ClaimLoop } from "./loop.ts";
 import type { Metering } from "./metering.ts";
 import type { WorkerPauses } from "./pauses.ts";
 import type { Pools } from "./pools.ts";
+import { readReadyHint, wakeTag, type ReadyHint } from "./ready-hint.ts";
 import type { SleepMode } from "./sleep-mode.ts";
 import type { WorkerRow } from "./worker-row.ts";
 
@@ -15,6 +16,10 @@ import type { WorkerRow } from "./worker-row.ts";
 const stopWakesAfterMs = 500;
 
 export type WakeRouterOptions = {
+  /** The id of the worker. */
+  readonly id: string;
+  /** Wake every worker of these queues. */
+  readonly notifyReady: (queues: readonly string[]) => void;
   readonly pools: Pools;
   readonly pauses: Pick<WorkerPauses, "changed">;
   readonly attempts: Attempts;
@@ -33,10 +38,14 @@ export type WakeRouterOptions = {
 /** Passes on hints that there may be something to do: wakes, and what the idle check saw. */
 export class WakeRouter {
   readonly #options: WakeRouterOptions;
+  readonly #tag: string;
+  /** Queues that this worker looks into after a while, unless other workers have taken the jobs. */
+  readonly #later = new Map<string, NodeJS.Timeout>();
   #lastIdleCheckAt = 0;
 
   constructor(options: WakeRouterOptions) {
     this.#options = options;
+    this.#tag = wakeTag(options.id);
   }
 
   /** Monotonic time of the last idle check that returned; 0 before the first. */
@@ -44,20 +53,21 @@ export class WakeRouter {
     return this.#lastIdleCheckAt;
   }
 
-  /** A wake: `ready:<queue>`, `due`, `schedule`, `signal`, `limits`, `dependencies`, `queues`, `cancel`, `paused` or `waiting`; `listening` when wakes may have been missed. */
+  /**
+   * A wake: `ready:<queue>`, also for named workers only, `due`, `schedule`, `signal`, `limits`, `dependencies`, `queues`, `cancel`, `paused` or `waiting`;
+   * `listening` when wakes may have been missed.
+   */
   wake(hint: string): void {
-    const { pools, pauses, loop, leases, upkeep, sleepMode, row } = this.#options;
+    const ready = readReadyHint(hint, this.#tag);
+    if (ready !== undefined) return this.#ready(ready);
+    const { pauses, loop, leases, upkeep, sleepMode } = this.#options;
     // Some process waits for jobs. That is no work, so a sleeping worker goes on sleeping.
     if (hint === "waiting") return this.#options.endedReports.wanted();
-    const queue = hint.startsWith("ready:") ? hint.slice("ready:".length) : undefined;
     // Before a sleeping worker wakes up and claims.
     if (hint === "paused") pauses.changed();
-    // A wake for a queue of other workers must not end the sleep of this one.
-    if (queue === undefined || pools.serves(queue)) sleepMode.activity();
-    // This wake could not be followed. If there is still no room after a while, enqueuers are asked to send none.
-    if (row.wantsWakes && pools.saturated) upkeep.wake("presence", stopWakesAfterMs);
-    if (queue !== undefined) loop.hint(queue);
-    else if (hint === "due") {
+    sleepMode.activity();
+    this.#stopWakesSoon();
+    if (hint === "due") {
       upkeep.wake("promote", 0);
       loop.hint();
     } else if (hint === "signal") upkeep.wake("deliver", 0);
@@ -67,6 +77,34 @@ export class WakeRouter {
     else if (hint === "schedule") upkeep.wake("schedules", 0);
     else if (hint === "cancel") leases.renewNow();
     else if (hint === "listening") upkeep.checkSoon();
+  }
+
+  #ready({ queue, inMs, passesOn }: ReadyHint): void {
+    const { pools, loop, sleepMode, notifyReady } = this.#options;
+    // Also for wakes that name other workers: soon none will name this one.
+    this.#stopWakesSoon();
+    if (inMs === null) return;
+    if (inMs > 0) return this.#lookLater(queue, inMs);
+    // A wake for a queue of other workers must not end the sleep of this one.
+    if (pools.serves(queue)) sleepMode.activity();
+    loop.hint(queue);
+    if (passesOn && !loop.mayClaim(queue)) notifyReady([queue]);
+  }
+
+  /** One look serves all wakes until then. */
+  #lookLater(queue: string, inMs: number): void {
+    if (this.#later.has(queue)) return;
+    const look = (): void => {
+      this.#later.delete(queue);
+      this.#ready({ queue, inMs: 0, passesOn: false });
+    };
+    this.#later.set(queue, setTimeout(look, inMs).unref());
+  }
+
+  /** This wake could not be followed. If there is still no room after a while, enqueuers are asked to send none. */
+  #stopWakesSoon(): void {
+    const { pools, upkeep, row } = this.#options;
+    if (row.wantsWakes && pools.saturated) upkeep.wake("presence", stopWakesAfterMs);
   }
 
   /** The idle check returned: claim what it saw, or consider sleep mode. */
