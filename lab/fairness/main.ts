@@ -5,14 +5,17 @@
  *   npm run lab:fairness
  */
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
+import { createStint, defineJob, handle, silentLogger, typed } from "stint";
 import { migrate, startEmbedded } from "stint/dev";
 
 type Row = Record<string, string>;
 type Run = { run(statement: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> };
+type Claimed = { runAt: string; priority: number; fence: { job: string } };
 type Turn = { tenant: string; left: number };
 type Build = {
-  claim: (db: Run, input: unknown) => Promise<unknown[]>;
+  claim: (db: Run, input: unknown, floors?: readonly unknown[]) => Promise<Claimed[]>;
   claimFair: (db: Run, input: unknown) => Promise<{ jobs: unknown[]; last: Turn | null }>;
   nextTurn: (last: Turn, wasFull: boolean) => Turn;
 };
@@ -36,7 +39,7 @@ try {
   await sql.connect();
   await migrate({ connection: server.url });
   await sql.query(`select stint.set_queue('fair', '{"fair": "tenant"}', 'lab')`);
-  for (const limit of [1, 10, 100, 1_000]) {
+  for (const limit of process.argv.includes("--head") ? [] : [1, 10, 100, 1_000]) {
     const plain = await timed("plain", { large: 100_000, tenants: 99, each: 10 }, limit);
     const fair = [];
     for (const tenants of [99, 1_000, 10_000])
@@ -45,8 +48,8 @@ try {
       `${limit} jobs a claim: plain ${plain}, fair with 100 tenants ${fair.join(", 1,000 and 10,000 ")}`,
     );
   }
-  for (const foreign of [0, 1_000, 10_000, 20_000, 100_000, 300_000])
-    console.log(`behind ${foreign} jobs of another kind: ${await behind(foreign)}`);
+  for (const foreign of [0, 30_000, 300_000])
+    console.log(`behind ${foreign} jobs of another kind: ${await behind(foreign)}; ${await pickUp(foreign)}`);
 } finally {
   await sql.end().catch(() => undefined);
   await server.stop("fast");
@@ -96,25 +99,61 @@ async function timed(
   });
 }
 
-/** A claim of ten jobs that begins at the head of the queue, as a sweep does. */
+/** A claim of ten jobs that begins at the head of the queue, as a sweep does, and one that begins after the last job taken. */
 async function behind(foreign: number): Promise<string> {
+  await backlog(foreign);
+  await fill("plain", "work", [["large", 1_000]]);
+  await sql.query("vacuum analyze stint.job");
+  const take = async (floors?: readonly unknown[]): Promise<Claimed[]> =>
+    await claim(db, { ...input, leaseId: randomUUID(), takes: [{ queue: "plain", limit: 10 }] }, floors);
+  const sweep = await median(20, async () => void (await take()));
+  let last: Claimed | undefined;
+  const onward = await median(20, async () => {
+    const floor = last && { queue: "plain", priority: 0, runAt: last.runAt, id: last.fence.job };
+    last = (await take(floor && [floor])).at(-1);
+  });
+  return `a sweep ${sweep}, a claim from the floor ${onward}`;
+}
+
+/** From the enqueue to the start of a job, one at a time, with a worker that serves one kind of the queue. */
+async function pickUp(foreign: number): Promise<string> {
+  await backlog(foreign);
+  await sql.query("vacuum analyze stint.job");
+  const stint = createStint({ database: server.url, logger: silentLogger });
+  const work = defineJob("work", { queue: "plain", payload: typed<{ n: number }>() });
+  let started: (() => void) | undefined;
+  const worker = stint.worker({ pools: { plain: 10 }, handlers: [handle(work, () => started?.())] });
+  await worker.start();
+  const waited = await median(
+    60,
+    async () => {
+      const start = new Promise<void>((resolve) => (started = resolve));
+      await stint.enqueue(work, { n: 0 });
+      await start;
+    },
+    200,
+  );
+  await worker.stop();
+  await stint.close();
+  return `an enqueued job starts after ${waited}`;
+}
+
+async function backlog(foreign: number): Promise<void> {
   await sql.query("truncate stint.job");
   await sql.query("select stint.make_room()");
   await fill("plain", "foreign", [["large", foreign]]);
   await sql.query("update stint.job set run_at = run_at - interval '1 day'");
-  await fill("plain", "work", [["large", 1_000]]);
-  await sql.query("vacuum analyze stint.job");
-  return await median(20, async () => {
-    await claim(db, { ...input, leaseId: randomUUID(), takes: [{ queue: "plain", limit: 10 }] });
-  });
 }
 
-async function median(times: number, run: () => Promise<void>): Promise<string> {
+async function median(times: number, run: () => Promise<void>, restMs = 0): Promise<string> {
   const ms: number[] = [];
   for (let n = 0; n < times; n++) {
     const began = performance.now();
     await run();
     ms.push(performance.now() - began);
+    if (restMs > 0) await sleep(restMs);
   }
-  return `${(ms.sort((a, b) => a - b)[Math.floor(times / 2)] ?? 0).toFixed(1)} ms`;
+  ms.sort((a, b) => a - b);
+  const at = (share: number): string => (ms[Math.floor(times * share)] ?? 0).toFixed(1);
+  return restMs > 0 ? `${at(0.5)} ms (p95 ${at(0.95)})` : `${at(0.5)} ms`;
 }

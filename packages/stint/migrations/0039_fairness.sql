@@ -47,17 +47,35 @@ $$;
 
 -- Whether a queue shares its workers among tenants: by the setting of its name, else of the longest pattern.
 create function stint.is_fair(p_queue text) returns boolean
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce((
-    select q.fair <> 'false'
+declare
+  v_fair jsonb;
+begin
+  select q.fair into v_fair from stint.queue q where q.name = p_queue and q.fair is not null;
+  if not found then
+    select q.fair into v_fair
     from stint.queue q
-    where q.fair is not null
+    where q.fair is not null and strpos(q.name, '*') > 0 and q.name >= stint.by_index((select ''::text))
       and p_queue like replace(replace(q.name, '_', '!_'), '*', '%') escape '!'
-    order by strpos(q.name, '*') > 0, length(q.name) desc
-    limit 1
-  ), false)
+    order by length(q.name) desc
+    limit 1;
+  end if;
+  return coalesce(v_fair <> 'false', false);
+end
+$$;
+
+-- For an enqueue to these queues: whether any has admission settings, and which are fair.
+create function stint.queue_rules(p_queues text[], out limited boolean, out fair text[])
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  select coalesce(bool_or(stint.admission_of(q.queue) is not null), false), coalesce(array_agg(q.queue) filter (where stint.is_fair(q.queue)), '{}')
+  into limited, fair
+  from (select distinct queue from unnest(p_queues) queue) q;
+end
 $$;
 
 -- The fair_tenant of a job of this queue and tenant.
@@ -162,5 +180,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

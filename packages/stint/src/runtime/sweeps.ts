@@ -20,10 +20,10 @@ export class Sweeps {
   }
 
   /** Record a finished sweep. `sparedMs`: the duration of the claim from the floors that it replaced; only the rest is spent. */
-  done(sentAt: number, answeredAt: number, sparedMs = 0): void {
-    const tookMs = Math.min(answeredAt - sentAt, longestMs);
-    this.#spentMs = Math.max(this.#spentBy(answeredAt) + tookMs - sparedMs, 0);
-    this.#at = answeredAt;
+  done(sentAt: number, respondedAt: number, sparedMs = 0): void {
+    const tookMs = Math.min(respondedAt - sentAt, longestMs);
+    this.#spentMs = Math.max(this.#spentBy(respondedAt) + tookMs - sparedMs, 0);
+    this.#at = respondedAt;
   }
 
   #spentBy(at: number): number {

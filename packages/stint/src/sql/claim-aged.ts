@@ -30,8 +30,8 @@ const claimOverdue = statement(
     )
     from priorities last
     where last.priority is not null
-  ), overdue as (
-    select head.place
+  ), heads as materialized (
+    select head.*
     from priorities p
     cross join lateral (
       select r.ctid as place, r.run_at, r.id
@@ -44,15 +44,13 @@ const claimOverdue = statement(
       order by r.run_at, r.id
       limit $8::integer
     ) head
-    order by head.run_at, head.id
-    limit $8::integer
   )
   update stint.job j
   set ${leased}
   where j.ctid = any (array(
       select r.ctid
       from stint.job r
-      where r.ctid = any (array(select o.place from overdue o))
+      where r.ctid = any (array(select h.place from heads h order by h.run_at, h.id limit $8::integer))
         and r.state >= 'ready' and r.state <= 'ready'
         and r.queue = $7::text
       for update skip locked

@@ -7,12 +7,15 @@ import { claimValues, inTime, leased, type ClaimInput } from "./claim.ts";
 import { claimedColumns } from "./job-columns.ts";
 import { toClaimedJob } from "./rows.ts";
 
+/** The ready jobs of fair queues, as `job_fair` has them: with `state = 'ready'`, the planner may read the whole queue in `job_ready` for each tenant. */
+const isShared = (job: string): string =>
+  `${job}.state >= 'ready' and ${job}.state <= 'ready' and ${job}.fair_tenant is not null`;
+
 /** The first tenant of queue $7 with a ready job that fits `where`. One look at the index, however many jobs the tenants have. */
 const firstTenant = (where: string): string => `
       select f.fair_tenant
       from stint.job f
-      where f.state = 'ready'
-        and f.fair_tenant is not null
+      where ${isShared("f")}
         and f.queue = stint.by_index($7::text)
         and ${where}
       order by f.fair_tenant
@@ -58,8 +61,7 @@ const claimText = `
     cross join lateral (
       select r.ctid, r.id, r.priority, r.run_at
       from stint.job r
-      where r.state = 'ready'
-        and r.fair_tenant is not null
+      where ${isShared("r")}
         and r.queue = stint.by_index($7::text)
         and r.fair_tenant = stint.by_index(v.tenant)
         and r.kind = any ($5::text[])

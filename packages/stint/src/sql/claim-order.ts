@@ -41,6 +41,10 @@ export async function tendClaimOrder(
 
 /** Whether some queue has such a setting. */
 export const anyClaimOrder: IdleCheckPart = {
-  sql: `select 1000 where exists (select from stint.queue q where q.fair is not null or q.aging_ms is not null)`,
+  sql: `
+      select 1000 where exists (
+        select from stint.queue q
+        where (q.fair is not null or q.aging_ms is not null) and q.name >= stint.by_index((select ''::text))
+      )`,
   endsSleep: false,
 };

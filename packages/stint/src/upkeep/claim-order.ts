@@ -1,10 +1,9 @@
 import { anyClaimOrder, tendClaimOrder } from "../sql/claim-order.ts";
-import { Service } from "./service-loop.ts";
+import { readWhileWanted } from "./read-while-wanted.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 /** How often to read the settings while there are any: a notification of a change may be lost. */
 const everyMs = 1_000;
-const restMs = 3_600_000;
 const batch = 2_000;
 
 /**
@@ -22,24 +21,10 @@ function create({
   logger,
   onClaimOrders,
 }: Pick<UpkeepDeps, "db" | "logger" | "onClaimOrders">): RunningService {
-  let wanted = false;
-  const tick = async (): Promise<number> => {
-    if (!wanted) return restMs;
+  const read = async (): Promise<number | null> => {
     const { nextMs, orders } = await tendClaimOrder(db, batch);
     onClaimOrders(orders);
-    wanted = orders.length > 0 || nextMs !== null;
-    return wanted ? Math.min(nextMs ?? everyMs, everyMs) : restMs;
+    return orders.length > 0 || nextMs !== null ? Math.min(nextMs ?? everyMs, everyMs) : null;
   };
-  const service = new Service({ name: "claim-order", logger, tick });
-  const read = (): void => {
-    wanted = true;
-    service.wakeIn(0);
-  };
-  return {
-    service,
-    onWake: read,
-    onIdleCheck: (dueInMs) => {
-      if (dueInMs !== null && !wanted) read();
-    },
-  };
+  return readWhileWanted({ name: "claim-order", logger, read });
 }

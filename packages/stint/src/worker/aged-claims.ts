@@ -5,6 +5,8 @@ import type { Claimer } from "./claimer.ts";
 
 /** The part of the claims of a queue that goes to old jobs, while there are any. docs/guides/fairness.md states it. */
 const share = 1 / 4;
+/** What each job of another claim owes to old ones, so that they get that part of all. */
+const owedByOthers = share / (1 - share);
 /** How often to look for old jobs while there are none. */
 const lookEveryMs = 1_000;
 
@@ -32,9 +34,16 @@ export class AgedClaims {
   #due(queue: string, limit: number, at: number): number {
     let owed = this.#owed.get(queue);
     if (owed === undefined) this.#owed.set(queue, (owed = { jobs: 1, lookAt: at }));
-    if (at < owed.lookAt) return 0;
-    owed.jobs = Math.min(owed.jobs + limit * share, limit);
-    return Math.floor(owed.jobs);
+    return at < owed.lookAt ? 0 : Math.min(Math.floor(owed.jobs), limit);
+  }
+
+  /** A claim by priority returned these jobs. Counting the jobs, and not the room for them, keeps the share exact however often slots are free. */
+  othersClaimed(jobs: readonly Pick<ClaimedJob, "queue">[]): void {
+    const at = this.#options.now();
+    for (const { queue } of jobs) {
+      const owed = this.#owed.get(queue);
+      if (owed !== undefined && at >= owed.lookAt) owed.jobs += owedByOthers;
+    }
   }
 
   /** Claim the share of old jobs of this take, if its queue has aging. Returns how many; undefined if it did not ask. */
@@ -47,10 +56,8 @@ export class AgedClaims {
     const due = this.#due(queue, limit, sentAt);
     if (due === 0) return undefined;
     const jobs = await claimer.aged({ queue, limit: due, agingMs }, stopping);
-    this.#owed.set(
-      queue,
-      jobs.length < due ? { jobs: 1, lookAt: now() + lookEveryMs } : { jobs: 0, lookAt: sentAt },
-    );
+    if (jobs.length < due) this.#owed.set(queue, { jobs: 1, lookAt: now() + lookEveryMs });
+    else this.#owed.set(queue, { jobs: (this.#owed.get(queue)?.jobs ?? due) - due, lookAt: sentAt });
     if (jobs.length > 0) await onClaimed({ ...take, limit: due }, jobs, sentAt);
     return jobs.length;
   }

@@ -1,11 +1,15 @@
 import { firstTurn, nextTurn, type Fair, type FairTurn, type TenantWeights } from "../model/fairness.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
+import { Sweeps } from "../runtime/sweeps.ts";
 import type { ClaimOrderSetting } from "../sql/claim-order.ts";
 
 /** The most queues whose turns are remembered. A pattern may match any number of queues. */
 const mostQueues = 10_000;
 /** One of so many jobs of a fair queue is the first by priority and time, whichever tenant it has. It may be one that no turn comes to. */
 const oldestEvery = 32;
+
+/** Jobs that were claimed in turns since the oldest ones were claimed, and the time that claims of the oldest ones take. */
+type Oldest = { inTurn: number; readonly sweeps: Sweeps };
 
 /**
  * In which order this worker claims which queue. In a fair queue, tenants take turns. Each worker has turns of its own: if each worker
@@ -16,8 +20,7 @@ export class ClaimOrder {
   #agingMs = new QueueMap<number>([]);
   #isPlain = true;
   readonly #turns = new Map<string, FairTurn>();
-  /** Jobs that were claimed in turns since the oldest one was claimed, by queue. */
-  readonly #sinceOldest = new Map<string, number>();
+  readonly #oldest = new Map<string, Oldest>();
 
   /** These settings are in force. */
   learn(settings: readonly ClaimOrderSetting[]): void {
@@ -58,19 +61,30 @@ export class ClaimOrder {
   visited(queue: string, last: FairTurn, jobs: number, wasFull: boolean): void {
     if (this.#turns.size >= mostQueues && !this.#turns.has(queue)) {
       this.#turns.clear();
-      this.#sinceOldest.clear();
+      this.#oldest.clear();
     }
     this.#turns.set(queue, nextTurn(last, wasFull));
-    this.#sinceOldest.set(queue, (this.#sinceOldest.get(queue) ?? 0) + jobs);
+    const oldest = this.#oldest.get(queue);
+    if (oldest === undefined) this.#oldest.set(queue, { inTurn: jobs, sweeps: new Sweeps() });
+    else oldest.inTurn += jobs;
   }
 
-  /** Whether the next job of a fair queue is the oldest one. */
-  isOldestDue(queue: string): boolean {
-    return (this.#sinceOldest.get(queue) ?? 0) >= oldestEvery - 1;
+  /**
+   * How many jobs of a fair queue to claim by priority and time now. Such a claim begins at the head of the queue, where entries of taken jobs pile up
+   * while some transaction stays open (docs/decisions/0009): these claims take 5 % of the time, and then make up for what they owe.
+   */
+  oldestDue(queue: string, at: number): number {
+    const oldest = this.#oldest.get(queue);
+    return oldest === undefined || oldest.sweeps.inMs(at) > 0
+      ? 0
+      : Math.floor(oldest.inTurn / (oldestEvery - 1));
   }
 
-  /** The oldest job of a fair queue was claimed, or there was none. */
-  oldestClaimed(queue: string): void {
-    this.#sinceOldest.delete(queue);
+  /** The oldest jobs of a fair queue were claimed, or there was none. */
+  oldestClaimed(queue: string, sentAt: number, at: number): void {
+    const oldest = this.#oldest.get(queue);
+    if (oldest === undefined) return;
+    oldest.inTurn = 0;
+    oldest.sweeps.done(sentAt, at);
   }
 }

@@ -26,13 +26,15 @@ export class FairClaims {
 
   /**
    * Claim for one fair queue, at most what the take asks for. Jobs that no turn comes to (enqueued by a transaction that did not see the setting yet)
-   * are claimed when no tenant has a ready job, and one in so many claims. Returns how many jobs it claimed.
+   * are claimed when no tenant has a ready job, and one in so many jobs. Returns how many jobs it claimed.
    */
   async claim(take: Take, stopping: AbortSignal): Promise<number> {
+    const { order, now } = this.#options;
+    const due = Math.min(order.oldestDue(take.queue, now()), take.limit);
     let first = 0;
-    if (this.#options.order.isOldestDue(take.queue)) {
-      first = await this.#oldest({ ...take, limit: 1 }, stopping);
-      if (first === 0 || take.limit === 1) return first;
+    if (due > 0) {
+      first = await this.#oldest({ ...take, limit: due }, stopping);
+      if (first === 0 || first === take.limit) return first;
     }
     const rest = { ...take, limit: take.limit - first };
     const inTurn = await this.#inTurn(rest, stopping);
@@ -55,7 +57,7 @@ export class FairClaims {
     const sentAt = now();
     const { queue, limit } = take;
     const jobs = await claimer.ready([{ queue, limit }], undefined, stopping);
-    order.oldestClaimed(queue);
+    order.oldestClaimed(queue, sentAt, now());
     await onClaimed(take, jobs, sentAt);
     return jobs.length;
   }

@@ -61,6 +61,9 @@ test("an old job starts although urgent jobs never end, and they keep most slots
   // One of four jobs is an old one.
   const urgent = order.slice(0, order.lastIndexOf(7)).filter((n) => n === undefined).length;
   expect(urgent).toBeGreaterThanOrEqual(14);
+  // The stated bound, in jobs: an old job waits for three urgent jobs for itself and for each old one before it.
+  const places = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => order.indexOf(n) - order.indexOf(0));
+  expect(places.filter((place, n) => place > 4 * n)).toEqual([]);
 });
 
 test("without aging, priority is strict", async () => {

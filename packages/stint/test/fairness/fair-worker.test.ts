@@ -27,7 +27,7 @@ test("small tenants finish while a large one has jobs for a long time", async ()
   const fresh = await freshSchema();
   const stint = fresh.client({ queues });
   await fresh.client().queueSettings.set("shared", { fair: "tenant" }, { reason: "before the first worker" });
-  await stint.enqueueMany(jobs("large", 2_000));
+  await stint.enqueueMany(jobs("large", 600));
   for (const tenant of ["a", "b", "c", "d"]) await stint.enqueueMany(jobs(tenant, 10));
   const order: string[] = [];
   await startWorker(stint, {
@@ -43,6 +43,24 @@ test("small tenants finish while a large one has jobs for a long time", async ()
   // In turns, the fortieth job of the small tenants is about the fiftieth of all. One of 32 jobs is the oldest one.
   const last = order.findLastIndex((tenant) => tenant !== "large");
   expect(last).toBeLessThan(70);
+});
+
+test("two workers start jobs in the proportion of the weights", async () => {
+  const fresh = await freshSchema();
+  const weighted = { shared: { fair: { by: "tenant", weights: { gold: 3, "*": 1 } } } } as const;
+  const stint = fresh.client({ queues: weighted });
+  await fresh.client().queueSettings.set("shared", weighted.shared, { reason: "before the first worker" });
+  await stint.enqueueMany([...jobs("free", 300), ...jobs("gold", 900)]);
+  const order: string[] = [];
+  const handlers = [handle(work, ({ tenant }) => void order.push(tenant ?? ""))];
+  for (const slots of [1, 3])
+    await startWorker(stint, { pools: { shared: slots }, prefetch: false, handlers });
+  await until(() => order.length >= 800, { message: "800 jobs have started", deadlineMs: 120_000 });
+
+  // Both tenants have jobs throughout. One of 32 jobs is the oldest one, of `free`; a turn may be cut off at each worker's end.
+  const gold = order.slice(0, 800).filter((tenant) => tenant === "gold").length;
+  expect(gold).toBeLessThanOrEqual(600 + 8);
+  expect(gold).toBeGreaterThanOrEqual(600 - 800 / 32 - 8);
 });
 
 test("every way to make a job ready puts it into the turns", async () => {

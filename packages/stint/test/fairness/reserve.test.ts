@@ -57,6 +57,21 @@ test("a pool with a reserve drains a backlog of jobs that are not urgent", async
   expect(ran).toBe(200);
 });
 
+test("slots cannot be changed to so few that only the reserve is left", async () => {
+  const stint = (await freshSchema()).client();
+  const ran: string[] = [];
+  const { worker } = await startWorker(stint, {
+    pools: { default: { slots: 6, reserve: { slots: 3, priority: 0 } } },
+    handlers: [handle(work, ({ payload: { name } }) => void ran.push(name))],
+  });
+  for (const slots of [1, 3])
+    await expect(worker.setSlots("default", slots)).rejects.toThrow("reserved slots");
+  await worker.setSlots("default", 4);
+  await stint.enqueue(work, { name: "late" }, { priority: 10 });
+  await until(() => ran.includes("late"), { message: "a job that is not urgent ran" });
+  await worker.setSlots("default", 0);
+});
+
 test.each([
   ["as many slots as the pool", { slots: 4, priority: 0 }],
   ["no slots", { slots: 0, priority: 0 }],
