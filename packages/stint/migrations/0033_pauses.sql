@@ -48,6 +48,10 @@ begin
       'the name must be a name or a pattern of 1 to 128 characters from A-Z, a-z, 0-9, . _ : / - and single *, beginning with a letter, a digit or *',
       quote_literal(p_name));
   end if;
+  if p_scope = 'dependency' and (p_name is null or p_name !~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,115}$') then
+    perform stint.refuse_pause(p_scope,
+      'the name must be 1 to 116 characters from A-Z, a-z, 0-9 and . _ : / -, beginning with a letter or a digit', quote_literal(p_name));
+  end if;
   if p_name is null or length(p_name) not between 1 and 512 or p_name ~ E'[\\x01-\\x1f]' then
     perform stint.refuse_pause(p_scope, 'the name must be a text of 1 to 512 characters without control characters', quote_literal(p_name));
   end if;
@@ -151,6 +155,7 @@ as $$
 declare
   v_over stint.pause;
   v_ids  uuid[];
+  v_later boolean;
 begin
   queues := '{}';
   more := false;
@@ -166,19 +171,24 @@ begin
       select j.id from stint.job j where j.id = any (v_ids) for update skip locked
     ), lifted as (
       update stint.job j
-      set state = 'ready', park_reason = null
+      -- A debounce may have moved its run time while it was parked.
+      set state = case when j.run_at > clock_timestamp() then 'scheduled'::stint.job_state else 'ready' end, park_reason = null
       from free
       where j.id = free.id and j.state = 'parked' and j.park_reason = 'paused'
-      returning j.queue, j.kind, j.priority
+      returning j.queue, j.kind, j.priority, j.state
     ), tallied as (
-      insert into stint.tally_delta (queue, kind, priority, parked)
-      select l.queue, l.kind, l.priority, - count(*) from lifted l group by l.queue, l.kind, l.priority
+      insert into stint.tally_delta (queue, kind, priority, scheduled, parked)
+      select l.queue, l.kind, l.priority, count(*) filter (where l.state = 'scheduled'), - count(*)
+      from lifted l group by l.queue, l.kind, l.priority
     ), forgotten as (
       delete from stint.paused_job w
       where w.job_id = any (v_ids)
         and (w.job_id in (select free.id from free) or not exists (select from stint.job j where j.id = w.job_id))
     )
-    select queues || coalesce(array_agg(distinct l.queue), '{}') into queues from lifted l;
+    select queues || coalesce(array_agg(distinct l.queue), '{}'), coalesce(bool_or(l.state = 'scheduled'), false) into queues, v_later from lifted l;
+    if v_later then
+      perform stint.wake(array['due'], null);
+    end if;
     if exists (select from stint.paused_job w where w.scope = v_over.scope and w.name = v_over.name) then
       more := true;
       exit;
@@ -189,5 +199,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -15,6 +15,8 @@ const tooEarly = "ST002";
 export class ServerClock {
   readonly #localMs: () => number;
   #aheadMs: number;
+  /** Whether the estimate is more than the first guess. */
+  #isLearned = false;
 
   /** @param localMs A monotonic clock. It may stop while the host is suspended. */
   constructor(localMs: () => number = () => performance.now(), firstGuessMs = Date.now()) {
@@ -26,15 +28,27 @@ export class ServerClock {
     return this.#localMs() + this.#aheadMs;
   }
 
-  /** Update the estimate from a result of the database that has just arrived. */
-  learn(serverMs: number): void {
-    if (Number.isFinite(serverMs)) this.#aheadMs = serverMs - this.#localMs();
+  /** The local time, to be passed to `learn` as the time of a send. */
+  get localMs(): number {
+    return this.#localMs();
+  }
+
+  /**
+   * Update the estimate from a result that has just been read. The database read its clock between the send and now, so an estimate is never ahead of it. One
+   * that agrees is not set back: this process may have been stopped or busy for long before it read the result.
+   */
+  learn(serverMs: number, sentMs: number): void {
+    if (!Number.isFinite(serverMs)) return;
+    const leastMs = serverMs - this.#localMs();
+    const agrees = this.#isLearned && this.#aheadMs <= serverMs - sentMs;
+    this.#aheadMs = agrees ? Math.max(this.#aheadMs, leastMs) : leastMs;
+    this.#isLearned = true;
   }
 
   /** Update the estimate from a refusal: too-late and too-early errors carry the database's time. */
-  learnFrom(error: unknown): void {
+  learnFrom(error: unknown, sentMs: number): void {
     if (isTooLate(error) || isTooEarly(error))
-      this.learn(Date.parse((error as { detail?: string }).detail ?? ""));
+      this.learn(Date.parse((error as { detail?: string }).detail ?? ""), sentMs);
   }
 
   /** The deadline of a statement sent now. It grows with each consecutive refusal as too late. */

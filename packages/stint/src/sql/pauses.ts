@@ -10,14 +10,13 @@ import {
   readOne,
   text,
   texts,
-  textOrNull,
   time,
   timeOrNull,
 } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { pauseScopes, type Pause, type PauseId } from "../model/pause.ts";
-import type { AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry } from "./audit.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 import type { QueueAudit } from "./queue-settings.ts";
@@ -111,10 +110,7 @@ const findAudit = statement(
 );
 
 const toAuditEntry = columns<PauseAuditEntry>({
-  at: time,
-  actor: text,
-  action: text,
-  reason: textOrNull,
+  ...auditColumns,
   change: json<PauseAuditEntry["change"]>,
 });
 

@@ -1,10 +1,9 @@
 import { anyPause, knownPauses, liftPaused } from "../sql/pauses.ts";
-import { Service } from "./service-loop.ts";
+import { readWhileWanted } from "./read-while-wanted.ts";
 import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service.ts";
 
 /** How often to read the pauses while there are any: a notification of a change may be lost. */
 const whilePausedMs = 1_000;
-const restMs = 600_000;
 const batch = 1_000;
 
 /** Tells the worker what is paused, and makes jobs of pauses that are over ready again. */
@@ -16,34 +15,20 @@ function create({
   onPauses,
   onPromoted,
 }: Pick<UpkeepDeps, "db" | "logger" | "onPauses" | "onPromoted">): RunningService {
-  // Sends nothing while nothing is paused.
-  let wanted = false;
-  const tick = async (): Promise<number> => {
-    if (!wanted) return restMs;
+  const read = async (): Promise<number | null> => {
     const known = await knownPauses(db);
     const inForce = known.filter(({ leftMs }) => leftMs === null || leftMs > 0);
     onPauses(inForce);
-    wanted = inForce.length > 0;
+    let isLeft = inForce.length > 0;
     if (inForce.length < known.length) {
       const { queues, more } = await liftPaused(db, batch);
       if (queues.length > 0) onPromoted(queues);
-      if (more) wanted = true;
+      if (more) isLeft = true;
       // Full batches follow one another at once; rows that another session has locked are tried again later.
       if (more && queues.length > 0) return 0;
     }
     const endsInMs = Math.min(...inForce.map(({ leftMs }) => leftMs ?? Infinity));
-    return wanted ? Math.min(whilePausedMs, Math.ceil(endsInMs)) : restMs;
+    return isLeft ? Math.min(whilePausedMs, Math.ceil(endsInMs)) : null;
   };
-  const service = new Service({ name: "pauses", logger, tick });
-  const read = (): void => {
-    wanted = true;
-    service.wakeIn(0);
-  };
-  return {
-    service,
-    onWake: read,
-    onIdleCheck: (dueInMs) => {
-      if (dueInMs !== null && !wanted) read();
-    },
-  };
+  return readWhileWanted({ name: "pauses", logger, read });
 }

@@ -16,6 +16,10 @@ export type BatchHandlerOptions = {
   wait?: Duration;
 };
 
+/** Why the signal of a job aborts that is paused, or expires, while it waits for others. */
+export const leftBatch =
+  "The job was paused or has expired before its batch began; it is released and no attempt is spent.";
+
 /** What an item has of the context of its job. Steps and sleeps belong to handlers of single jobs. */
 const itemNames = [
   "id",
@@ -105,6 +109,11 @@ export class BatchCollector {
       if (context.attempt > 1) void this.#call([entry]);
       else this.#gather(entry);
     });
+  }
+
+  /** Whether this job waits for others, and its call has not begun. */
+  isGathering(id: string): boolean {
+    return this.#waiting.some(({ item }) => item.id === id);
   }
 
   #gather(entry: Entry): void {

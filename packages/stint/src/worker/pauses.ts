@@ -14,6 +14,8 @@ export type WorkerPausesOptions = {
   readonly releaser: Pick<Releaser, "release">;
   /** Hand over the jobs that wait for a slot and that this holds for. */
   readonly takeWaiting: (which: (job: ClaimedJob) => boolean) => ClaimedJob[];
+  /** Release the jobs that wait for others of their batch and that this holds for. */
+  readonly releaseGathering: (which: (job: ClaimedJob) => boolean) => void;
   /** Read the pauses now. */
   readonly read: () => void;
   /** Something may be claimed that was not before. */
@@ -52,14 +54,18 @@ export class WorkerPauses {
 
   /** These are the pauses in force. Claimed jobs that they hold and that have not begun go back. */
   learn(pauses: readonly PauseId[]): void {
-    const { kinds, takeWaiting, onChanged } = this.#options;
+    const { kinds, takeWaiting, releaseGathering, onChanged } = this.#options;
     const next = new PauseSet([...pauses, ...this.#kindsUsing(pauses)]);
     const hasChanged = !next.equals(this.#known);
     const wasStale = this.#isStale;
     this.#known = next;
     this.#kinds = next.kindsOf(kinds);
     this.#isStale = false;
-    if (hasChanged && !next.isEmpty) this.#release(takeWaiting((job) => next.holds(job)));
+    if (hasChanged && !next.isEmpty) {
+      const holds = (job: ClaimedJob): boolean => next.holds(job);
+      this.#release(takeWaiting(holds));
+      releaseGathering(holds);
+    }
     if (hasChanged || wasStale) onChanged();
   }
 
@@ -72,8 +78,12 @@ export class WorkerPauses {
     return using.map((name) => ({ scope: "kind", name }));
   }
 
-  /** The jobs that may begin. Those that are paused go back. */
+  /** The jobs that may begin. Those that are paused go back, and so do all of a claim that was on its way when something was paused. */
   admit(jobs: readonly ClaimedJob[]): readonly ClaimedJob[] {
+    if (this.#isStale) {
+      void this.#options.releaser.release(jobs);
+      return [];
+    }
     if (this.#known.isEmpty) return jobs;
     const held = jobs.filter((job) => this.#known.holds(job));
     if (held.length === 0) return jobs;

@@ -36,6 +36,29 @@ test("a waiting job that is too old is cancelled as expired, counted, and never 
   expect((await stint.enqueue(work, {}, { dedupe: { key: "once" } })).created).toBe(true);
 });
 
+test("a job that expires while it gathers in a batch does not run", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const ran: string[] = [];
+  await startWorker(stint, {
+    handlers: [
+      handle(
+        work,
+        { batch: { size: 2, wait: "10m" } },
+        (items) => void ran.push(...items.map(({ id }) => id)),
+      ),
+    ],
+  });
+  const { id } = await stint.enqueue(work, {}, { expiresIn: "3s" });
+  await until(async () => (await stint.get(id))?.state === "cancelled", { message: "it has ended" });
+  expect(await stint.get(id)).toMatchObject(expired);
+  // One that expires after decades gathers on.
+  const { id: later } = await stint.enqueue(work, {}, { expiresIn: "9000d" });
+  const { id: last } = await stint.enqueue(work, {});
+  await until(() => ran.length === 2, { message: "the batch ran" });
+  expect(ran.toSorted()).toEqual([later, last].toSorted());
+});
+
 test("a job that expires while it waits for its retry does not run again", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
@@ -56,6 +79,48 @@ test("a job that expires while it waits for its retry does not run again", async
   await fresh.sql("update stint.job set expires_at = clock_timestamp()");
   await until(async () => (await stint.get(id))?.state === "cancelled", { message: "it has expired" });
   expect([await stint.get(id), runs]).toMatchObject([{ ...expired, attempts: 1 }, 1]);
+});
+
+test("a job whose handler sleeps or waits has started, and does not expire", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const half = defineJob("half", { payload: typed<{ waits: "sleep" | "signal" | "children" }>() });
+  const child = defineJob("child", { queue: "unserved", payload: typed<object>() });
+  const ended: string[] = [];
+  await startWorker(stint, {
+    handlers: [
+      handle(half, async ({ payload, sleep, waitForSignal, spawn, waitForChildren, results }) => {
+        if (payload.waits === "sleep") await sleep("1h");
+        if (payload.waits === "signal") await waitForSignal("go");
+        if (payload.waits === "children" && (await results(child)).length === 0) {
+          spawn(child, {});
+          return waitForChildren();
+        }
+        ended.push(payload.waits);
+        return undefined;
+      }),
+    ],
+  });
+  const ways = ["sleep", "signal", "children"] as const;
+  const jobs = await Promise.all(
+    ways.map(async (waits) => await stint.enqueue(half, { waits }, { expiresIn: "1h" })),
+  );
+  const parked = async () =>
+    await fresh.sql("select from stint.job where kind = 'half' and state = 'parked'");
+  await until(async () => (await parked()).length === 3, { message: "all of them wait" });
+  // A job that expires at the same time is cancelled: expiry has looked since then.
+  await fresh.sql("update stint.job set expires_at = now() - interval '1 s' where expires_at is not null");
+  const { id: old } = await stint.enqueue(work, {}, { expiresAt: new Date(Date.now() - 60_000) });
+  await until(async () => (await stint.get(old))?.state === "cancelled", { message: "expiry has looked" });
+
+  expect(await parked()).toHaveLength(3);
+  const [sleeper, waiter, parent] = jobs as [(typeof jobs)[0], (typeof jobs)[0], (typeof jobs)[0]];
+  await stint.runNow(sleeper.id);
+  await stint.signal(waiter, "go");
+  const view = await stint.flows.get(parent.id);
+  await stint.complete(view!.jobs.find(({ kind }) => kind === "child")!.id);
+  await until(() => ended.length === 3, { message: "all went on" });
+  expect(ended.sort()).toEqual([...ways].sort());
 });
 
 test("a running job finishes after it has expired, and a replay runs however late", async () => {

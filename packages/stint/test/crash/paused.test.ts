@@ -39,11 +39,11 @@ test("a worker paused past its lease cannot settle, reports it, and runs other j
 test("a handler that blocks the event loop for three leases keeps its job and warns", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
-  const worker = await startWorkerProcess(fresh, { worker: { lease: "5s" } });
-  // Beside it, and not to blame.
+  const worker = await startWorkerProcess(fresh, { worker: { lease: "8s" } });
+  // The lease is longer than a machine stalls. Beside it, and not to blame:
   const beside = await stint.enqueue(bystander, { do: "hang" });
   await worker.reported("entered", beside.id);
-  const { id } = await stint.enqueue(scripted, { do: "block", ms: 15_500 });
+  const { id } = await stint.enqueue(scripted, { do: "block", ms: 24_500 });
   await worker.reported("entered", id);
   const watching = await startWorkerProcess(fresh);
 

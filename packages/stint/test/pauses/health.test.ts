@@ -61,6 +61,7 @@ test("waiting tenants of one queue are those of its ready jobs", async () => {
       { tenant: "bolt", ready: 1 },
     ],
     of: { count: 3, capped: false },
+    fair: false,
   });
   expect(await inspector.waitingTenants({ queue: "none" })).toMatchObject({ tenants: [] });
 });

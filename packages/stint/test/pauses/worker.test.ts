@@ -127,6 +127,36 @@ test("jobs that were claimed ahead go back when their queue is paused", async ()
   ).toHaveLength(ids.length);
 });
 
+for (const target of [{ queue: "default" }, { kind: "work" }, { tenant: "acme" }, { key: "order:1" }]) {
+  test(`a pause of ${JSON.stringify(target)} releases jobs that gather in a batch`, async () => {
+    const fresh = await freshSchema();
+    const stint = fresh.client();
+    const ran: string[] = [];
+    await startWorker(stint, {
+      handlers: [
+        handle(
+          work,
+          { batch: { size: 2, wait: "10m" } },
+          (items) => void ran.push(...items.map(({ id }) => id)),
+        ),
+      ],
+    });
+    const job = { tenant: "acme", key: "order:1" };
+    const { id } = await stint.enqueue(work, {}, job);
+    await until(async () => (await stint.get(id))?.state === "running", { message: "it gathers" });
+    await stint.pauses.pause(target, because);
+    const wanted = "tenant" in target || "key" in target ? "parked" : "ready";
+    await until(async () => (await stint.get(id))?.state === wanted, { message: `it is ${wanted}` });
+    expect(await stateOf(fresh, id)).toMatchObject({ attempts: 0 });
+    expect(ran).toEqual([]);
+
+    await stint.pauses.resume(target, because);
+    const { id: second } = await stint.enqueue(work, {}, job);
+    await until(() => ran.length === 2, { message: "the batch ran" });
+    expect([...ran].sort()).toEqual([id, second].sort());
+  });
+}
+
 test("a running job of a paused tenant finishes", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
@@ -176,4 +206,32 @@ test("a sleeping worker wakes up for a resume", async () => {
   await fresh.sql("select stint.resume('queue', 'default', 'from psql')");
   await until(() => ran.includes(id), { message: "it ran" });
   expect(ran).toEqual([id]);
+});
+
+test("a replacement reaches a job of a paused tenant, which runs once and no earlier", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const sync = defineJob("sync", { payload: typed<{ n: number }>() });
+  const ran: number[] = [];
+  await startWorker(stint, { handlers: [handle(sync, ({ payload }) => void ran.push(payload.n))] });
+  await stint.pauses.pause({ tenant: "acme" }, because);
+  const shaped = { tenant: "acme", debounce: { key: "k", wait: "1ms" } };
+  const { id } = await stint.enqueue(sync, { n: 1 }, shaped);
+  await until(async () => ((await stateOf(fresh, id)) as { state: string }).state === "parked", {
+    message: "it is parked",
+  });
+
+  const again = await stint.enqueue(sync, { n: 2 }, { ...shaped, debounce: { key: "k", wait: "1h" } });
+  expect(again).toMatchObject({ id, status: "deferred" });
+  await stint.pauses.resume({ tenant: "acme" }, because);
+  await until(async () => ((await stateOf(fresh, id)) as { state: string }).state === "scheduled", {
+    message: "it waits for its time",
+  });
+  expect(await fresh.sql("select scheduled::int, parked::int from stint.depth where kind = 'sync'")).toEqual([
+    { scheduled: 1, parked: 0 },
+  ]);
+  await stint.runNow(id);
+  await until(() => ran.length > 0, { message: "it ran" });
+  expect(ran).toEqual([2]);
+  expect(await fresh.sql("select id from stint.jobs")).toEqual([{ id }]);
 });

@@ -50,8 +50,8 @@ export function Pauses({ pauses }: { readonly pauses: readonly Pause[] | undefin
       leaves: "next",
       sort: ({ parkedJobs }) => parkedJobs,
       cell: ({ scope, parkedJobs }) =>
-        // Jobs of paused queues and kinds stay ready.
-        scope === "queue" || scope === "kind" ? <span className="muted">–</span> : number(parkedJobs),
+        // Jobs of paused queues, kinds and dependencies are not parked by the pause.
+        scope === "tenant" || scope === "key" ? number(parkedJobs) : <span className="muted">–</span>,
     },
     {
       title: "Action",
