@@ -210,3 +210,17 @@ test("a broken schedule stands in the list with its error and hides no other", a
     ],
   });
 });
+
+test("of several people who add the same name at once, one succeeds", async () => {
+  const { stint } = await installation({ jobs: [remind] });
+  const dashboard = open({ role: "admin" }, { stint });
+  const added = await Promise.all(
+    Array.from({ length: 5 }, async (_, n) =>
+      post(dashboard, "/api/schedules/add", { ...good, name: "same", payload: { user: n } }),
+    ),
+  );
+  expect(added.filter(({ status }) => status === 201)).toHaveLength(1);
+  expect(added.filter(({ status }) => status === 409)).toHaveLength(4);
+  const winner = added.findIndex(({ status }) => status === 201);
+  expect(await stint.schedules.get("same")).toMatchObject({ payload: { user: winner } });
+});

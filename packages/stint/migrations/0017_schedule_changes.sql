@@ -1,6 +1,14 @@
 -- Writing schedules: declared in code, or changed at run time.
 -- oldest code: 1
 
+create function stint.same_times(p_one stint.schedule, p_other stint.schedule) returns boolean
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select (p_one.cron, p_one.every_ms, p_one.zone, p_one.start_at, p_one.end_at, p_one.jitter_ms)
+    is not distinct from (p_other.cron, p_other.every_ms, p_other.zone, p_other.start_at, p_other.end_at, p_other.jitter_ms)
+$$;
+
 -- Writes one checked schedule. `p_row` has the columns of the table by their names, and perhaps the slot that the caller computed. Returns
 -- 'created', 'changed' or 'unchanged'. A change of its times replaces the pending slot; any other change keeps it.
 create function stint.write_schedule(p_row jsonb, p_owner text, p_actor text) returns text
@@ -11,7 +19,6 @@ as $$
 declare
   v_given  stint.schedule := jsonb_populate_record(null::stint.schedule, p_row);
   v_before stint.schedule;
-  v_same   boolean;
 begin
   select * into v_before from stint.schedule s where s.name = v_given.name;
   if found and v_before.owner is distinct from p_owner then
@@ -48,15 +55,15 @@ begin
   then
     return 'unchanged';
   end if;
-  v_same := (v_before.cron, v_before.every_ms, v_before.zone, v_before.start_at, v_before.end_at, v_before.jitter_ms)
-    is not distinct from (v_given.cron, v_given.every_ms, v_given.zone, v_given.start_at, v_given.end_at, v_given.jitter_ms);
+  -- Compared within the update: another session may have changed the times since they were read, and their slot must not stay.
   update stint.schedule s
   set cron = v_given.cron, every_ms = v_given.every_ms, zone = v_given.zone, start_at = v_given.start_at, end_at = v_given.end_at,
       jitter_ms = v_given.jitter_ms, catch_up = v_given.catch_up, overlap = v_given.overlap, quiet_hours = nullif(v_given.quiet_hours, 'null'),
       job = v_given.job, revision = s.revision + 1, error = null, updated_by = p_actor,
-      next_slot = case when s.paused_at is not null then null when v_same then s.next_slot else v_given.next_slot end,
-      due_at = case when s.paused_at is not null then null when v_same then coalesce(s.due_at, v_given.due_at) else v_given.due_at end,
-      updated_at = case when v_same then s.updated_at else clock_timestamp() end
+      next_slot = case when s.paused_at is not null then null when stint.same_times(s, v_given) then s.next_slot else v_given.next_slot end,
+      due_at = case when s.paused_at is not null then null when stint.same_times(s, v_given) then coalesce(s.due_at, v_given.due_at)
+        else v_given.due_at end,
+      updated_at = case when stint.same_times(s, v_given) then s.updated_at else clock_timestamp() end
   where s.name = v_given.name and s.owner is not distinct from p_owner;
   if not found then
     return stint.write_schedule(p_row, p_owner, p_actor);
@@ -114,24 +121,30 @@ as $$
   values (stint.new_id(), p_actor, p_action, p_reason, p_name, p_change)
 $$;
 
--- Writes schedules that are made at run time: all of them, or none. A repeat of the same call changes nothing. Returns how many changed.
+-- Writes schedules that are made at run time: all of them, or none. A repeat of the same call changes nothing. A row with
+-- `create` is refused if it would change a schedule. Returns how many changed.
 create function stint.put_schedules(p_rows jsonb, p_actor text, p_reason text) returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_row     jsonb;
+  v_outcome text;
   v_changed integer := 0;
 begin
   for v_row in select r.value from jsonb_array_elements(p_rows) r order by (r.value ->> 'name') collate "C" loop
-    if stint.write_schedule(v_row, null, p_actor) <> 'unchanged' then
+    v_outcome := stint.write_schedule(v_row - 'create', null, p_actor);
+    if v_outcome = 'changed' and v_row ? 'create' then
+      raise exception 'stint: schedule "%" exists already', v_row ->> 'name'
+        using errcode = 'ST005', hint = 'Choose another name. Nothing was changed.';
+    end if;
+    if v_outcome <> 'unchanged' then
       v_changed := v_changed + 1;
-      perform stint.audit_schedule('set-schedule', v_row ->> 'name', p_reason, p_actor, stint.shown_schedule(v_row));
+      perform stint.audit_schedule('set-schedule', v_row ->> 'name', p_reason, p_actor, stint.shown_schedule(v_row - 'create'));
     end if;
   end loop;
   return v_changed;
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -34,6 +34,7 @@ begin
       delete from stint.next_run n where n.job_id = v_next.job_id;
     else
       perform from stint.enqueue_row(v_next.row, v_now);
+      perform stint.note_tenant(v_next.row);
       update stint.next_run n set made_at = v_now where n.job_id = v_next.job_id;
     end if;
   end loop;
@@ -56,5 +57,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -172,6 +172,11 @@ begin
       v_failed := coalesce(v_failed, stint.failed_dependency(v_chain.kind, v_chain.head, v_chain.state));
     end if;
   end loop;
+  if v_waits and exists (
+    select from stint.flow_edge e where e.on_id = stint.by_index((select coalesce((p_member ->> 'chain')::uuid, p_id))) and e.state is null
+  ) then
+    perform stint.refuse_circle(p_id, coalesce((p_member ->> 'chain')::uuid, p_id));
+  end if;
   v_flow := coalesce(v_flow, p_id);
   v_pending := v_pending + case when p_member ? 'open' then 1 else 0 end;
 
@@ -203,6 +208,45 @@ begin
       update stint.job j set reason = v_failed where j.id = p_id;
     end if;
   end if;
+end
+$$;
+
+-- Refuses a circle: jobs that wait for one another never start. `p_job` has its edges by now; `p_head` is the first job of its chain. To be called only
+-- if a job waits for that chain: otherwise no circle can lead back to it.
+create function stint.refuse_circle(p_job uuid, p_head uuid) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ahead uuid[];
+  v_at    uuid := p_head;
+  v_names text[] := '{}';
+begin
+  with recursive ahead (head) as (
+    select e.on_id from stint.flow_edge e where e.job_id = p_job and e.state is null
+    union
+    select e.on_id
+    from ahead a
+    join stint.flow_job m on m.job_id = a.head
+    join stint.flow_edge e on e.job_id = coalesce(m.last_id, m.job_id) and e.state is null
+  )
+  select array_agg(a.head) into v_ahead from ahead a;
+  if p_head <> all (v_ahead) then
+    return;
+  end if;
+  -- From the chain back to the job that waits for it, and so on. There was no circle before, so this leads to `p_job`.
+  for step in 1 .. 100 loop
+    v_names := array_append(v_names, v_at::text);
+    exit when exists (select from stint.flow_edge e where e.job_id = p_job and e.on_id = v_at and e.state is null);
+    select coalesce(m.chain_id, m.job_id) into v_at
+    from stint.flow_edge e
+    join stint.flow_job m on m.job_id = e.job_id
+    where e.on_id = v_at and e.state is null and coalesce(m.chain_id, m.job_id) = any (v_ahead)
+    limit 1;
+  end loop;
+  raise exception 'stint: jobs wait for one another in a circle: % → %', array_to_string(v_names, ' → '), p_head
+    using errcode = 'ST007', detail = format('jobs wait for one another in a circle: %s → %s', array_to_string(v_names, ' → '), p_head),
+      hint = 'Nothing was enqueued.';
 end
 $$;
 
@@ -287,5 +331,4 @@ as $$
   select format('it waits for %s %s, which is %s', p_kind, p_id, p_state)
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

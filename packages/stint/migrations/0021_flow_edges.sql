@@ -25,7 +25,7 @@ as $$
     from freed
     group by queue, kind, priority
   )
-  select array(select distinct case when state = 'ready' then 'ready:' || queue else 'due' end from freed)
+  select array(select case when state = 'ready' then 'ready:' || queue else 'due' end from freed)
 $$;
 
 -- Cancel jobs that are not running, and ask for the end of those that are. Returns the ids of the jobs that ended.
@@ -195,5 +195,4 @@ $$;
 
 -- What a handler asked for with its outcome: {"next": row} continues the chain, {"spawn": [rows]} adds children, {"wait": policy} parks the job until
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

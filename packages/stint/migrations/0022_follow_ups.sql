@@ -32,8 +32,12 @@ begin
     select p_id, v_before + c.ordinality, (c.value ->> 'id')::uuid, c.value ->> 'kind'
     from jsonb_array_elements(coalesce(p_plan -> 'spawn', '[]')) with ordinality c;
     get diagnostics v_count = row_count;
+    if p_plan @? '$.spawn[*].member.after' then
+      perform stint.refuse_circle(p_id, coalesce(v_self.chain_id, p_id));
+    end if;
     update stint.flow_job m set pending = v_count, on_failure = p_plan ->> 'wait', delay_ms = null where m.job_id = p_id;
-    update stint.job j set has_follow_ups = true where j.id = p_id;
+    -- It has started in time: it does not expire in the middle of its work.
+    update stint.job j set has_follow_ups = true, expires_at = null where j.id = p_id;
     if v_count = 0 then
       perform stint.unblock(array[p_id]);
     end if;
@@ -62,6 +66,7 @@ declare
   v_row jsonb := p_row || jsonb_build_object('member', coalesce(p_row -> 'member', '{}') || p_member);
 begin
   perform from stint.enqueue_row(v_row, p_now);
+  perform stint.note_tenant(v_row);
   perform stint.join_flow((v_row ->> 'id')::uuid, v_row ->> 'kind', v_row -> 'member', (v_row ->> 'delay_ms')::bigint);
 end
 $$;
@@ -87,6 +92,7 @@ declare
   v_reasons text[];
   v_parts   uuid[];
   v_parents uuid[];
+  v_made    uuid[];
   v_failed  text;
   v_stop    text[];
   v_ended   uuid[];
@@ -127,7 +133,7 @@ begin
         perform stint.run_plan(v_id, v_plan, v_now);
       end loop;
     exception
-      when data_exception or integrity_constraint_violation or sqlstate 'ST003' then
+      when data_exception or integrity_constraint_violation or sqlstate 'ST003' or sqlstate 'ST007' then
         v_all := false;
     end;
     if not v_all then
@@ -138,7 +144,7 @@ begin
           perform stint.run_plan(v_id, v_plan, v_now);
         exception
           -- A row that the table refuses. It must not refuse the outcome of its job, so the chain ends here, for all to see.
-          when data_exception or integrity_constraint_violation or sqlstate 'ST003' then
+          when data_exception or integrity_constraint_violation or sqlstate 'ST003' or sqlstate 'ST007' then
             v_error := left('its continuation was refused: ' || sqlerrm, 1000);
             insert into stint.flow (id) values (v_id) on conflict do nothing;
             insert into stint.flow_job (job_id, flow_id, kind) values (v_id, v_id, v_plan ->> 'kind') on conflict do nothing;
@@ -159,16 +165,14 @@ begin
       p_reasons := coalesce(p_reasons, array_fill(null::text, array[cardinality(p_ids) - cardinality(v_ended)]))
         || array_fill('its chain was cancelled'::text, array[cardinality(v_ended)]);
     end if;
-    select array_agg('ready:' || q.queue) into v_hints
-    from (
-      select distinct j.queue from stint.job j
-      where j.id in (
-        select (r.value ->> 'id')::uuid
-        from unnest(p_plans) as p (plan)
-        cross join lateral jsonb_array_elements(
-          coalesce(p.plan -> 'spawn', '[]') || coalesce(jsonb_build_array(p.plan -> 'next'), '[]')) r
-        where r.value <> 'null') and j.state = 'ready'
-    ) q;
+    v_made := array(
+      select (r.value ->> 'id')::uuid
+      from unnest(p_plans) as p (plan)
+      cross join lateral jsonb_array_elements(
+        coalesce(p.plan -> 'spawn', '[]') || coalesce(jsonb_build_array(p.plan -> 'next'), '[]')) r
+      where r.value <> 'null');
+    -- By id: the index of ready jobs would be read as a whole.
+    select array_agg('ready:' || j.queue) into v_hints from stint.job j where j.id = any (v_made) and j.state::text = 'ready';
     v_hints := coalesce(v_hints, '{}');
   end if;
 
@@ -276,5 +280,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

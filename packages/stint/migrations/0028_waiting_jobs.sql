@@ -103,6 +103,9 @@ begin
   if v_payload and v_job.epoch > 0 then
     perform stint.forget_attempts(p_id, p_change -> 'payload');
   end if;
+  if p_change ? 'limits' or v_priority <> v_job.priority then
+    v_state := stint.change_limits(v_job, v_state, v_priority, p_change);
+  end if;
   insert into stint.tally_delta (queue, kind, priority, live, scheduled, retrying, parked)
   select v_job.queue, v_job.kind, t.priority, t.sign, t.sign * (t.state = 'scheduled')::integer, t.sign * (t.state = 'retrying')::integer,
     t.sign * (t.state = 'parked')::integer
@@ -206,5 +209,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

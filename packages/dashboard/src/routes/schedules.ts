@@ -190,12 +190,12 @@ export const scheduleRoutes = [
     parse: ({ body }) => ({ ...changeOf(body, false), options: optionsOf(body) }),
     run: async (tools, { name, options, act }, { actor }) => {
       const { schedules } = tools.client;
-      // `set` changes the schedule of this name. Here a second person must not replace the first one's by mistake.
+      // A second person must not replace the first one's by mistake. `create` also refuses one that is made between these two calls.
       if ((await tools.inspector().schedule(name)) !== undefined)
         throw new Problem(409, "SCHEDULE_EXISTS", `A schedule ${name} exists already.`, {
           hint: "Choose another name, or change it with stint schedules add.",
         });
-      const { nextSlot } = await schedules.set(name, options, { actor, ...act });
+      const { nextSlot } = await schedules.create(name, options, { actor, ...act });
       return { name, nextSlot };
     },
   }),

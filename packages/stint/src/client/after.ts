@@ -37,9 +37,9 @@ export function toMember(what: string, options: AfterOptions, own: string): Memb
     if (id === own) throw new InvalidOptionError(option, `job ${id} cannot wait for itself`);
     return id;
   });
+  if (onFailure !== undefined) requireOneOf(`${what}.onFailure`, onFailure, failurePolicies);
   if (ids.length === 0) return undefined;
-  if (onFailure === undefined) return { after: ids };
-  return { after: ids, on_failure: requireOneOf(`${what}.onFailure`, onFailure, failurePolicies) };
+  return onFailure === undefined ? { after: ids } : { after: ids, on_failure: onFailure };
 }
 
 /** The ids of these jobs, each checked by `check`. */

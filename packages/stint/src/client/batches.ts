@@ -37,18 +37,18 @@ export function inBatches(rows: readonly EncodedRow[], most: number): EncodedRow
  */
 export function inStatements(rows: readonly EncodedRow[]): {
   batches: EncodedRow[][];
-  inGivenOrder: (answers: readonly (readonly EnqueuedRow[])[]) => EnqueuedRow[];
+  inGivenOrder: (results: readonly (readonly EnqueuedRow[])[]) => EnqueuedRow[];
 } {
   const sorted = inLockOrder(rows.map((row, index) => ({ ...row, ordinal: index + 1 })));
   const batches = inBatches(sorted, largestStatement);
   return {
     batches,
-    inGivenOrder(answers) {
+    inGivenOrder(results) {
       let before = 0;
-      const all = answers.flatMap((own, batch) => {
-        const moved = own.map((answer) => ({
-          ...answer,
-          ordinal: sorted[before + answer.ordinal - 1]?.ordinal ?? 0,
+      const all = results.flatMap((own, batch) => {
+        const moved = own.map((result) => ({
+          ...result,
+          ordinal: sorted[before + result.ordinal - 1]?.ordinal ?? 0,
         }));
         before += batches[batch]?.length ?? 0;
         return moved;

@@ -8,7 +8,7 @@ import { liveStates, states, type JobState } from "../model/state.ts";
 import { newId } from "../runtime/new-id.ts";
 import { auditOf, type AuditEntry } from "../sql/audit.ts";
 import { get, lastOfChain, list, type ListFilter } from "../sql/find.ts";
-import { changeWaiting } from "../sql/change.ts";
+import { changeWaiting, type Change } from "../sql/change.ts";
 import { completeWaiting } from "../sql/complete.ts";
 import { cancel, replay, runNow, stateOf } from "../sql/operate.ts";
 import type { AuditInfo } from "../sql/transitions.ts";
@@ -46,7 +46,8 @@ export type JobsOptions = {
 
 /** Payloads and results as JSON text, checked by the schema of their kind. */
 export type Encoders = {
-  encodePayload(kind: string, payload: unknown): Promise<string>;
+  /** With the limit keys of the payload, if the client has the kind. */
+  encodePayload(kind: string, payload: unknown): Promise<Pick<Change, "payload" | "limits" | "order">>;
   encodeResult(kind: string, result: unknown): Promise<string | null>;
 };
 
@@ -175,7 +176,7 @@ export class Jobs {
     if (change.payload !== undefined) {
       const job = await this.get(id);
       if (job === undefined) throw new JobNotFoundError(id);
-      wanted = { ...wanted, payload: await this.#encoders.encodePayload(job.kind, change.payload) };
+      wanted = { ...wanted, ...(await this.#encoders.encodePayload(job.kind, change.payload)) };
     }
     const send = async (db: Db, one: string, info: AuditInfo) => await changeWaiting(db, one, wanted, info);
     requireChanged(id, wanted, await this.#act("change", id, send, audit));

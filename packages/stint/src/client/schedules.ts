@@ -106,6 +106,22 @@ export class SchedulesClient {
     return await this.#require(name);
   }
 
+  /**
+   * Make a schedule. A repeat of the same call changes nothing.
+   *
+   * @throws {ScheduleConflictError} Another schedule of this name exists.
+   * @throws {InvalidOptionError} An option cannot work, as in `set`.
+   */
+  async create<Types extends JobTypes>(
+    name: string,
+    options: SetScheduleOptions<Types>,
+    act: ActOptions = {},
+  ): Promise<ScheduleDetail> {
+    const entry = { ...requireObject("schedules.create", options), name };
+    await this.#set("schedules.create", [entry], act, { create: true });
+    return await this.#require(name);
+  }
+
   /** Make or change many schedules, at most 100,000 in a call: all of them, or none. Returns how many changed. */
   async setMany(entries: readonly ScheduleEntry[], act: ActOptions = {}): Promise<number> {
     return requireMany(entries).length === 0 ? 0 : await this.#set("schedules.setMany", entries, act);
@@ -241,9 +257,14 @@ export class SchedulesClient {
     );
   }
 
-  async #set(what: string, entries: readonly ScheduleEntry[], act: ActOptions): Promise<number> {
+  async #set(
+    what: string,
+    entries: readonly ScheduleEntry[],
+    act: ActOptions,
+    mark: Pick<ScheduleRow, "create"> = {},
+  ): Promise<number> {
     const audit = this.#actOf(what, act);
-    const rows = await this.#rows(what, entries);
+    const rows = (await this.#rows(what, entries)).map((row) => Object.assign({}, row, mark));
     const changed = await this.#run(async (db) => {
       if (rows.length <= batch) return await putSchedules(db, rows, audit);
       return await db.transaction(async (tx) => {

@@ -70,7 +70,7 @@ function toTarget(target: SignalTarget): Pick<SignalRow, "target" | "kind"> {
 const mostTries = 5;
 
 /**
- * Send a signal, committed when this resolves. It is repeated when its answer is lost: its id makes it the same signal. A send that arrives after
+ * Send a signal, committed when this resolves. It is repeated when its response is lost: its id makes it the same signal. A send that arrives after
  * its deadline changes nothing.
  */
 export async function sendSignal(db: Db, row: SignalRow, notify: boolean): Promise<SignalSent> {

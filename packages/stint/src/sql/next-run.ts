@@ -7,6 +7,8 @@ export type NextRun = {
   readonly delayMs: number | null;
   readonly at: string | null;
   readonly payload: string | null;
+  /** The limit keys of that payload; null: those of this run. */
+  readonly limits: readonly string[] | null;
 };
 
 const plan = statement(
@@ -22,7 +24,7 @@ const plan = statement(
         'id', stint.new_id(), 'kind', j.kind, 'queue', j.queue, 'priority', j.priority, 'max_attempts', j.max_attempts,
         'run_at', coalesce($5::timestamptz, clock_timestamp() + $4::bigint * interval '1 millisecond'),
         'max_crashes', j.max_crashes, 'timeout_ms', j.timeout_ms, 'lease_ms', j.lease_ms, 'key', j.key, 'tenant', j.tenant,
-        'tags', j.tags, 'limits', j.limits, 'order', (select k from unnest(j.limits) k where stint.is_ordered(k) limit 1), 'dedupe_key', j.dedupe_key, 'dedupe_until', j.dedupe_until))
+        'tags', j.tags, 'limits', coalesce($7::text[], j.limits), 'order', (select k from unnest(coalesce($7::text[], j.limits)) k where stint.is_ordered(k) limit 1), 'dedupe_key', j.dedupe_key, 'dedupe_until', j.dedupe_until))
       || case when j.meta is null then '{}' else jsonb_build_object('meta', j.meta - array['trace', 'schedule']) end
       -- Added last: stripping nulls would reach into what belongs to the caller.
       || jsonb_build_object('payload', coalesce($6::text::jsonb, j.payload)) as row
@@ -41,7 +43,7 @@ const plan = statement(
 export async function planNextRun(
   db: Run,
   { job, epoch, leaseId }: Fence,
-  { delayMs, at, payload }: NextRun,
+  { delayMs, at, payload, limits }: NextRun,
 ): Promise<boolean> {
-  return (await db.run(plan, [job, epoch, leaseId, delayMs, at, payload])).length > 0;
+  return (await db.run(plan, [job, epoch, leaseId, delayMs, at, payload, limits])).length > 0;
 }

@@ -19,7 +19,7 @@ import { toTimestamp } from "../db/server-clock.ts";
 import { statement } from "../db/statement.ts";
 import type { ResolvedQuietHours } from "../model/quiet-hours.ts";
 import { catchUps, overlaps, type CatchUp, type Overlap, type ResolvedTiming } from "../model/schedule.ts";
-import type { AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry } from "./audit.ts";
 import { calledInside, readInside, type InsideStatement } from "./inside.ts";
 
 export const scheduleStates = ["active", "paused", "ended", "broken"] as const;
@@ -71,9 +71,11 @@ export type ScheduleRow = {
   /** The first slot and when it fires; null: there is none. */
   readonly nextSlot: number | null;
   readonly dueAt: number | null;
+  /** Refused if it would change a schedule of this name. */
+  readonly create?: true;
 };
 
-/** Raised where a schedule belongs to another owner, or its job has not ended. */
+/** Raised where a schedule belongs to another owner or exists already, or its job has not ended. */
 export const conflictCode = "ST005";
 
 const state = `case when paused_at is not null then 'paused' when due_at is not null then 'active' when error is not null then 'broken' else 'ended' end`;
@@ -188,12 +190,7 @@ const listAudit = statement(
 
 /** The newest 100 changes, newest first. */
 export async function scheduleAudit(db: Run, name: string): Promise<AuditEntry[]> {
-  return await readMany(
-    db,
-    listAudit,
-    [name],
-    columns<AuditEntry>({ at: time, actor: text, action: text, reason: textOrNull }),
-  );
+  return await readMany(db, listAudit, [name], columns<AuditEntry>(auditColumns));
 }
 
 const declare = statement(
@@ -227,7 +224,7 @@ export function putSchedulesInside(
   return {
     statement: putInside,
     values: [toArray(rows), actor, reason, xid],
-    read: (answer) => readInside(answer)?.result as number | undefined,
+    read: (rows) => readInside(rows)?.result as number | undefined,
   };
 }
 
@@ -248,7 +245,7 @@ function toArray(rows: readonly ScheduleRow[]): string {
   return `[${rows.map(toJson).join(",")}]`;
 }
 
-function toJson({ name, timing, job, nextSlot, dueAt }: ScheduleRow): string {
+function toJson({ name, timing, job, nextSlot, dueAt, create }: ScheduleRow): string {
   const row = {
     name,
     cron: timing.cron,
@@ -262,6 +259,7 @@ function toJson({ name, timing, job, nextSlot, dueAt }: ScheduleRow): string {
     quiet_hours: timing.quietHours,
     next_slot: at(nextSlot),
     due_at: at(dueAt),
+    create,
   };
   return `${JSON.stringify(row).slice(0, -1)},"job":${job}}`;
 }
@@ -300,7 +298,7 @@ export function changeScheduleInside(
   return {
     statement: changesInside[action],
     values: [name, reason, actor, xid],
-    read: (answer) => readInside(answer)?.result as boolean | null | undefined,
+    read: (rows) => readInside(rows)?.result as boolean | null | undefined,
   };
 }
 
@@ -328,7 +326,7 @@ export function runScheduleInside(
   return {
     statement: runNowInside,
     values: [name, reason, actor, id, xid],
-    read: (answer) => readInside(answer)?.result as string | null | undefined,
+    read: (rows) => readInside(rows)?.result as string | null | undefined,
   };
 }
 

@@ -55,6 +55,8 @@ const suspendJobs = statement(
         park_until = case when not m.signalled then m.until end,
         reason = case when not m.signalled and m.awaits is not null then 'waits for signal ' || m.awaits end,
         run_at = case when m.signalled then clock_timestamp() else coalesce(m.until, clock_timestamp()) end,
+        -- It has started in time. To cancel it in the middle of its work would leave that half done.
+        expires_at = null,
         attempts = j.attempts - 1,
         interruptions = j.interruptions + 1,
         ${firstTrace}

@@ -42,7 +42,7 @@ function create({ db, logger, onPromoted }: UpkeepDeps): RunningService {
     try {
       const fired = await fireSchedules(db, planned, db.clock.deadline(refusals));
       refusals = 0;
-      if (fired.queues.length > 0) onPromoted(fired.queues);
+      if (fired.queues.length > 0) onPromoted(fired.queues, fired.fired);
       if (fired.missed > 0)
         logger.warn({ slots: fired.missed }, "slots of schedules were missed while no worker ran");
       return fired.moved;

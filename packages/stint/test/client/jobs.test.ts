@@ -339,3 +339,20 @@ test("a job enqueued in an open transaction is not visible yet", async () => {
   await client.end();
   expect(await stint.cancel(id)).toBe("cancelled");
 });
+
+test("every method that acts on a job takes its id, or what enqueue returned", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const later = await stint.enqueue(other, 1, { delay: "1h" });
+  await stint.runNow(later);
+  expect(await stint.cancel(later)).toBe("cancelled");
+  await stint.replay(later, { reason: "again" });
+  expect((await stint.audit(later)).map(({ action }) => action)).toEqual(["run-now", "cancel", "replay"]);
+  for (const act of [
+    () => stint.cancel({} as never),
+    () => stint.runNow(undefined as never),
+    () => stint.replay({ id: 1 } as never, { reason: "again" }),
+    () => stint.audit(null as never),
+  ])
+    await expect(act()).rejects.toThrow(InvalidOptionError);
+});

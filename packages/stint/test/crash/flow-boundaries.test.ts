@@ -188,13 +188,17 @@ test("a process stopped at any boundary of a flow continues nothing after a resc
   await start(fresh, false);
   await expectConserved(fresh);
 
-  const settled = (): number => worker.reports.filter(({ event }) => event === "settled").length;
+  // Other jobs may have committed their settle just before the stop, and report it only now.
+  const settled = (): string[] =>
+    worker.reports.flatMap(({ event, id }) =>
+      event === "settled" && id !== undefined && jobs.includes(id) ? [id] : [],
+    );
   const before = settled();
   for (const id of jobs) worker.go(id);
   worker.kill("SIGCONT");
   for (const id of jobs) await worker.reported("leaseLost", id);
   await expectConserved(fresh);
-  expect(settled()).toBe(before);
+  expect(settled()).toEqual(before);
 });
 
 /** The row that the settle of each shape needs after it has deleted its job, and before it commits. */
@@ -217,38 +221,36 @@ const inFlight: Record<string, [shape: string, at: string, lock: string]> = {
   "a compensation": ["compensation", "ship ended", `select from stint.flow for update`],
 };
 
-test.each(
-  slice(
-    Object.entries(inFlight),
-    ([name]) => name === "the unblocking of a fan-in" || name === "a compensation",
-  ),
-)("kill -9 while a settle is in flight conserves %s", async (_, [name, at, lock]) => {
-  const fresh = await freshSchema();
-  const shape = shapes[name]!;
-  const [session] = await sessions(fresh, 1);
-  const victim = await start(fresh, true);
-  await shape.enqueue(fresh.client(), { instance: `${name}, ${at}`, at });
-  const { id } = await victim.reported("reached");
-  await session!.begin();
-  await session!.client.query(lock.replace("stint.", `"${fresh.schema}".`));
-  victim.go(id!);
-  const waiting = `select from pg_stat_activity where query like '%' || $1 || '%' and wait_event_type = 'Lock'`;
-  await until(async () => (await fresh.sql(waiting, [fresh.schema])).length > 0, {
-    message: "the settle waits",
-  });
+test.each(slice(Object.entries(inFlight), ([name]) => name === "the unblocking of a fan-in"))(
+  "kill -9 while a settle is in flight conserves %s",
+  async (_, [name, at, lock]) => {
+    const fresh = await freshSchema();
+    const shape = shapes[name]!;
+    const [session] = await sessions(fresh, 1);
+    const victim = await start(fresh, true);
+    await shape.enqueue(fresh.client(), { instance: `${name}, ${at}`, at });
+    const { id } = await victim.reported("reached");
+    await session!.begin();
+    await session!.client.query(lock.replace("stint.", `"${fresh.schema}".`));
+    victim.go(id!);
+    const waiting = `select from pg_stat_activity where query like '%' || $1 || '%' and wait_event_type = 'Lock'`;
+    await until(async () => (await fresh.sql(waiting, [fresh.schema])).length > 0, {
+      message: "the settle waits",
+    });
 
-  victim.kill("SIGKILL");
-  await victim.ended;
-  await session!.rollback();
-  await until(async () => (await fresh.sql(waiting, [fresh.schema])).length === 0, {
-    message: "it waits no more",
-  });
-  await expireLeases(fresh);
-  await start(fresh, false);
-  await until(async () => (await fresh.sql(`select from stint.job`)).length === 0, {
-    message: "all jobs end",
-  });
-  const [found] = await jobsOf(fresh, (point) => point === at);
-  expect(found![1]).toEqual(shape.jobs);
-  expect(await contradictions(fresh)).toEqual([]);
-});
+    victim.kill("SIGKILL");
+    await victim.ended;
+    await session!.rollback();
+    await until(async () => (await fresh.sql(waiting, [fresh.schema])).length === 0, {
+      message: "it waits no more",
+    });
+    await expireLeases(fresh);
+    await start(fresh, false);
+    await until(async () => (await fresh.sql(`select from stint.job`)).length === 0, {
+      message: "all jobs end",
+    });
+    const [found] = await jobsOf(fresh, (point) => point === at);
+    expect(found![1]).toEqual(shape.jobs);
+    expect(await contradictions(fresh)).toEqual([]);
+  },
+);

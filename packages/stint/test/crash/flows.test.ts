@@ -35,7 +35,7 @@ const moments = slice(
   (["claimed", "before-settle", "settled"] as const).flatMap((dieAt) =>
     Object.keys(ways).map((way) => [way, dieAt] as const),
   ),
-  ([way, dieAt]) => dieAt === (way === "a continuation" ? "before-settle" : "settled"),
+  ([way, dieAt]) => way === "a job that waits" && dieAt === "before-settle",
 );
 
 test.each(moments)("%s is neither lost nor doubled by kill -9: %s", async (way, dieAt) => {

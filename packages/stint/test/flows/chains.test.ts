@@ -242,6 +242,7 @@ test.each<[string, object, RegExp]>([
   ["no id", { after: ["x"] }, /after\[0\]: must be the UUID/],
   ["nothing", { after: [null] }, /after\[0\]: must be the UUID/],
   ["a policy alone", { onFailure: "run" }, /onFailure: has no meaning without after/],
+  ["an unknown policy beside no job", { after: [], onFailure: "stop" as "run" }, /onFailure: must be/],
   [
     "a misspelt policy",
     { after: ["00000000-0000-7000-8000-000000000001"], onFailure: "cancle" },

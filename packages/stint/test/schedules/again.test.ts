@@ -141,11 +141,12 @@ test("a run whose worker dies for the last time has its next run", async () => {
   });
   const { id } = await stint.enqueue(series, { n: 1 }, { maxCrashes: 1 });
   await until(() => planned);
-  await fresh.sql(
-    "update stint.job set lease_until = clock_timestamp() - interval '1 second' where id = $1",
-    [id],
-  );
   await until(async () => {
+    // Each time: the worker lives, and may renew the lease in between.
+    await fresh.sql(
+      "update stint.job set lease_until = clock_timestamp() - interval '1 second' where id = $1 and state = 'running'",
+      [id],
+    );
     await rescue(fresh.db, { limit: 10, maxCrashes: 1 });
     return (await stint.get(id))?.state === "dead";
   });

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { Client } from "pg";
+import { expect, onTestFinished, test } from "vitest";
 import {
   defineJob,
   defineSchedule,
@@ -11,6 +12,7 @@ import {
   type Stint,
 } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { until } from "../support/until.ts";
 import { audit } from "./support.ts";
 
 const region = { region: "eu" };
@@ -144,6 +146,35 @@ test("a changed payload keeps the pending slot; a changed pattern replaces it", 
   expect(await stint.schedules.get("daily")).toMatchObject({ payload: { region: "us" } });
   await stint.schedules.set("daily", { cron: "1 0 * * *", job: audit, payload: { region: "us" } });
   expect(await slot()).not.toEqual(first);
+});
+
+test("a change that waits for another one leaves no slot of the other's pattern", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const daily = { cron: "0 0 * * *", job: audit, payload: { region: "eu" } };
+  const before = await stint.schedules.set("daily", daily);
+  const tx = new Client({ connectionString: fresh.url });
+  await tx.connect();
+  onTestFinished(() => tx.end());
+  await tx.query("begin");
+  const [{ pid }] = (await tx.query<{ pid: number }>("select pg_backend_pid() as pid")).rows as [
+    { pid: number },
+  ];
+  await stint.in(tx).schedules.set("daily", { ...daily, cron: "30 12 * * *" });
+
+  const second = stint.schedules.set("daily", { ...daily, payload: { region: "us" } });
+  await until(
+    async () =>
+      (await fresh.sql("select from pg_stat_activity a where $1 = any (pg_blocking_pids(a.pid))", [pid]))
+        .length > 0,
+    { message: "the second change waits for the first" },
+  );
+  await tx.query("commit");
+  expect(await second).toMatchObject({
+    cron: daily.cron,
+    nextSlot: before.nextSlot,
+    payload: { region: "us" },
+  });
 });
 
 test("worker options for schedules are checked before anything is written", async () => {

@@ -79,9 +79,9 @@ const columns: readonly Column<Row>[] = [
 function Flows() {
   const [{ show, ...filter }, setUrl] = useUrl(search);
   const navigate = useNavigate();
-  const answer = useFlows({ ...filter, live: String(show === "live") });
-  const rows = answer.data?.flows;
-  const next = answer.isPlaceholderData ? null : (answer.data?.next ?? null);
+  const list = useFlows({ ...filter, live: String(show === "live") });
+  const rows = list.data?.flows;
+  const next = list.isPlaceholderData ? null : (list.data?.next ?? null);
   return (
     <Page
       title="Flows"
@@ -96,9 +96,9 @@ function Flows() {
         values={filter}
         onChange={(change) => setUrl({ ...change, after: undefined })}
       />
-      {answer.isError ? <Failed error={answer.error} again={() => void answer.refetch()} /> : null}
-      {answer.isError && rows === undefined ? null : (
-        <div className="job-list" data-waiting={answer.isPlaceholderData || undefined}>
+      {list.isError ? <Failed error={list.error} again={() => void list.refetch()} /> : null}
+      {list.isError && rows === undefined ? null : (
+        <div className="job-list" data-waiting={list.isPlaceholderData || undefined}>
           <Table
             label="Flows"
             columns={columns}

@@ -28,7 +28,7 @@ function Schedule() {
   const [{ name = "" }] = useUrl(search);
   const { data, error, refetch } = useSchedule(name);
   const above = <GoTo path="/schedules">Schedules</GoTo>;
-  if (data !== undefined) return <Shown key={name} answer={data} stale={error} />;
+  if (data !== undefined) return <Shown key={name} response={data} stale={error} />;
   if (error instanceof ApiError && (error.status === 404 || error.status === 400)) {
     return (
       <Page title="No such schedule" above={above}>
@@ -49,8 +49,8 @@ function Schedule() {
   );
 }
 
-function Shown({ answer, stale }: { answer: ScheduleResponse; stale: Error | null }) {
-  const { schedule, slots, coming, audit, hidden = false, cut = false } = answer;
+function Shown({ response, stale }: { response: ScheduleResponse; stale: Error | null }) {
+  const { schedule, slots, coming, audit, hidden = false, cut = false } = response;
   const [{ range }, setUrl] = useUrl(search);
   const navigate = useNavigate();
   return (

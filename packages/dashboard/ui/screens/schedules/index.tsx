@@ -35,10 +35,10 @@ function Schedules() {
   const rights = useRights();
   const counts = useScheduleCounts();
   const kinds = useKinds();
-  const answer = useSchedules(filter);
+  const list = useSchedules(filter);
   const [adding, setAdding] = useState(false);
-  const rows = answer.data?.schedules;
-  const next = answer.isPlaceholderData ? null : (answer.data?.next ?? null);
+  const rows = list.data?.schedules;
+  const next = list.isPlaceholderData ? null : (list.data?.next ?? null);
   const narrowed = Object.values(filter).some((value) => value !== undefined);
 
   const fields: readonly FilterField[] = [
@@ -83,9 +83,9 @@ function Schedules() {
           </select>
         </div>
       </FilterBar>
-      {answer.isError ? <Failed error={answer.error} again={() => void answer.refetch()} /> : null}
-      {answer.isError && rows === undefined ? null : (
-        <div className="job-list" data-waiting={answer.isPlaceholderData || undefined}>
+      {list.isError ? <Failed error={list.error} again={() => void list.refetch()} /> : null}
+      {list.isError && rows === undefined ? null : (
+        <div className="job-list" data-waiting={list.isPlaceholderData || undefined}>
           <Table
             label="Schedules"
             columns={columns(range)}

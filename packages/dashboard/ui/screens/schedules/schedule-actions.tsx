@@ -91,7 +91,7 @@ export function ScheduleActions({
   );
   return (
     <>
-      <span className="schedule-actions">
+      <span className="row-actions">
         {button("run", "Run now", viewOnly)}
         {button(toggle, toggle === "pause" ? "Pause" : "Resume", viewOnly)}
         {few
