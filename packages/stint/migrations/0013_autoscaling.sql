@@ -23,8 +23,9 @@ $$;
 -- last ten minutes; a job of a kind that has not run lately counts as a second of work.
 --
 -- `wanted` slots finish what is ready within its target, while keeping up with what arrives; a busy slot is wanted. `needed` leaves out what more slots
--- cannot speed up: a paused queue or kind needs the slots of its running jobs only, and limits cap the rest. `paused` and `full_limit` name the reason.
--- Jobs that were claimed ahead of a free slot count as ready. At most 10,000 jobs that wait at limits are looked at.
+-- cannot speed up: a paused queue, kind or dependency needs the slots of its running jobs only, limits cap the rest, and jobs that need tokens of a
+-- dependency need slots for as many as there will be tokens for within the target. `paused` and `full_limit` name the reason.
+-- Jobs that were claimed ahead of a free slot count as ready. At most 10,000 jobs that wait at limits, and as many that wait for tokens, are looked at.
 --
 -- PL/pgSQL, because its tables are made by later migrations.
 create function stint.pool_load(p_pools jsonb, p_target interval default null)
@@ -86,24 +87,35 @@ begin
   ), pauses as materialized (
     select p.scope, p.name
     from stint.pause p
-    where p.scope in ('queue', 'kind') and (p.until is null or p.until > clock_timestamp())
+    where p.scope in ('queue', 'kind', 'dependency') and (p.until is null or p.until > clock_timestamp())
   ), waits as materialized (
     select j.queue, j.kind, count(*)::float8 as jobs, mode() within group (order by stint.rule_of(w.key)) as rule
     from (select p.job_id, p.key from stint.limit_place p where not p.holds limit 10000) w
     join stint.job j on j.id = w.job_id and j.state = 'parked'
     group by j.queue, j.kind
+  ), token_waits as materialized (
+    select j.queue, j.kind, count(*)::float8 as jobs, avg(t.cost)::float8 as cost, mode() within group (order by t.dependency) as dependency
+    from (select w.job_id, w.dependency, w.cost from stint.dependency_wait w where w.let_in_at is null limit 10000) t
+    join stint.job j on j.id = t.job_id and j.state = 'parked'
+    group by j.queue, j.kind
   ), demand as materialized (
     select
-      p.pool, w.queue, w.kind, p.slots, w.ready, w.running, coalesce(l.jobs, 0) as waiting, w.per_s, w.ran_per_s, w.takes_s, s.target_s,
-      l.rule, by.paused, w.running * s.in_slots as kept, (w.ready + w.running * (1 - s.in_slots)) * w.takes_s / s.target_s as ready_slots
+      p.pool, w.queue, w.kind, p.slots, w.ready, w.running, coalesce(l.jobs, 0) + coalesce(t.jobs, 0) as waiting, w.per_s, w.ran_per_s, w.takes_s, s.target_s,
+      l.rule, by.paused, w.running * s.in_slots as kept,
+      (w.ready + coalesce(t.jobs, 0) + w.running * (1 - s.in_slots)) * w.takes_s / s.target_s as ready_slots,
+      t.dependency, greatest(coalesce(t.cost, 1), 1) as cost
     from pool p
     join served s on s.served_as = p.queue
     join work w on w.queue = s.queue
     left join waits l on l.queue = w.queue and l.kind = w.kind
+    left join token_waits t on t.queue = w.queue and t.kind = w.kind
     cross join lateral (
       select min(b.scope || ':' || b.name) as paused
       from pauses b
-      where stint.served_as(jsonb_build_object(b.name, 0), case b.scope when 'queue' then w.queue else w.kind end) is not null
+      where case
+        when b.scope = 'dependency' then exists (select from stint.kind_dependency k where k.kind = w.kind and k.dependency = b.name)
+        else stint.served_as(jsonb_build_object(b.name, 0), case b.scope when 'queue' then w.queue else w.kind end) is not null
+      end
     ) by
   ), uncapped as (
     select
@@ -115,9 +127,26 @@ begin
         else greatest(d.per_s * d.takes_s, d.kept) + d.ready_slots
       end as needed
     from demand d
+  ), supplied as (
+    -- The part of the work of each kind that a dependency has tokens for. Kinds that use the same one share them.
+    select
+      u.pool, u.queue, u.kind, k.dependency,
+      stint.token_supply(d, u.target_s) / nullif(sum(u.needed * u.cost / greatest(u.takes_s, 0.001)) over (partition by k.dependency), 0) as share
+    from uncapped u
+    join stint.kind_dependency k on k.kind = u.kind
+    join stint.dependency d on d.name = k.dependency
+  ), short_of_tokens as (
+    select distinct on (s.pool, s.queue, s.kind) s.* from supplied s where s.share < 1 order by s.pool, s.queue, s.kind, s.share, s.dependency
+  ), with_tokens as (
+    -- A running job has its tokens, and its slot.
+    select
+      u.pool, u.queue, u.kind, u.slots, u.ready, u.running, u.waiting, u.per_s, u.ran_per_s, u.takes_s, u.target_s, u.paused, u.wanted,
+      greatest(least(u.kept, u.needed), u.needed * coalesce(s.share, 1)) as needed, coalesce(u.rule, 'dependency:' || coalesce(s.dependency, u.dependency)) as rule
+    from uncapped u
+    left join short_of_tokens s on s.pool = u.pool and s.queue = u.queue and s.kind = u.kind
   ), of_kind as (
     select u.*, least(1, l.max / nullif(sum(u.needed) over (partition by u.kind), 0)) as share, l.name as limit_name
-    from uncapped u
+    from with_tokens u
     left join stint.limit l on l.name = 'kind:' || u.kind
   ), of_queue as (
     select
@@ -148,5 +177,4 @@ as $$
   ) p
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

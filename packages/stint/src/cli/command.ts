@@ -25,7 +25,7 @@ export function runs<Options extends object>(command: Command, run: Run<Options>
         hints: [...hints, ...helpHint(error, command)],
       });
     } finally {
-      // An enqueue whose answer is lost must not hide its own error behind that of closing.
+      // An enqueue whose response is lost must not hide its own error behind that of closing.
       await context.close().catch(() => undefined);
     }
   });

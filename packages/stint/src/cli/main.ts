@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { version } from "../version.ts";
 import { seeHelp } from "./command.ts";
+import { addAutoscale } from "./commands/autoscale.ts";
 import { addCompleteValues, addCompletion } from "./commands/completion.ts";
 import { addDashboard } from "./commands/dashboard.ts";
 import { addDead } from "./commands/dead.ts";
@@ -54,7 +55,10 @@ function program(): Command {
     .option("--database-url <url>", "the database to work on")
     .option("--schema <name>", 'the schema of the installation (default "stint")')
     .option("--config <path>", "the config file (default stint.config.ts, .js or .mjs in this folder)")
-    .option("--json", "print JSON: one document, or a line per event from worker, dev and jobs tail")
+    .option(
+      "--json",
+      "print JSON: one document, or a line per event from worker, autoscale, dev and jobs tail",
+    )
     .option("--no-color", "no colours (NO_COLOR does the same)")
     .option("--verbose", "print stacks of errors (STINT_DEBUG=1 does the same)")
     .addHelpText("after", helpAfter)
@@ -83,6 +87,7 @@ function program(): Command {
     addDependencies,
     addTenants,
     addScale,
+    addAutoscale,
     addGrants,
     addExport,
     addDoctor,

@@ -50,17 +50,17 @@ export class Output {
     }
   }
 
-  /** One line of the answer. */
+  /** One line of the output. */
   line(line: Line): void {
     process.stdout.write(`${this.#text(line)}\n`);
   }
 
-  /** A remark beside the answer, on standard error. Not for machines: silent with --json. */
+  /** A remark beside the output, on standard error. Not for machines: silent with --json. */
   note(line: Line): void {
     if (!this.json) process.stderr.write(`${this.#text(line)}\n`);
   }
 
-  /** Something the reader must know before they trust the answer, on standard error; with --json in JSON. */
+  /** Something the reader must know before they trust the output, on standard error; with --json in JSON. */
   warn(line: Line): void {
     const text = this.#text(line);
     const written = this.json ? toJson({ warning: text }) : `${this.dye("Warning", "yellow")}: ${text}`;
@@ -77,7 +77,7 @@ export class Output {
     process.stdout.write(`${text.trimEnd().split("\n").map(printable).join("\n")}\n`);
   }
 
-  /** The whole answer as one JSON document. */
+  /** The whole output as one JSON document. */
   document(value: unknown): void {
     process.stdout.write(`${toJson(value, 2)}\n`);
   }

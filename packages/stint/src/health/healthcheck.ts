@@ -25,7 +25,7 @@ export async function checkHealth(
       },
     );
     request.on("error", (error) =>
-      failed(error.name === "AbortError" ? `no answer within ${withinMs / 1_000}s` : error.message),
+      failed(error.name === "AbortError" ? `no response within ${withinMs / 1_000}s` : error.message),
     );
   });
 }

@@ -34,7 +34,7 @@ export type Probes = {
   metrics(): string | Promise<string>;
 };
 
-type Answer = { readonly status: number; readonly type: string; readonly body: string };
+type ProbeResponse = { readonly status: number; readonly type: string; readonly body: string };
 
 /**
  * Serve /livez, /readyz, /startupz and /metrics for the workers of this process. It shows nothing about jobs and does not keep the
@@ -87,10 +87,10 @@ function checkHosts(hosts: readonly string[]): string[] {
   return hosts.map((name) => checkText(name, "serveHealth.hosts").toLowerCase());
 }
 
-type Routes = ReadonlyMap<string, () => Promise<Answer>>;
+type Routes = ReadonlyMap<string, () => Promise<ProbeResponse>>;
 
 function routesOf(probes: Probes): Routes {
-  return new Map<string, () => Promise<Answer>>([
+  return new Map<string, () => Promise<ProbeResponse>>([
     ["/livez", async () => responseOf(await probes.live())],
     ["/readyz", async () => responseOf(await probes.ready())],
     ["/startupz", async () => responseOf(await probes.started())],
@@ -98,13 +98,13 @@ function routesOf(probes: Probes): Routes {
   ]);
 }
 
-function responseOf(health: string): Answer {
+function responseOf(health: string): ProbeResponse {
   const ok = health === "ok";
   const body = `${JSON.stringify(ok ? { status: "ok" } : { status: "unavailable", reason: health })}\n`;
   return { status: ok ? 200 : 503, type: "application/json", body };
 }
 
-function plain(status: number, body: string): Answer {
+function plain(status: number, body: string): ProbeResponse {
   return { status, type: "text/plain; charset=utf-8", body: `${body}\n` };
 }
 
@@ -121,7 +121,7 @@ function makeServer(routes: Routes, isCalled: IsCalled): Server {
     connectionsCheckingInterval: 1_000,
   };
   const server = createServer(limits, (request, response) => {
-    void answer(routes, isCalled, request).then(({ status, type, body }) => {
+    void respond(routes, isCalled, request).then(({ status, type, body }) => {
       response.writeHead(status, {
         "content-type": type,
         "content-length": Buffer.byteLength(body),
@@ -158,11 +158,11 @@ function makeRoom(server: Server): void {
   });
 }
 
-async function answer(
+async function respond(
   routes: Routes,
   isCalled: IsCalled,
   { method, url, headers }: IncomingMessage,
-): Promise<Answer> {
+): Promise<ProbeResponse> {
   if (!isCalled(headers.host))
     return plain(421, "Unknown host name. Use the address of this server, or add the name to `hosts`.");
   const route = routes.get((url ?? "").split("?")[0] ?? "");

@@ -43,7 +43,7 @@ export type PoolCapacity = {
   readonly workers: number;
   readonly ready: number;
   readonly running: number;
-  /** Jobs that wait at a limit. */
+  /** Jobs that wait at a limit, or for tokens of a dependency. */
   readonly waiting: number;
   readonly oldestReadyMs: number | null;
   /** The shortest target age of its queues. */

@@ -13,13 +13,13 @@ export type PoolLoadRow = {
   readonly kind: string;
   readonly ready: number;
   readonly running: number;
-  /** Jobs that wait at a limit. */
+  /** Jobs that wait at a limit, or for tokens of a dependency. */
   readonly waiting: number;
   readonly arrivedPerS: number;
   readonly ranPerS: number;
   readonly takesS: number;
   readonly targetS: number;
-  /** Slots for all its work, and those of them that pauses and limits let run. */
+  /** Slots for all its work, and those of them that pauses, limits and tokens let run. */
   readonly wanted: number;
   readonly needed: number;
   readonly paused: string | null;

@@ -3,7 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { defineJob, typed, type Job } from "#stint/index.js";
-import { unusedSchema } from "../support/fresh.ts";
+import { builtPackage } from "../support/built-package.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { inLab } from "../support/lab.ts";
 import { untilEnded } from "../support/processes.ts";
 import { until } from "../support/until.ts";
@@ -26,8 +27,13 @@ const config = `
   import { handler } from "./handlers/work.ts";
   export default { worker: { pools: { default: 2 }, handlers: [handler] } };`;
 
+async function devProject(configText: string): Promise<string> {
+  const files = { "stint.config.ts": configText, "handlers/work.ts": handlers(1) };
+  return await project(files, await builtPackage());
+}
+
 test("dev starts Postgres, runs jobs, reloads after an edit, and drains on SIGINT", async () => {
-  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const folder = await devProject(config);
   const gate = join(folder, "gate");
   const dev = start(["dev"], { cwd: folder });
   const result = async (payload: object): Promise<unknown> => {
@@ -62,8 +68,8 @@ test("dev starts Postgres, runs jobs, reloads after an edit, and drains on SIGIN
 });
 
 test("dev reloads at once: a job of the old code is released and runs the new code", async () => {
-  const fresh = await unusedSchema();
-  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const fresh = await freshSchema();
+  const folder = await devProject(config);
   const gate = join(folder, "gate");
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
   await dev.wrote("Serving");
@@ -86,11 +92,8 @@ test("dev reloads at once: a job of the old code is released and runs the new co
 test.runIf(inLab)(
   "dev uses DATABASE_URL if set, and waits for an edit that fixes a broken config",
   async () => {
-    const fresh = await unusedSchema();
-    const folder = await project({
-      "stint.config.ts": `throw new Error("half written");`,
-      "handlers/work.ts": handlers(1),
-    });
+    const fresh = await freshSchema();
+    const folder = await devProject(`throw new Error("half written");`);
     const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
 
     await dev.wrote("could not be loaded (Error: half written)");
@@ -105,8 +108,8 @@ test.runIf(inLab)(
 );
 
 test.runIf(inLab)("when dev is killed, its worker process ends", async () => {
-  const fresh = await unusedSchema();
-  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const fresh = await freshSchema();
+  const folder = await devProject(config);
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
   await dev.wrote("Serving");
   const [worker] = await until(async () => await fresh.client().workers());
@@ -118,8 +121,8 @@ test.runIf(inLab)("when dev is killed, its worker process ends", async () => {
 });
 
 test.runIf(inLab)("dev restarts a worker that was killed", async () => {
-  const fresh = await unusedSchema();
-  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const fresh = await freshSchema();
+  const folder = await devProject(config);
   const dev = start(["dev", "--schema", fresh.schema], { cwd: folder, env: { DATABASE_URL: fresh.url } });
   await dev.wrote("Serving");
   const [worker] = await until(async () => await fresh.client().workers());
@@ -134,7 +137,7 @@ test.runIf(inLab)("dev restarts a worker that was killed", async () => {
 });
 
 test("dev exits with 1 when the database is unreachable, as no edit can fix that", async () => {
-  const folder = await project({ "stint.config.ts": config, "handlers/work.ts": handlers(1) });
+  const folder = await devProject(config);
 
   const ended = await start(["dev"], {
     cwd: folder,

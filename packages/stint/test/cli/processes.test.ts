@@ -3,24 +3,24 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { isAlive } from "#stint/embedded/processes.js";
 import { mergeMetrics } from "#stint/cli/processes/group-health.js";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { builtPackage } from "../support/built-package.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { inLab } from "../support/lab.ts";
 import { untilEnded } from "../support/processes.ts";
 import { until } from "../support/until.ts";
-import { project, start, type Running } from "./support.ts";
+import { project, start, stint, type Running } from "./support.ts";
 
-/** `wait` runs until there is a file, `block` blocks the event loop for ever. */
+/** `wait` runs until there is a file, `block` blocks the event loop for ever. JavaScript: every process would compile TypeScript first. */
 const config = `
   import { existsSync } from "node:fs";
   import { setTimeout } from "node:timers/promises";
   import { defineJob, handle, typed } from "stint";
-  const act = defineJob("act", { payload: typed<{ do: string; gate?: string }>() });
+  const act = defineJob("act", { payload: typed() });
   if (existsSync("broken")) throw new Error("the config is broken");
   if (existsSync("deadly") && process.send) process.kill(process.pid, "SIGKILL");
   export default {
     worker: {
       pools: { default: 2 },
-      lease: "3s",
       drain: "30s",
       abort: "100ms",
       handlers: [
@@ -42,8 +42,8 @@ type Group = {
 };
 
 async function startGroup(...args: readonly string[]): Promise<Group> {
-  const fresh = await unusedSchema();
-  const folder = await project({ "stint.config.ts": config });
+  const fresh = await freshSchema();
+  const folder = await project({ "stint.config.mjs": config }, await builtPackage());
   const group = start(["worker", "--schema", fresh.schema, "--processes", "2", ...args], {
     cwd: folder,
     env: { DATABASE_URL: fresh.url },
@@ -176,12 +176,12 @@ test.runIf(inLab)("a process that does not stop in time is killed, and the exit 
 });
 
 test("a config that cannot work ends the supervisor with one error and its exit code", async () => {
-  const folder = await project({ "stint.config.ts": "export default {};" });
+  const folder = await project({ "stint.config.ts": "export default {};" }, await builtPackage());
   const options = { cwd: folder, env: { DATABASE_URL: "postgres://x@127.0.0.1:1/x" } };
   const { code, stderr } = await start(["worker", "--processes", "3"], options).ended;
   expect(code).toBe(2);
   expect(stderr.match(/is needed to run a worker/g)).toHaveLength(1);
-  const wrong = await start(["worker", "--processes", "0"], options).ended;
+  const wrong = await stint(["worker", "--processes", "0"], options);
   expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("--processes: must be") });
 });
 

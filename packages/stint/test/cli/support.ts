@@ -1,15 +1,13 @@
 import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync, realpathSync } from "node:fs";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { onTestFinished, vi } from "vitest";
 import { main } from "#stint/cli/main.js";
+import { installedPackage } from "../support/built-package.ts";
 import type { Fresh } from "../support/fresh.ts";
 import { testFolder } from "../support/folder.ts";
 import { until } from "../support/until.ts";
-
-const bin = fileURLToPath(new URL("../../bin/stint.js", import.meta.url));
-const library = fileURLToPath(new URL("../../", import.meta.url));
 
 export type Ended = { code: number | null; stdout: string; stderr: string };
 
@@ -31,7 +29,7 @@ export type Running = {
 };
 
 export function start(args: readonly string[], { cwd, env = {}, input = "" }: RunOptions = {}): Running {
-  const child = spawn(process.execPath, [bin, ...args], {
+  const child = spawn(process.execPath, [binOf(cwd), ...args], {
     cwd,
     env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env },
     stdio: ["pipe", "pipe", "pipe"],
@@ -67,6 +65,12 @@ export function start(args: readonly string[], { cwd, env = {}, input = "" }: Ru
     },
     ended,
   };
+}
+
+/** That of the project in this folder, as `npx stint` would find it. */
+function binOf(folder = "."): string {
+  const own = join(folder, "node_modules/stint/bin/stint.js");
+  return existsSync(own) ? realpathSync(own) : join(installedPackage, "bin/stint.js");
 }
 
 /**
@@ -137,8 +141,11 @@ export function answer({ stdout, stderr }: Ended): unknown {
   }
 }
 
-/** A user's project with these files, in which "stint" can be imported. */
-export async function project(files: Record<string, string>): Promise<string> {
+/**
+ * A user's project with these files, in which "stint" can be imported. Tests that start processes in it give it the `builtPackage`; for
+ * those that run commands in this process, the library must be the one that is loaded here.
+ */
+export async function project(files: Record<string, string>, library = installedPackage): Promise<string> {
   const folder = await testFolder();
   await mkdir(join(folder, "node_modules"));
   await symlink(library, join(folder, "node_modules", "stint"));

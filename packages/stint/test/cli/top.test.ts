@@ -1,12 +1,13 @@
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { builtPackage } from "../support/built-package.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { inLab, slice } from "../support/lab.ts";
 
-const bin = fileURLToPath(new URL("../../bin/stint.js", import.meta.url));
+const bin = join(await builtPackage(), "bin/stint.js");
 // `script` of util-linux gives a real terminal. Where it is missing, or is another system's, these are left out.
 const hasTerminal = (spawnSync("script", ["--version"], { encoding: "utf8" }).stdout ?? "").includes(
   "util-linux",

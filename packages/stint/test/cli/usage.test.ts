@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { version } from "#stint/version.js";
+import { inLab } from "../support/lab.ts";
 import { project, start, stint } from "./support.ts";
 
 const nowhere = { DATABASE_URL: "postgres://nobody@127.0.0.1:1/none" };
@@ -24,8 +25,9 @@ test("help names every command, the exit codes and where the database comes from
 test.each([["dev"], ["worker"], ["migrate"], ["enqueue"], ["jobs list"], ["dead replay"], ["grants"]])(
   "the help of %s shows an example and the options of every command",
   async (command) => {
-    // As a process of its own: each must end by itself, with its exit code.
-    const help = await start([...command.split(" "), "--help"]).ended;
+    // As a process of its own: it must end by itself, with its exit code.
+    const args = [...command.split(" "), "--help"];
+    const help = inLab || command === "worker" ? await start(args).ended : await stint(args);
 
     expect(help.code).toBe(0);
     expect(help.stdout).toContain(`$ stint ${command}`);

@@ -1,7 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { unusedSchema } from "../support/fresh.ts";
+import { builtPackage } from "../support/built-package.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { project, start, stint } from "./support.ts";
 
 const config = `
@@ -26,7 +27,7 @@ const config = `
   };`;
 
 test("a worker prints its pools, runs jobs, and drains on SIGTERM with exit code 0", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const folder = await project({ "stint.config.ts": config });
   const options = { cwd: folder, env: { DATABASE_URL: fresh.url } };
   const gate = join(folder, "gate");
@@ -49,7 +50,7 @@ test("a worker prints its pools, runs jobs, and drains on SIGTERM with exit code
 });
 
 test("a worker recognises the library's errors that its handlers throw", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const options = { cwd: await project({ "stint.config.ts": config }), env: { DATABASE_URL: fresh.url } };
   const worker = start(["worker", "--pool", "ocr", "--schema", fresh.schema, "--json"], options);
   await worker.wrote(`"event":"serving"`);
@@ -76,8 +77,9 @@ test("a worker recognises the library's errors that its handlers throw", async (
 });
 
 test("a second signal ends the drain, and the job is released unspent", async () => {
-  const fresh = await unusedSchema();
-  const options = { cwd: await project({ "stint.config.ts": config }), env: { DATABASE_URL: fresh.url } };
+  const fresh = await freshSchema();
+  const cwd = await project({ "stint.config.ts": config }, await builtPackage());
+  const options = { cwd, env: { DATABASE_URL: fresh.url } };
   const worker = start(["worker", "--drain", "5m", "--schema", fresh.schema], options);
   await worker.wrote("Serving");
   const job = await stint(["enqueue", "wait", `{"gate":"/never/there"}`, "--schema", fresh.schema], options);

@@ -1,9 +1,9 @@
-import { createServer, type AddressInfo } from "node:net";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { project, start, stint } from "../cli/support.ts";
-import { unusedSchema } from "../support/fresh.ts";
+import { builtPackage } from "../support/built-package.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 
 const config = `
@@ -29,22 +29,14 @@ const config = `
     },
   };`;
 
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 async function running() {
-  const fresh = await unusedSchema();
-  const folder = await project({ "stint.config.ts": config });
-  const env = { DATABASE_URL: fresh.url, STINT_HEALTH_PORT: String(await freePort()) };
-  const options = { cwd: folder, env };
-  const worker = start(["worker", "--schema", fresh.schema, "--drain", "20s"], options);
-  await worker.wrote(`Health at http://127.0.0.1:${env.STINT_HEALTH_PORT}`);
+  const fresh = await freshSchema();
+  const folder = await project({ "stint.config.ts": config }, await builtPackage());
+  const options = { cwd: folder, env: { DATABASE_URL: fresh.url } };
+  const worker = start(["worker", "--schema", fresh.schema, "--drain", "20s", "--health-port", "0"], options);
+  const port = await until(() => /Health at http:\/\/127\.0\.0\.1:(\d+)/.exec(worker.text())?.[1], {
+    message: "the worker shows its port",
+  });
   const gate = join(folder, "gate");
   return {
     worker,
@@ -54,7 +46,7 @@ async function running() {
     // In a folder of its own: it needs neither a config nor a database.
     check: async (...what: string[]) =>
       await stint(["worker", "--healthcheck", ...what], {
-        env: { STINT_HEALTH_PORT: env.STINT_HEALTH_PORT },
+        env: { STINT_HEALTH_PORT: String(port) },
       }),
   };
 }
@@ -79,7 +71,7 @@ test("a healthcheck of a blocked event loop fails", async () => {
   const { worker, check, enqueue, open } = await running();
   await enqueue("block");
   await worker.wrote("the event loop stands still");
-  expect(await check()).toMatchObject({ code: 1, stdout: expect.stringContaining("no answer within 3s") });
+  expect(await check()).toMatchObject({ code: 1, stdout: expect.stringContaining("no response within 3s") });
   await open();
   await until(async () => (await check()).code === 0);
 });

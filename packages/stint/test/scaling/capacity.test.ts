@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { defineJob, handle, typed } from "#stint/index.js";
+import { defineDependency, defineJob, handle, typed } from "#stint/index.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
@@ -10,7 +10,9 @@ const pools = [{ name: "notes", queues: ["notes"], slots: 10 }];
 
 async function fill(fresh: Fresh, count: number, queue = "notes"): Promise<void> {
   await fresh.sql(
-    `select stint.enqueue('note', '{}', jsonb_build_object('queue', $1::text)) from generate_series(1, $2)`,
+    `select stint.enqueue_many(
+       (select jsonb_agg(jsonb_build_object('kind', 'note', 'payload', n, 'options', jsonb_build_object('queue', $1::text)))
+        from generate_series(1, $2) n))`,
     [queue, count],
   );
 }
@@ -114,6 +116,40 @@ test("a live worker is counted with its slots, and a full limit is named", async
   expect(pool?.waiting).toBeGreaterThan(0);
   expect(pool?.utilisation).toBeGreaterThan(0);
   await worker.stop({ drain: 0, abort: 0 });
+});
+
+test("a dependency without tokens is named, and more workers are not recommended", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const call = defineJob("call", {
+    queue: "notes",
+    payload: typed<object>(),
+    uses: [defineDependency("api", { rate: { limit: 1, per: "1h" } })],
+  });
+  const { worker } = await startWorker(stint, { pools: { notes: 1 }, handlers: [handle(call, () => null)] });
+  await stint.enqueueMany(Array.from({ length: 500 }, () => ({ job: call, payload: {} })));
+  const inspector = stint.inspector();
+  const read = async () =>
+    (await inspector.capacity({ pools: [{ name: "notes", queues: ["notes"], slots: 1 }], target: "10s" }))
+      .pools[0];
+  const pool = await until(async () => {
+    const own = await read();
+    return own?.ready === 0 ? own : undefined;
+  });
+  expect(pool).toMatchObject({
+    waiting: 499,
+    limitedBy: {
+      factor: "dependency",
+      name: "dependency:api",
+      text: "Dependency api is saturated; 499 jobs wait for it: more workers will not help",
+    },
+  });
+  expect(pool?.recommended).toBeLessThanOrEqual(1);
+  await stint.pauses.pause({ dependency: "api" }, { reason: "maintenance" });
+  expect(await read()).toMatchObject({
+    limitedBy: { factor: "pause", name: "dependency:api", text: expect.stringContaining("is paused") },
+  });
+  await worker.stop();
 });
 
 test("sessions of this installation that wait for a lock are the limiting factor", async () => {

@@ -14,11 +14,11 @@ async function needed(fresh: Fresh, ...pools: { queues: string[]; slots: number 
 /** Jobs of a kind that take a second each, as many as given. */
 async function ready(fresh: Fresh, count: number, options: Record<string, unknown>): Promise<void> {
   const { kind = "note", ...more } = options;
-  await fresh.sql(`select stint.enqueue($1, '{}', $2::jsonb) from generate_series(1, $3)`, [
-    kind,
-    JSON.stringify(more),
-    count,
-  ]);
+  await fresh.sql(
+    `select stint.enqueue_many(
+       (select jsonb_agg(jsonb_build_object('kind', $1::text, 'payload', n, 'options', $2::jsonb)) from generate_series(1, $3) n))`,
+    [kind, JSON.stringify(more), count],
+  );
 }
 
 async function arrivals(fresh: Fresh, queue: string, kind: string, perS: number): Promise<void> {

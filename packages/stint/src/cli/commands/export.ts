@@ -1,4 +1,4 @@
-import { Argument, type Command } from "commander";
+import { Argument, Option, type Command } from "commander";
 import { toMs } from "../../model/duration.ts";
 import { checkText } from "../../model/names.ts";
 import { requireInteger } from "../../model/options.ts";
@@ -20,7 +20,8 @@ type Flags = {
   healthPort: number;
   keda?: boolean;
   target?: string;
-  most: number;
+  max: number;
+  most?: number;
 };
 
 export function addExport(program: Command): void {
@@ -41,13 +42,14 @@ export function addExport(program: Command): void {
       "--target <duration>",
       "k8s --keda: finish ready jobs within this time (default: the target age of each queue)",
     )
-    .option("--most <workers>", "k8s --keda: the maximum number of workers", integer, 10);
+    .option("--max <workers>", "k8s --keda: the maximum number of workers", integer, 10)
+    .addOption(new Option("--most <workers>", "the former name of --max").argParser(integer).hideHelp());
   examples(
     command,
     "stint export grafana > grafana.json",
     "stint export alerts > stint.rules.yml",
     "stint export k8s --name jobs --image registry.example/app:1.4 | kubectl apply -f -",
-    "stint export k8s --keda --target 2m --most 20 > worker.yml",
+    "stint export k8s --keda --target 2m --max 20 > worker.yml",
   );
   runs<Flags>(command, async (context, { options, args: [what = ""] }) => {
     const value =
@@ -76,7 +78,7 @@ async function forCluster(context: Context, flags: Flags): Promise<object> {
   if (flags.keda !== true) return deployment(options);
   return scaledDeployment({
     ...options,
-    most: requireInteger("--most", flags.most, { min: 1 }),
+    most: requireInteger("--max", flags.most ?? flags.max, { min: 1 }),
     query: workersNeededSql(
       poolsOf(config?.worker),
       flags.target === undefined ? undefined : toMs(flags.target, "--target", { min: 1_000 }),

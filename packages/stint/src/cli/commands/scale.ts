@@ -1,24 +1,16 @@
-import type { Command } from "commander";
-import type { Capacity, CapacityPool, PoolCapacity } from "../../inspect/capacity.ts";
+import { Option, type Command } from "commander";
+import type { Capacity, PoolCapacity } from "../../inspect/capacity.ts";
 import { plural } from "../../model/figures.ts";
-import type { ScalingRule } from "../../model/scaling.ts";
-import { resolveWorkerOptions } from "../../worker/options.ts";
 import { examples, integer, runs } from "../command.ts";
 import type { Context } from "../context.ts";
 import { count, duration, percent, rate } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { say } from "../output.ts";
 import { UsageError } from "../report-error.ts";
-import { selectPools } from "../serving.ts";
+import { addScalingOptions, configPools, scalingOptions, type ScalingFlags } from "../scaling-flags.ts";
 import { table, type Column } from "../table.ts";
 
-type Flags = {
-  pool?: string[];
-  target?: string;
-  min: number;
-  most?: number;
-  rule?: string[];
-};
+type Flags = ScalingFlags & { pool?: string[]; min: number; max?: number; most?: number };
 
 export function addScale(program: Command): void {
   const scale = program.command("scale").summary("how many workers there should be");
@@ -30,61 +22,34 @@ export function addScale(program: Command): void {
         "worker in the config: of every queue that a live worker serves.",
     )
     .option("--pool <name...>", "only these pools of the config")
-    .option(
-      "--target <duration>",
-      "finish ready jobs within this time (default: the target age of each queue)",
-    )
     .option("--min <workers>", "the minimum number of workers", integer, 1)
-    .option("--most <workers>", "the maximum number of workers", integer)
-    .option(
-      "--rule <rule...>",
-      "add workers above a depth until it is low again, such as depth>500:+2,depth<50",
-    );
+    .option("--max <workers>", "the maximum number of workers", integer)
+    .addOption(new Option("--most <workers>", "the former name of --max").argParser(integer).hideHelp());
+  addScalingOptions(command);
   examples(
     command,
     "stint scale recommend",
-    "stint scale recommend --target 2m --most 20 --json",
+    "stint scale recommend --target 2m --max 20 --json",
     "stint scale recommend --rule 'depth>500:+2,depth<50'",
   );
   runs<Flags>(command, async (context, { options }) => {
-    const pools = await poolsOf(context, options.pool);
-    const { min, most, target, rule = [] } = options;
+    const pools = await configPools(context, options.pool);
+    if (pools === undefined && options.pool !== undefined)
+      throw new UsageError("--pool needs a config with a worker.");
+    const { min, max = options.most } = options;
     const seen = await inspecting(
       context,
       async (inspector) =>
         await inspector.capacity({
           ...(pools === undefined ? {} : { pools }),
-          ...(target === undefined ? {} : { target }),
+          ...scalingOptions(options),
           min,
-          ...(most === undefined ? {} : { max: most }),
-          rules: rule.map(toRule),
+          ...(max === undefined ? {} : { max }),
         }),
     );
     if (context.out.json) return context.out.document(seen);
     print(context, seen);
   });
-}
-
-async function poolsOf(
-  context: Context,
-  names: readonly string[] | undefined,
-): Promise<CapacityPool[] | undefined> {
-  const worker = (await context.config())?.worker;
-  if (worker !== undefined)
-    return resolveWorkerOptions(selectPools(worker, names)).pools.map(({ name, queues, slots }) => ({
-      name,
-      queues,
-      slots,
-    }));
-  if (names !== undefined) throw new UsageError("--pool needs a config with a worker.");
-  return undefined;
-}
-
-function toRule(text: string): ScalingRule {
-  const [, depthAbove, add, depthBelow] = /^depth>(\d+):\+(\d+),depth<(\d+)$/.exec(text) ?? [];
-  if (depthAbove === undefined)
-    throw new UsageError(`--rule must be such as depth>500:+2,depth<50, got "${text}".`);
-  return { depthAbove: Number(depthAbove), add: Number(add), depthBelow: Number(depthBelow) };
 }
 
 function print({ out }: Context, { pools, recommended, workers }: Capacity): void {

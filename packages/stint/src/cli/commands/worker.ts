@@ -1,25 +1,18 @@
 import { Option, type Command } from "commander";
 import { InvalidOptionError } from "../../errors.ts";
 import { checkHealth } from "../../health/healthcheck.ts";
-import { probesOf, serveProbes, type HealthServer, type Probes } from "../../health/server.ts";
+import { probesOf } from "../../health/server.ts";
+import { mostProcesses } from "../../model/autoscaling.ts";
 import { requireInteger, requireOneOf } from "../../model/options.ts";
 import { examples, integer, ListOption, runs } from "../command.ts";
 import type { Context } from "../context.ts";
 import { say } from "../output.ts";
-import { groupProbes } from "../processes/group-health.ts";
-import { ProcessGroup } from "../processes/process-group.ts";
-import { WorkerProcess } from "../processes/worker-process.ts";
-import { makeWorker, sayServing, sayStopped, untilStopped } from "../serve-worker.ts";
+import { supervise } from "../processes/supervise.ts";
+import { addHealthOptions, openHealth, type HealthFlags } from "../serve-health.ts";
+import { makeWorker, sayServing, sayStopped, untilStopped, type ServeFlags } from "../serve-worker.ts";
 import { onStopSignals } from "../stop-signals.ts";
 
-type WorkerFlags = {
-  pool?: string[];
-  drain?: string;
-  processes?: number;
-  healthPort?: number;
-  healthHost: string;
-  healthcheck?: true | string;
-};
+type WorkerFlags = ServeFlags & HealthFlags & { processes?: number; healthcheck?: true | string };
 
 export function addWorker(program: Command): void {
   const command = program.command("worker").summary("run the worker of the config");
@@ -35,21 +28,11 @@ export function addWorker(program: Command): void {
       new Option("--processes <n>", "run the worker in this many processes, and keep them running").argParser(
         integer,
       ),
-    )
-    .addOption(
-      new Option("--health-port <port>", "serve /livez, /readyz, /startupz and /metrics on this port")
-        .env("STINT_HEALTH_PORT")
-        .argParser(integer),
-    )
-    .addOption(
-      new Option("--health-host <host>", "the address of that server; 0.0.0.0 for probes from outside")
-        .env("STINT_HEALTH_HOST")
-        .default("127.0.0.1"),
-    )
-    .option(
-      "--healthcheck [what]",
-      "run no worker: check whether the one that runs here is live, or ready; exit 0 or 1",
     );
+  addHealthOptions(command).option(
+    "--healthcheck [what]",
+    "run no worker: check whether the one that runs here is live, or ready; exit 0 or 1",
+  );
   examples(
     command,
     "stint worker",
@@ -79,53 +62,13 @@ async function runHere(context: Context, flags: WorkerFlags): Promise<undefined>
   return undefined;
 }
 
-const mostProcesses = 256;
-
 async function superviseProcesses(context: Context, flags: WorkerFlags, given: number): Promise<number> {
-  const { out } = context;
   const size = requireInteger("--processes", given, { min: 1, max: mostProcesses });
-  const { pool, drain } = flags;
-  // Every process writes through these.
-  for (const stream of [process.stdout, process.stderr]) stream.setMaxListeners(0);
-  const group = new ProcessGroup({
-    out,
+  return await supervise(context, {
     size,
-    start: (number) =>
-      new WorkerProcess(number, context.globals, {
-        ...(pool === undefined ? {} : { pool }),
-        ...(drain === undefined ? {} : { drain }),
-      }),
-  });
-  const health = await openHealth(groupProbes(group), flags);
-  const forget = onStopSignals(() => group.stop());
-  const onHangUp = (): void => group.restart();
-  process.on("SIGHUP", onHangUp);
-  try {
-    if (out.json) out.event({ event: "supervising", processes: size, ...(health && { health: health.url }) });
-    else
-      out.line(say`Supervising ${size} processes${health === undefined ? "" : `, health at ${health.url}`}`);
-    return await group.run();
-  } finally {
-    process.off("SIGHUP", onHangUp);
-    forget();
-    await health?.close();
-  }
-}
-
-async function openHealth(
-  probes: Probes,
-  { healthPort: port, healthHost: host }: WorkerFlags,
-): Promise<HealthServer | undefined> {
-  return port === undefined ? undefined : await listening(port, serveProbes(probes, { port, host }));
-}
-
-async function listening(port: number, server: Promise<HealthServer>): Promise<HealthServer> {
-  return await server.catch((error: unknown) => {
-    const { code } = error as { code?: string };
-    if (code === undefined || error instanceof InvalidOptionError) throw error;
-    throw new InvalidOptionError("--health-port", `${port} cannot be had (${code}). Choose another`, {
-      cause: error,
-    });
+    flags,
+    title: `Supervising ${size} processes`,
+    event: { event: "supervising", processes: size },
   });
 }
 
@@ -143,7 +86,7 @@ async function check(
   // What listens on every address of this machine is asked on its own.
   const host = ["0.0.0.0", "::"].includes(healthHost) ? "127.0.0.1" : healthHost;
   const { ok, text } = await checkHealth(what === "live" ? "/livez" : "/readyz", host, healthPort);
-  if (out.json) out.document({ check: what, ok, answer: text });
+  if (out.json) out.document({ check: what, ok, response: text });
   else out.line(say`${what}: ${ok ? "ok" : `no (${text})`}`);
   return ok ? 0 : 1;
 }

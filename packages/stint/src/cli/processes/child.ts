@@ -1,4 +1,4 @@
-/** One of the processes of `stint worker --processes`. */
+/** One of the processes of `stint worker --processes` or `stint autoscale`. */
 import { probesOf } from "../../health/server.ts";
 import { Context, type GlobalOptions } from "../context.ts";
 import { reportError } from "../report-error.ts";
@@ -39,6 +39,8 @@ async function run(globals: GlobalOptions, flags: ServeFlags): Promise<number> {
     const made = await makeWorker(context, flags);
     const { worker } = made;
     probes = probesOf([worker]);
+    // Before the row of the worker exists, so that an autoscaler never takes it for the worker of another machine.
+    send({ type: "stint:starting", worker: worker.id });
     const report = await untilStopped(worker, onStopRequest, () => {
       sayServing(context.out, made);
       send({ type: "stint:serving", longestStopMs: worker.longestStopMs });

@@ -21,11 +21,13 @@ export function groupProbes(group: Pick<ProcessGroup, "places" | "isStopping">):
     ready: async () => {
       if (group.isStopping) return "draining";
       return firstReason(await probed(), ({ place, probed: own }) => {
+        if (isStarting(place)) return "ok";
         if (place.process === undefined) return "waits to be started again";
         return own === undefined ? "does not respond" : own.ready;
       });
     },
-    started: () => (group.places.every(({ hasServed }) => hasServed) ? "ok" : "not started"),
+    started: () =>
+      group.places.every((place) => place.hasServed || isStarting(place)) ? "ok" : "not started",
     metrics: async () =>
       mergeMetrics(
         (await probed()).flatMap(({ place, probed: own }) =>
@@ -33,6 +35,11 @@ export function groupProbes(group: Pick<ProcessGroup, "places" | "isStopping">):
         ),
       ),
   };
+}
+
+/** A process more than there were: while it starts, the others do what they did before. */
+function isStarting({ isAdded, hasServed }: Place): boolean {
+  return isAdded && !hasServed;
 }
 
 type ProbedPlace = { place: Place; probed: Probed | undefined };

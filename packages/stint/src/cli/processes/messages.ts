@@ -1,7 +1,7 @@
 import type { GlobalOptions } from "../context.ts";
 import type { ServeFlags } from "../serve-worker.ts";
 
-/** From the supervisor of `stint worker --processes` to one of its processes. */
+/** From the supervisor of `stint worker --processes` or `stint autoscale` to one of its processes. */
 export type ToProcess =
   | { type: "run"; globals: GlobalOptions; flags: ServeFlags }
   | { type: "stop"; hurry: boolean }
@@ -17,5 +17,6 @@ export type Probed = {
 
 /** From a process to its supervisor. Handlers can call `process.send`, too: other messages are ignored. */
 export type FromProcess =
+  | { type: "stint:starting"; worker: string }
   | { type: "stint:serving"; longestStopMs: { drained: number; hurried: number } }
   | ({ type: "stint:probed"; id: number } & Probed);

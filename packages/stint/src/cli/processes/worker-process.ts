@@ -22,13 +22,16 @@ export class WorkerProcess {
   readonly serving: Promise<boolean>;
   readonly ended: Promise<Ending>;
   readonly startedAt = performance.now();
+  /** The id of its worker, before that starts. */
+  workerId: string | undefined;
   /** When it last responded to a probe. */
   respondedAt = performance.now();
   /** Whether it did not stop in time and was killed for that. */
   wasKilled = false;
   readonly #child: ChildProcess;
   readonly #probes = new Map<number, (probed: Probed) => void>();
-  #longestStopMs = longestUnserved;
+  /** How long its stop may take, once it serves. */
+  #longestStopMs: typeof longestUnserved | undefined;
   #lastProbe = 0;
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
@@ -43,7 +46,8 @@ export class WorkerProcess {
     stdout?.setEncoding("utf8").pipe(new NumberedLines(number)).pipe(process.stdout, { end: false });
     stderr?.setEncoding("utf8").pipe(new NumberedLines(number)).pipe(process.stderr, { end: false });
     this.#child.on("message", (message: FromProcess | null) => {
-      if (message?.type === "stint:serving") {
+      if (message?.type === "stint:starting") this.workerId = message.worker;
+      else if (message?.type === "stint:serving") {
         this.#longestStopMs = message.longestStopMs;
         serving.resolve(true);
       } else if (message?.type === "stint:probed") {
@@ -63,11 +67,15 @@ export class WorkerProcess {
     this.#send({ type: "run", globals, flags });
   }
 
+  get isServing(): boolean {
+    return this.#longestStopMs !== undefined && !this.#hasEnded;
+  }
+
   /** Drain the worker, and kill the process if it takes longer than its worker may. With `hurry`, the drain is cut short. */
   stop(hurry = false): void {
     if (this.#hasEnded) return;
     this.#send({ type: "stop", hurry });
-    const limitMs = this.#longestStopMs[hurry ? "hurried" : "drained"];
+    const limitMs = (this.#longestStopMs ?? longestUnserved)[hurry ? "hurried" : "drained"];
     clearTimeout(this.#deadline);
     this.#deadline = setTimeout(() => {
       this.wasKilled = true;
