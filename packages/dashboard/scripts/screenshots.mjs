@@ -26,6 +26,8 @@ try {
   await picture("queues", "queues");
   await picture("queue", "queues/embedding");
   await picture("workers", "workers");
+  await picture("controls", "controls");
+  await picture("capacity", "capacity");
   await picture("jobs", "jobs?state=retrying,running,dead");
   await picture("dead", "dead");
   await picture("job", `jobs/${await rescuedJob()}`);

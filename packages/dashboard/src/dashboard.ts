@@ -1,12 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { renderMetrics } from "stint";
-import type { Inspector } from "stint/inspect";
 import { localVisitor, toVisitor, type Access, type Visitor } from "./access.ts";
 import { problemResponse } from "./respond.ts";
 import { Assets } from "./assets.ts";
 import { compressed } from "./compress.ts";
-import { Events } from "./events.ts";
 import { LoginThrottle, type LoginAttempt } from "./login-throttle.ts";
 import {
   checkHost,
@@ -18,16 +15,14 @@ import {
   isLoopbackHost,
   type RequestLimits,
 } from "./request-guard.ts";
-import { metricsAnswer } from "./metrics.ts";
-import { answerNode, nodeMount, toRequest } from "./node.ts";
-import { resolveOptions, type DashboardOptions, type ResolvedOptions } from "./options.ts";
+import { metricsResponse } from "./metrics.ts";
+import { respondNode, nodeMount, toRequest } from "./node.ts";
+import { resolveOptions, type DashboardOptions } from "./options.ts";
 import { baseHref, mountOf, type Mount } from "./mount.ts";
 import { Problem, problemOf } from "./problem.ts";
 import { Rate } from "./rate.ts";
-import type { Tools } from "./route.ts";
-import { answerApi } from "./router.ts";
-import { onceOf, Shared } from "./shared.ts";
-import { PayloadAudit } from "./payload-audit.ts";
+import { handleApi } from "./router.ts";
+import { makeTools } from "./tools.ts";
 
 export type Dashboard = {
   /** For Hono, Next, Nitro and any framework with Request and Response. */
@@ -40,11 +35,6 @@ export type Dashboard = {
 
 /** The origin of a request, if the adapter provides it. */
 type Sender = { readonly req?: IncomingMessage; readonly address?: string | undefined };
-
-/** How long a result is shared by all viewers. */
-const freshMs = 1_000;
-/** How old a result may be for a scrape of /metrics: it may reuse the last read of an open page. */
-const scrapedMs = 4_000;
 
 /**
  * Creates the dashboard: one handler that can be mounted at any path.
@@ -91,12 +81,12 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       });
     }
     if (isApi)
-      return await answerApi(request, mount.inner.slice("/api/".length), {
+      return await handleApi(request, mount.inner.slice("/api/".length), {
         tools,
         visitor,
         bodyBytes: limits.bodyBytes,
       });
-    const response = await answerPage(request, mount);
+    const response = await handlePage(request, mount);
     const cookie =
       tried === undefined ? undefined : loginThrottle.cookieFor(tried, request, mount.base ?? "");
     // Scrapers keep no cookies.
@@ -127,9 +117,9 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     });
   }
 
-  async function answerPage(request: Request, mount: Mount): Promise<Response> {
+  async function handlePage(request: Request, mount: Mount): Promise<Response> {
     const { inner } = mount;
-    if (inner === "/metrics") return metricsAnswer(await metrics());
+    if (inner === "/metrics") return metricsResponse(await metrics());
     if (inner.startsWith("/assets/")) return await assets.file(inner.slice(1), request);
     // Also for the mount without a trailing slash: the page contains its mount path. A redirect to the slash would loop with
     // frameworks that strip the slash.
@@ -142,7 +132,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       const mount = nodeMount(req, basePath);
       // The mount is known and this path is not below it.
       if (mount === undefined && next !== undefined) return next();
-      void answerNode(res, async () => {
+      void respondNode(res, async () => {
         if (mount === undefined)
           return problemResponse(new Problem(404, "NOT_FOUND", "There is nothing here."));
         return await handle(toRequest(req), mount, { req, address: req.socket.remoteAddress });
@@ -176,74 +166,4 @@ function requireLocal(request: Request, { req, address }: Sender): Visitor {
       hint: "Pass authorize to createDashboard, or run `stint dashboard` with a token.",
     },
   );
-}
-
-type Made = { tools: Tools; metrics: () => Promise<string>; close: () => Promise<void> };
-
-function makeTools(options: ResolvedOptions): Made {
-  const { client, environment, redactor, limits, traceUrl } = options;
-  let opened: Inspector | undefined;
-  let closed = false;
-  const requireOpen = (): void => {
-    if (closed) throw new Problem(503, "CLOSED", "The dashboard is closing.");
-  };
-  const inspector = (): Inspector => {
-    requireOpen();
-    return (opened ??= client.inspector());
-  };
-  const forgets: (() => void)[] = [];
-  const shared = <Result>(read: (from: Inspector) => Promise<Result>) => {
-    const results = new Shared(Math.min(freshMs, limits.refreshMs / 2), async () => await read(inspector()));
-    forgets.push(() => results.forget());
-    return async (youngerThanMs?: number): Promise<Result> => {
-      requireOpen();
-      return await results.get(youngerThanMs);
-    };
-  };
-  // One read of the health for live updates, requests and scrapes.
-  const health = shared(async (from) => await from.health());
-  const stats = shared(async (from) => await from.stats());
-  const toJson = onceOf<object, string>((result) => JSON.stringify(result));
-  const asJson = (read: () => Promise<object>) => async (): Promise<string> => toJson(await read());
-  const overviews: Tools["overviews"] = {
-    health: asJson(health),
-    stats: asJson(stats),
-    kinds: asJson(shared(async (from) => await from.kinds())),
-    tenants: asJson(shared(async (from) => await from.waitingTenants())),
-    workers: asJson(shared(async (from) => await from.workers())),
-    slow: asJson(shared(async (from) => await from.slow())),
-    controls: asJson(shared(async (from) => await from.controls())),
-  };
-  const events = new Events(overviews.health, limits);
-  const capacity = shared(async (from) => await from.capacity());
-  // Created once, so that counters do not reset.
-  const scraped = {
-    health: async () => await health(scrapedMs),
-    stats,
-    capacity: async () => await capacity(),
-    stops: shared(async (from) => await from.stops()),
-  };
-  return {
-    tools: {
-      client,
-      inspector,
-      environment,
-      traceUrl,
-      redactor,
-      payloadAudit: new PayloadAudit(options.onAudit),
-      events,
-      overviews,
-      forgetOverviews: () => {
-        for (const forget of forgets) forget();
-      },
-    },
-    // Figures of the whole installation, from the database. Workers export their own metrics.
-    metrics: async () => await renderMetrics(scraped),
-    close: async () => {
-      if (closed) return;
-      closed = true;
-      events.close();
-      await opened?.close();
-    },
-  };
 }

@@ -57,7 +57,7 @@ function bodyOf(req: Framed): ReadableStream | string {
 }
 
 /** Writes the response. Never rejects: a failure here is a closed socket, and a rejection would end the process. */
-export async function answerNode(
+export async function respondNode(
   res: ServerResponse,
   handle: () => Promise<Response>,
   longestStillMs = 60_000,

@@ -1,5 +1,5 @@
 /** Controls as they may leave the server: without tenants and keys where they could repeat a redacted value. */
-import type { Controls } from "stint/inspect";
+import type { Capacity, Controls, QueueTenants, WaitingTenants } from "stint/inspect";
 import type { Visitor } from "./access.ts";
 import { Problem } from "./problem.ts";
 import type { Redactor } from "./redact.ts";
@@ -12,6 +12,22 @@ export function pausesValue(scope: string): boolean {
 /** Whether a limit is of one key, such as `key:account=42`. */
 export function limitsValue(name: string): boolean {
   return name.includes("=");
+}
+
+/** Tenants of one queue; `exact`: of a fair queue, with the depth of each. */
+export type PresentedTenants = WaitingTenants & {
+  readonly exact: QueueTenants["tenants"] | null;
+  readonly hidden?: true;
+};
+
+export function presentTenants(
+  found: WaitingTenants,
+  exact: QueueTenants["tenants"] | null,
+  visitor: Visitor,
+  redactor: Redactor,
+): PresentedTenants {
+  if (mayName(visitor, redactor)) return { ...found, exact };
+  return { ...found, tenants: [], exact: null, hidden: true };
 }
 
 function changesValue({ action, subject }: Controls["changes"][number]): boolean {
@@ -35,6 +51,22 @@ export function presentControls(json: string, visitor: Visitor, redactor: Redact
     changes: changes.filter((change) => !changesValue(change)),
     hidden: true,
   });
+}
+
+/** What limits a pool may be the full limit of one key. `hidden`: this role gets the name of the limit without the value. */
+export function presentCapacity(
+  capacity: Capacity,
+  visitor: Visitor,
+  redactor: Redactor,
+): Capacity & { readonly hidden?: true } {
+  if (mayName(visitor, redactor)) return capacity;
+  const pools = capacity.pools.map((pool) => {
+    const { name, text } = pool.limitedBy;
+    if (name === null || !limitsValue(name)) return pool;
+    const rule = name.slice(0, name.indexOf("="));
+    return { ...pool, limitedBy: { ...pool.limitedBy, name: rule, text: text.replaceAll(name, rule) } };
+  });
+  return { ...capacity, pools, hidden: true };
 }
 
 /**

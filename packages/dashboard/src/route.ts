@@ -1,17 +1,18 @@
 /** The shape of an API route. Routes are data: the server, the tests and openapi.json use the same list. */
 import type { Stint } from "stint";
-import type { Inspector } from "stint/inspect";
+import type { Capacity, Inspector } from "stint/inspect";
 import type { Right, Visitor } from "./access.ts";
 import type { Events } from "./events.ts";
 import type { Redactor } from "./redact.ts";
 import type { PayloadAudit } from "./payload-audit.ts";
 
 /** The part of a client that the dashboard uses. */
-export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay"> & {
-  readonly schedules: Pick<Stint["schedules"], "set" | "pause" | "resume" | "runNow" | "remove">;
+export type DashboardClient = Pick<Stint, "inspector" | "get" | "cancel" | "runNow" | "replay" | "change"> & {
+  readonly schedules: Pick<Stint["schedules"], "create" | "pause" | "resume" | "runNow" | "remove">;
   readonly flows: Pick<Stint["flows"], "cancel">;
   readonly pauses: Pick<Stint["pauses"], "pause" | "resume">;
   readonly limits: Pick<Stint["limits"], "set" | "pass">;
+  readonly dependencies: Pick<Stint["dependencies"], "set">;
   readonly queueSettings: Pick<Stint["queueSettings"], "set">;
 };
 
@@ -23,6 +24,8 @@ export type Tools = {
   inspector(): Inspector;
   /** Reads without arguments, as JSON, shared by all viewers for up to a second. */
   readonly overviews: Readonly<Record<Overview, () => Promise<string>>>;
+  /** The recommendation for every queue by itself, shared like an overview. */
+  capacity(): Promise<Capacity>;
   /** The next read of an overview is a new one: a visitor who changed something must see the change. */
   forgetOverviews(): void;
   readonly events: Events;
@@ -32,7 +35,16 @@ export type Tools = {
   readonly traceUrl: string | null;
 };
 
-export const overviews = ["health", "stats", "kinds", "tenants", "workers", "slow", "controls"] as const;
+export const overviews = [
+  "health",
+  "stats",
+  "kinds",
+  "tenants",
+  "workers",
+  "stops",
+  "slow",
+  "controls",
+] as const;
 export type Overview = (typeof overviews)[number];
 
 /** A request as routes see it: taken apart, not yet checked. */

@@ -9,7 +9,7 @@ import { routes } from "./routes/index.ts";
 type Found = { readonly route: Route; readonly params: Record<string, string> };
 
 /** `path` is the path below `api/`. */
-export async function answerApi(
+export async function handleApi(
   request: Request,
   path: string,
   { tools, visitor, bodyBytes }: { tools: Tools; visitor: Visitor; bodyBytes: number },

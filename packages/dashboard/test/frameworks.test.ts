@@ -25,8 +25,8 @@ function make(basePath?: string): Mounted {
 
 /** A server with Request and Response, as in Hono, Next and Nitro. */
 async function listenFetch(handler: (request: Request) => Response | Promise<Response>): Promise<number> {
-  const { answerNode, toRequest } = await import("#dashboard/node.js");
-  return await listen((req, res) => void answerNode(res, async () => await handler(toRequest(req))));
+  const { respondNode, toRequest } = await import("#dashboard/node.js");
+  return await listen((req, res) => void respondNode(res, async () => await handler(toRequest(req))));
 }
 
 const mounts: { name: string; base: string; mount: () => Promise<Mounted & { port: number }> }[] = [

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLogger } from "stint";
 import { createDashboard, serveDashboard, type Access } from "#dashboard/index.js";
-import { answerNode } from "#dashboard/node.js";
+import { respondNode } from "#dashboard/node.js";
 import { gate } from "../../stint/test/support/gate.ts";
 import { until } from "../../stint/test/support/until.ts";
 import { request, open } from "./support/request.ts";
@@ -128,7 +128,7 @@ test("a client that does not read its response is disconnected", async () => {
       pull: (controller) => controller.enqueue(part),
       cancel: () => cancelled.open(),
     });
-    void answerNode(res, async () => new Response(body), 100);
+    void respondNode(res, async () => new Response(body), 100);
   });
   const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
   socket.pause().on("error", () => undefined);

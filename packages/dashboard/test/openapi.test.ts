@@ -96,12 +96,13 @@ describe.each(named)("$name", ({ route, operation }) => {
       "waitingTenants",
       "job",
       "workers",
+      "stops",
       "slow",
       "preview",
       "begin",
     ];
-    const more = ["operations", "operation", "abort", "cancel", "runNow", "replay"];
-    const changes = ["set", "pause", "resume", "run", "remove"].map((change) => `${change}Schedule`);
+    const more = ["operations", "operation", "abort", "cancel", "runNow", "replay", "change", "limitKeys"];
+    const changes = ["create", "pause", "resume", "run", "remove"].map((change) => `${change}Schedule`);
     const schedules = [
       "schedules",
       "scheduleCounts",
@@ -116,6 +117,7 @@ describe.each(named)("$name", ({ route, operation }) => {
       "resume",
       "setLimit",
       "passOrder",
+      "setDependency",
       "setQueue",
       ...changes,
     ];
@@ -164,6 +166,7 @@ test("every response of a real installation matches the document", async () => {
     "GET /jobs/{id}": [...Object.values(ids), flow.id].map((id) => `/api/jobs/${id}`),
     "POST /jobs/{id}/cancel": [`/api/jobs/${ids.scheduled}/cancel`, `/api/jobs/${ids.running}/cancel`],
     "POST /jobs/{id}/run-now": [`/api/jobs/${ids.retrying}/run-now`],
+    "POST /jobs/{id}/change": [`/api/jobs/${waiting.id}/change`],
     "POST /jobs/{id}/replay": [`/api/jobs/${ids.dead}/replay`],
     "GET /flows/{id}": [`/api/flows/${flow.id}`],
     "POST /flows/{id}/cancel": [`/api/flows/${flow.id}/cancel`],

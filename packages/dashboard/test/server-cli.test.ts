@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { defineJob, typed } from "stint";
 import { expect, test } from "vitest";
 import { project, start, stint } from "../../stint/test/cli/support.ts";
+import { builtPackage } from "../../stint/test/support/built-package.ts";
 import { testFolder } from "../../stint/test/support/folder.ts";
 import { freshSchema } from "../../stint/test/support/fresh.ts";
-import { inLab } from "../../stint/test/support/lab.ts";
+import { inLab, slice } from "../../stint/test/support/lab.ts";
 
 const token = "a-token-of-some-length";
 
@@ -78,23 +79,22 @@ test("the config sets redaction, trace URL and environment; flags override it", 
     };`,
   });
   const env = { DATABASE_URL: fresh.url };
-  const running = start(["dashboard", "--port", "0"], { cwd: folder, env });
-  const url = await addressOf(running);
-  expect(await (await fetch(`${url}api/me`)).json()).toMatchObject({
-    traceUrl: "https://traces.example.com/{traceId}",
-    environment: { name: "staging", production: true },
-  });
-  const shown = await (await fetch(`${url}api/jobs/${id}`)).text();
-  expect(shown).not.toContain("41111111");
-  running.process.kill("SIGTERM");
-  expect((await running.ended).code).toBe(0);
-
-  const flagged = start(["dashboard", "--port", "0", "--environment", "live"], { cwd: folder, env });
-  expect(await (await fetch(`${await addressOf(flagged)}api/me`)).json()).toMatchObject({
-    environment: { name: "live", production: true },
-  });
-  flagged.process.kill("SIGTERM");
-  expect((await flagged.ended).code).toBe(0);
+  const cases = [
+    { flags: [], environment: { name: "staging", production: true } },
+    { flags: ["--environment", "live"], environment: { name: "live", production: true } },
+  ];
+  for (const { flags, environment } of slice(cases, (one) => one.flags.length > 0)) {
+    const running = start(["dashboard", "--port", "0", ...flags], { cwd: folder, env });
+    const url = await addressOf(running);
+    expect(await (await fetch(`${url}api/me`)).json()).toMatchObject({
+      traceUrl: "https://traces.example.com/{traceId}",
+      environment,
+    });
+    const shown = await (await fetch(`${url}api/jobs/${id}`)).text();
+    expect(shown).not.toContain("41111111");
+    running.process.kill("SIGTERM");
+    expect((await running.ended).code).toBe(0);
+  }
 });
 
 test("with an unreadable config nothing is shown, as it may set redaction", async () => {
@@ -140,11 +140,12 @@ test("without the package, dashboard prints what to install, and dev continues",
     const error = new Error("Cannot find package '@stint/dashboard' imported from here");
     throw Object.assign(error, { code: "ERR_MODULE_NOT_FOUND" });
   }`;
-  const folder = await project({
+  const files = {
     "stint.config.ts": configOf(fresh.schema),
     "without.mjs": `import { register } from "node:module";
       register("data:text/javascript," + encodeURIComponent(${JSON.stringify(hooks)}));`,
-  });
+  };
+  const folder = await project(files, await builtPackage());
   const env = { DATABASE_URL: fresh.url, NODE_OPTIONS: `--import=${join(folder, "without.mjs")}` };
   const words = "npm install --save-dev @stint/dashboard";
 

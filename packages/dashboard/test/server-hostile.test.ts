@@ -163,7 +163,7 @@ describe("hostile requests", () => {
 });
 
 test("a response that breaks off does not end the process", async () => {
-  const { answerNode } = await import("#dashboard/node.js");
+  const { respondNode } = await import("#dashboard/node.js");
   const port = await listen((_req, res) => {
     const body = new ReadableStream({
       start: (controller) => controller.enqueue(new TextEncoder().encode("begun")),
@@ -171,7 +171,7 @@ test("a response that breaks off does not end the process", async () => {
         throw new Error("broken");
       },
     });
-    void answerNode(res, async () => new Response(body));
+    void respondNode(res, async () => new Response(body));
   });
   await expect(
     fetch(`http://127.0.0.1:${port}/`).then(async (response) => await response.text()),

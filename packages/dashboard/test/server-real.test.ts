@@ -5,6 +5,7 @@ import { until } from "../../stint/test/support/until.ts";
 import { request, open, post } from "./support/request.ts";
 import { jobId } from "./support/fake.ts";
 import { hostileText, everyState } from "./support/every-state.ts";
+import { dieOf, installation, receipt } from "./support/installation.ts";
 
 test("jobs are found by each filter, and paged without repeats or gaps", async () => {
   const { stint, ids } = await everyState();
@@ -152,4 +153,17 @@ test("an unreachable database is 503 on every route, without its address", async
     expect(response.text).not.toMatch(/hunter2|boss|127\.0\.0\.1/);
   }
   expect((await post(dashboard, `/api/jobs/${jobId}/cancel`, {})).status).toBe(503);
+});
+
+test("a replay into a full queue is refused with the reason", async () => {
+  const { stint } = await installation();
+  const [dead = ""] = await dieOf(stint, () => new Error("boom"), 1);
+  await stint.queueSettings.set("mail", { admission: { maxDepth: 1, strict: true } }, { reason: "test" });
+  await stint.enqueue(receipt, { n: 1 });
+
+  const response = await post(open({ role: "operate" }, { stint }), `/api/jobs/${dead}/replay`, {
+    reason: "test",
+  });
+  expect([response.status, response.body]).toMatchObject([409, { error: { code: "QUEUE_FULL" } }]);
+  expect((await stint.get(dead))?.state).toBe("dead");
 });

@@ -2,6 +2,7 @@
 import type { FlowView, Slot } from "stint";
 import type {
   BulkAction,
+  Capacity,
   Controls,
   Count,
   DeadGroup,
@@ -16,6 +17,7 @@ import type {
   Operation,
   OperationPreview,
   PreviewedSet,
+  QueueTenants,
   ScheduleCounts,
   ScheduleRows,
   ScheduleView,
@@ -24,6 +26,7 @@ import type {
   SlowJob,
   Stats,
   WaitingTenants,
+  WorkerStop,
   WorkerView,
 } from "stint/inspect";
 
@@ -87,9 +90,14 @@ export type GroupsResponse = Omit<Wire<DeadGroups>, "groups"> & {
 /** `hidden`: a tenant's name may repeat a redacted value, so this role gets none. */
 export type StatsResponse = Wire<Stats> & { readonly hidden?: boolean };
 export type TenantsResponse = WaitingTenants & { readonly hidden?: boolean };
+/** `exact`: the tenants of a fair queue with the depth of each. Servers of an older version do not send it. */
+export type QueueTenantsResponse = TenantsResponse & { readonly exact?: QueueTenants["tenants"] | null };
 
-/** `hidden`: this role gets no tenants and keys. */
-export type ControlsResponse = Wire<Controls> & { readonly hidden?: boolean };
+/** `hidden`: this role gets no tenants and keys. Servers of an older version send no dependencies and no moreKeys. */
+export type ControlsResponse = Omit<Wire<Controls>, "dependencies" | "moreKeys" | "keysCapped"> &
+  Partial<Pick<Wire<Controls>, "dependencies" | "moreKeys" | "keysCapped">> & { readonly hidden?: boolean };
+/** `hidden`: the values of keys are left out of what limits a pool. */
+export type CapacityResponse = Wire<Capacity> & { readonly hidden?: boolean };
 /** The reason of a change of controls and, in production, the name of the environment. */
 export type Confirmed = { readonly reason: string; readonly confirm: string };
 
@@ -181,10 +189,12 @@ export const api = {
   health: (signal?: AbortSignal, timeoutMs?: number) => get<Wire<Health>>("health", {}, signal, timeoutMs),
   kinds: (signal?: AbortSignal) => get<readonly Wire<KindView>[]>("kinds", {}, signal),
   workers: (signal?: AbortSignal) => get<readonly Wire<WorkerView>[]>("workers", {}, signal),
+  stops: (signal?: AbortSignal) => get<readonly Wire<WorkerStop>[]>("stops", {}, signal),
+  capacity: (signal?: AbortSignal) => get<CapacityResponse>("capacity", {}, signal),
   stats: (signal?: AbortSignal) => get<StatsResponse>("stats", {}, signal),
   tenants: (signal?: AbortSignal) => get<TenantsResponse>("tenants", {}, signal),
   queueTenants: (queue: string, signal?: AbortSignal) =>
-    get<TenantsResponse>("queues/tenants", { queue }, signal),
+    get<QueueTenantsResponse>("queues/tenants", { queue }, signal),
   deadGroups: (of: { kind?: string | undefined; queue?: string | undefined }, signal?: AbortSignal) =>
     get<GroupsResponse>("dead/groups", of, signal),
   slow: (signal?: AbortSignal) => get<readonly Wire<SlowJob>[]>("slow", {}, signal),
@@ -204,6 +214,8 @@ export const api = {
   cancel: (id: string, reason?: string) =>
     post<{ was: "cancelled" | "asked" }>(`jobs/${part(id)}/cancel`, { reason }),
   runNow: (id: string, reason?: string) => post<object>(`jobs/${part(id)}/run-now`, { reason }),
+  changeJob: (id: string, change: { delay?: string; priority?: number; reason: string }) =>
+    post<object>(`jobs/${part(id)}/change`, change),
   replay: (id: string, reason: string) => post<object>(`jobs/${part(id)}/replay`, { reason }),
 
   schedules: (filter: SchedulesFilter, signal?: AbortSignal) =>
@@ -230,7 +242,11 @@ export const api = {
   resume: (pause: { scope: string; name: string } & Confirmed) =>
     post<{ resumed: boolean }>("pauses/resume", pause),
   setLimit: (limit: { name: string; max: number | null } & Confirmed) => post<object>("limits/set", limit),
+  limitKeys: (search: string, signal?: AbortSignal) =>
+    get<Pick<ControlsResponse, "keys" | "moreKeys">>("limits/keys", { search }, signal),
   passOrder: (order: { key: string } & Confirmed) => post<{ job: string | null }>("limits/pass", order),
+  setDependency: (dependency: { name: string; change: object | null } & Confirmed) =>
+    post<object>("dependencies/set", dependency),
   setQueue: (setting: { queue: string; admission: object | null } & Confirmed) =>
     post<object>("queues/set", setting),
 

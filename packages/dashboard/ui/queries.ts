@@ -51,6 +51,12 @@ export const useKinds = () =>
 export const useWorkers = () =>
   useQuery({ queryKey: ["workers"], queryFn: ({ signal }) => api.workers(signal), meta: every(4_000) });
 
+export const useStops = () =>
+  useQuery({ queryKey: ["stops"], queryFn: ({ signal }) => api.stops(signal), meta: every(10_000) });
+
+export const useCapacity = () =>
+  useQuery({ queryKey: ["capacity"], queryFn: ({ signal }) => api.capacity(signal), meta: every(4_000) });
+
 export const useStats = () =>
   useQuery({ queryKey: ["stats"], queryFn: ({ signal }) => api.stats(signal), meta: every(15_000) });
 
@@ -176,6 +182,15 @@ export const useFlow = (id: string) =>
 
 export const useControls = () =>
   useQuery({ queryKey: ["controls"], queryFn: ({ signal }) => api.controls(signal), meta: every(3_000) });
+
+/** Keys of limits that contain this text. */
+export const useLimitKeys = (search: string) =>
+  useQuery({
+    queryKey: ["limit-keys", search],
+    queryFn: ({ signal }) => api.limitKeys(search, signal),
+    enabled: search !== "",
+    meta: every(5_000),
+  });
 
 export const useOperations = () =>
   useQuery({

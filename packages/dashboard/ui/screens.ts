@@ -1,5 +1,6 @@
 /** Every screen, in the order of the navigation. A new one is a folder in `screens/` and a line here. */
 import type { Screen } from "./screen.ts";
+import { screen as capacity } from "./screens/capacity/index.tsx";
 import { screen as controls } from "./screens/controls/index.tsx";
 import { screen as dead } from "./screens/dead/index.tsx";
 import { screen as flow } from "./screens/flow/index.tsx";
@@ -26,6 +27,7 @@ export const screens: readonly Screen[] = [
   flows,
   flow,
   controls,
+  capacity,
   workers,
   slow,
   dead,

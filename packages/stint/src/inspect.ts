@@ -21,6 +21,7 @@ export {
   type PreviewedSet,
   type QueueHealth,
   type QueuePaused,
+  type QueueTenants,
   type Rates,
   type Series,
   type SeriesPoint,

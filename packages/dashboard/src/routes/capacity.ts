@@ -1,5 +1,6 @@
 /** How many workers there should be: as JSON for the Capacity screen and for autoscalers such as KEDA. */
 import type { CapacityOptions } from "stint/inspect";
+import { presentCapacity } from "../present-controls.ts";
 import { badRequest } from "../problem.ts";
 import { route } from "../route.ts";
 
@@ -10,7 +11,11 @@ export const capacityRoutes = [
     right: "view",
     query: ["queues", "slots", "target", "min", "max"],
     parse: ({ query }) => optionsOf(query),
-    run: async (tools, options) => await tools.inspector().capacity(options),
+    run: async (tools, options, visitor) => {
+      const isWhole = Object.keys(options).length === 0;
+      const found = isWhole ? await tools.capacity() : await tools.inspector().capacity(options);
+      return presentCapacity(found, visitor, tools.redactor);
+    },
   }),
 ];
 

@@ -1,5 +1,5 @@
-/** Changes of pauses, limits and queue settings. The library checks the values. */
-import type { PauseOptions, PauseTarget, QueueChange } from "stint";
+/** Changes of pauses, limits, dependencies and queue settings. The library checks the values. */
+import type { DependencyOptionsChange, PauseOptions, PauseTarget, QueueChange } from "stint";
 import { requireConfirmation } from "../confirmation.ts";
 import { dateOf, reasonOf, textOf } from "../input.ts";
 import { limitsValue, pausesValue, requireNameable } from "../present-controls.ts";
@@ -42,7 +42,27 @@ function endOf(body: Input["body"]): Pick<PauseOptions, "for" | "until"> {
   };
 }
 
+/** What to change of a dependency. The library checks its parts. */
+function changeOf(change: unknown): DependencyOptionsChange | null {
+  if (change !== null && (typeof change !== "object" || Array.isArray(change)))
+    throw badRequest(
+      "change must be an object of concurrency, rate and quota, or null for the declared settings.",
+    );
+  return change;
+}
+
 export const controlRoutes = [
+  route({
+    method: "GET",
+    path: "limits/keys",
+    right: "view",
+    query: ["search"],
+    parse: ({ query }) => textOf(query.get("search"), "search", 768),
+    run: async (tools, search, visitor) => {
+      requireNameable(true, visitor, tools.redactor);
+      return await tools.inspector().limitKeys({ search });
+    },
+  }),
   route({
     method: "POST",
     path: "pauses/pause",
@@ -95,6 +115,19 @@ export const controlRoutes = [
       const act = { reason, actor: visitor.actor };
       return { job: (await shown(tools, tools.client.limits.pass(key, act))) ?? null };
     },
+  }),
+  route({
+    method: "POST",
+    path: "dependencies/set",
+    right: "operate",
+    body: ["name", "change", "reason", "confirm"],
+    parse: ({ body }, tools) => ({
+      name: textOf(body["name"], "name", 116),
+      change: changeOf(body["change"]),
+      reason: reasonIn(body, tools),
+    }),
+    run: async (tools, { name, change, reason }, { actor }) =>
+      await shown(tools, tools.client.dependencies.set(name, change, { reason, actor })),
   }),
   route({
     method: "POST",

@@ -1,11 +1,12 @@
+import type { JobChange } from "stint";
 import { jobFilterKeys } from "stint/inspect";
 import type { Visitor } from "../access.ts";
 import { respond } from "../respond.ts";
 import { noStore } from "../headers.ts";
 import { requireSearchable } from "../filters.ts";
-import { afterOf, filterOf, idOf, limitOf, reasonOf } from "../input.ts";
+import { afterOf, dateOf, filterOf, idOf, limitOf, reasonOf, textOf } from "../input.ts";
 import { badRequest, Problem } from "../problem.ts";
-import { route } from "../route.ts";
+import { route, type Input } from "../route.ts";
 import { presentData, presentDetail, presentPage, type DataName } from "../present.ts";
 
 /** Values that are too large for the screen. */
@@ -17,6 +18,16 @@ function downloadOf(query: URLSearchParams): DataName | undefined {
   if (wanted !== null && found === undefined)
     throw badRequest(`download must be one of ${downloads.join(", ")}.`);
   return found;
+}
+
+/** When and how urgently a waiting job runs. The library checks the values. Payloads are not changed here: a redacted one would be written back. */
+function changeOf({ delay, runAt, priority }: Input["body"]): JobChange {
+  const change: object = {
+    ...(delay === undefined ? {} : { delay: textOf(delay, "delay", 32) }),
+    ...(runAt === undefined ? {} : { runAt: dateOf(runAt, "runAt") }),
+    ...(priority === undefined ? {} : { priority }),
+  };
+  return change;
 }
 
 function requirePayloads({ can }: Visitor): void {
@@ -106,6 +117,21 @@ export const jobRoutes = [
     parse: (input) => ({ id: idOf(input), reason: reasonOf(input.body, true) ?? "" }),
     run: async ({ client }, { id, reason }, { actor }) => {
       await client.replay(id, { actor, reason });
+      return {};
+    },
+  }),
+  route({
+    method: "POST",
+    path: "jobs/:id/change",
+    right: "operate",
+    body: ["delay", "runAt", "priority", "reason"],
+    parse: (input) => ({
+      id: idOf(input),
+      change: changeOf(input.body),
+      reason: reasonOf(input.body, true) ?? "",
+    }),
+    run: async ({ client }, { id, change, reason }, { actor }) => {
+      await client.change(id, change, { actor, reason });
       return {};
     },
   }),

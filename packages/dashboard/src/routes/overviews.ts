@@ -1,9 +1,21 @@
-/** Reads of the whole installation: health, stats, kinds, waiting tenants, workers, slow jobs, controls; and the series of the charts. */
-import { seriesRanges } from "stint/inspect";
+/** Reads of the whole installation: health, stats, kinds, waiting tenants, workers and their stops, slow jobs, controls; and the series of the charts. */
+import { seriesRanges, type Inspector, type QueueTenants } from "stint/inspect";
 import { jsonText } from "../respond.ts";
 import { nothing, namedIn, oneOf, textOf } from "../input.ts";
 import { overviews, route } from "../route.ts";
+import { presentTenants } from "../present-controls.ts";
 import { presentOverview } from "../present.ts";
+import { problemOf } from "../problem.ts";
+
+/** Counts every job of a fair queue. Null: it has too many for the time limit, and the sample has to do. */
+async function exactTenants(inspector: Inspector, queue: string): Promise<QueueTenants["tenants"] | null> {
+  try {
+    return (await inspector.tenants(queue, { limit: 1_000 })).tenants;
+  } catch (error) {
+    if (problemOf(error)?.code === "TOO_SLOW") return null;
+    throw error;
+  }
+}
 
 export const overviewRoutes = [
   ...overviews.map((name) =>
@@ -23,8 +35,10 @@ export const overviewRoutes = [
     query: ["queue"],
     parse: ({ query }) => textOf(query.get("queue"), "queue", 128),
     run: async (tools, queue, visitor) => {
-      const found = JSON.stringify(await tools.inspector().waitingTenants({ queue }));
-      return jsonText(presentOverview("tenants", found, visitor, tools.redactor));
+      const inspector = tools.inspector();
+      const found = await inspector.waitingTenants({ queue });
+      const exact = found.fair === true ? await exactTenants(inspector, queue) : null;
+      return presentTenants(found, exact, visitor, tools.redactor);
     },
   }),
   route({

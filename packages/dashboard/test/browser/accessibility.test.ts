@@ -3,14 +3,12 @@ import { describe, expect, test } from "vitest";
 import { fakeStint } from "../support/fake.ts";
 import { browserPath, visit } from "./support/browser.ts";
 import { busyNight, jobRows, series } from "./support/busy-night.ts";
-import { faults, go } from "./support/page.ts";
+import { faults, go, screensWith } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
 import { inLab, slice } from "../../../stint/test/support/lab.ts";
 
-const screens = ["", "queues", "queues/notification", "schedules", "workers", "slow", "jobs", "dead"];
-
 describe.skipIf(browserPath === undefined)("accessibility", () => {
-  test.each(slice(screens, (screen) => screen === "jobs" || screen === "schedules"))(
+  test.each(slice(screensWith("notification"), (screen) => screen === "jobs" || screen === "schedules"))(
     "the screen /%s",
     async (screen) => {
       const url = await serve({
@@ -31,7 +29,7 @@ describe.skipIf(browserPath === undefined)("accessibility", () => {
 
   test.runIf(inLab)("empty states, the palette and the help", async () => {
     const { page, problems } = await visit(await serve({ stint: fakeStint({ series }) }));
-    for (const screen of ["", "queues", "workers", "slow", "queues/none"]) {
+    for (const screen of ["", "queues", "capacity", "workers", "slow", "queues/none"]) {
       await go(page, screen);
       await page.waitForURL(`**/${screen}`);
       await page.locator(".empty-state").waitFor();

@@ -63,7 +63,18 @@ describe.skipIf(browserPath === undefined)("controls", () => {
     await dialog.getByLabel("This is production").fill("live");
     expect(await faults(page)).toEqual([]);
     await page.keyboard.press("Enter");
-    await page.getByRole("table", { name: "Admission" }).getByText("3 of 3").waitFor();
+    const admission = page.getByRole("table", { name: "Admission" });
+    await admission.getByText("3 of 3").waitFor();
+    await page.getByRole("button", { name: "Change admission of payments" }).click();
+    await dialog.getByLabel("Max depth per tenant").fill("2");
+    await dialog.getByLabel("Max age per tenant").fill("10m");
+    await dialog.getByLabel("When a tenant is full").selectOption("shed");
+    await dialog.getByLabel("Reason").fill("one tenant floods it");
+    await dialog.getByLabel("This is production").fill("live");
+    await dialog.getByRole("button", { name: "Set", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    await admission.getByText("2 jobs, up to 10 min old").waitFor();
+    await admission.getByText("shed waiting jobs").waitFor();
     await eventually(() => page.getByRole("region", { name: "Changes" }).innerText()).toMatch(
       /set-queue queue:payments[^]*set-limit key:account \(max 1 → 2\) by dashboard: more[^]*pause queue:payments/,
     );

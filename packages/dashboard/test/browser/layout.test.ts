@@ -5,7 +5,7 @@ import { fakeStint, jobId } from "../support/fake.ts";
 import { browserPath, desktop, phone, visit } from "./support/browser.ts";
 import { busyNight } from "./support/busy-night.ts";
 import { long, longNames } from "./support/long-names.ts";
-import { go, overflow } from "./support/page.ts";
+import { go, overflow, screensWith } from "./support/page.ts";
 import { serve } from "../support/serve.ts";
 import { inLab, slice } from "../../../stint/test/support/lab.ts";
 
@@ -23,17 +23,6 @@ async function tooWide(page: Page): Promise<string[]> {
 }
 
 describe.skipIf(browserPath === undefined)("layout", () => {
-  const screens = (queue: string) => [
-    "",
-    "queues",
-    `queues/${encodeURIComponent(queue)}`,
-    "schedules",
-    "workers",
-    "slow",
-    "jobs",
-    "dead",
-  ];
-
   const names = [
     { name: "ordinary names", responses: busyNight, queue: "notification" },
     { name: "names of 128 characters", responses: longNames, queue: long("notification") },
@@ -47,7 +36,7 @@ describe.skipIf(browserPath === undefined)("layout", () => {
         viewport: small,
       });
       await page.getByText("Live", { exact: true }).waitFor();
-      for (const screen of [...screens(queue), `jobs/${jobId}`]) {
+      for (const screen of [...screensWith(queue), `jobs/${jobId}`]) {
         await page.setViewportSize(small);
         await go(page, screen);
         await page.locator("tbody tr:is([id], [data-row]), .job-columns").first().waitFor();

@@ -71,7 +71,7 @@ describe.skipIf(browserPath === undefined)("queues, workers, slow", () => {
 
   test("workers: unresponsive, draining and old ones stand out", async () => {
     const { page, problems } = await visit(`${await serve({ stint: fakeStint(busyNight) })}workers`);
-    const worker = (id: string) => page.getByRole("row").filter({ hasText: id });
+    const worker = (id: string) => page.locator(`tr[id="Workers-${id}"]`);
     await worker("notification-1").waitFor();
     expect(await worker("notification-1").innerText()).toMatch(
       /13 of 13 busy · 4 waiting[^]*312 ms[^]*1\.3 GB/,

@@ -7,6 +7,7 @@ const bodies: Record<string, unknown> = {
   "jobs/:id/cancel": { reason: "not needed" },
   "jobs/:id/run-now": {},
   "jobs/:id/replay": { reason: "mended" },
+  "jobs/:id/change": { priority: 5, reason: "urgent" },
   "operations/preview": { action: "replay", filter },
   operations: { action: "replay", filter, reason: "mended" },
   "operations/:id/abort": {},
@@ -15,6 +16,7 @@ const bodies: Record<string, unknown> = {
   "pauses/resume": { scope: "queue", name: "emails", reason: "incident 12 is over" },
   "limits/set": { name: "kind:charge", max: 5, reason: "incident 12" },
   "limits/pass": { key: "order:charge=42", reason: "booked by hand" },
+  "dependencies/set": { name: "openai", change: { concurrency: 5 }, reason: "incident 12" },
   "queues/set": { queue: "emails", targetAge: "1m", reason: "incident 12" },
   "schedules/pause": { name: "nightly", reason: "incident 12" },
   "schedules/resume": { name: "nightly" },
@@ -26,6 +28,7 @@ const bodies: Record<string, unknown> = {
 /** Parameters without which a route refuses its request. */
 const queries: Record<string, string> = {
   "queues/tenants": "?queue=default",
+  "limits/keys": "?search=account",
   "schedules/show": "?name=nightly",
   "schedules/slots": "?name=nightly",
   "schedules/next": "?name=nightly",

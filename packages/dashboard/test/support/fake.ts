@@ -1,5 +1,5 @@
 /** A fake installation, for states that are hard to produce in a real one: certain failures, slow or hostile data. */
-import type { FlowSummary, Job, QueueSetting, Schedule } from "stint";
+import type { DependencyStatus, FlowSummary, Job, QueueSetting, Schedule } from "stint";
 import type { Health, Inspector, JobDetail, ScheduleView } from "stint/inspect";
 import type { DashboardClient } from "#dashboard/index.js";
 import { aJob } from "../../../stint/test/support/a-job.ts";
@@ -120,14 +120,33 @@ const fakeSetting: QueueSetting = {
   updatedBy: "ada",
 };
 
+export const fakeDependency: DependencyStatus = {
+  name: "openai",
+  settings: { concurrency: { max: 30, min: 1, recoverMs: 10_000 } },
+  declared: null,
+  effectiveConcurrency: 30,
+  tokens: null,
+  nextTokenAt: null,
+  quotaLeft: null,
+  quotaResetsAt: null,
+  slowUntil: null,
+  isPaused: false,
+  running: 0,
+  waiting: 0,
+  nextAt: null,
+  kinds: ["summarize"],
+  updatedAt: new Date(0),
+  updatedBy: "ada",
+};
+
 export type Fake = DashboardClient & {
   /** The calls of the inspector and of the client, in order. */
   readonly calls: { readonly name: string; readonly args: readonly unknown[] }[];
 };
 
 /** The methods of `client.schedules`, `client.flows` and the controls, under names of their own. */
-type ScheduleChange = `${"set" | "pause" | "resume" | "run" | "remove"}Schedule` | "cancelFlow";
-type ControlChange = "pause" | "resume" | "setLimit" | "passOrder" | "setQueue";
+type ScheduleChange = `${"create" | "pause" | "resume" | "run" | "remove"}Schedule` | "cancelFlow";
+type ControlChange = "pause" | "resume" | "setLimit" | "passOrder" | "setDependency" | "setQueue";
 
 /** Returns a harmless value from every method that a test does not override. */
 export function fakeStint(
@@ -140,7 +159,13 @@ export function fakeStint(
   const usual: Record<string, unknown> = {
     health: emptyHealth,
     stats: {},
-    capacity: { pools: [] },
+    capacity: {
+      at: new Date(0),
+      workers: 0,
+      recommended: 1,
+      pools: [],
+      database: { connections: 1, maxConnections: 97, lockWaits: 0 },
+    },
     stops: [],
     series: {},
     kinds: [],
@@ -148,7 +173,7 @@ export function fakeStint(
     count: matched,
     job: fakeDetail(),
     deadGroups: { groups: [], others: 0, of: matched },
-    waitingTenants: { tenants: [], of: matched },
+    waitingTenants: { tenants: [], of: matched, fair: false },
     workers: [],
     slow: [],
     preview: { matched, sample: [], asOf: "2026-01-01T00:00:00.000000Z" },
@@ -161,6 +186,9 @@ export function fakeStint(
     cancel: "cancelled",
     runNow: undefined,
     replay: undefined,
+    change: undefined,
+    tenants: { queue: "default", fair: true, tenants: [] },
+    limitKeys: { keys: [], moreKeys: false, keysCapped: false },
     schedules: { schedules: [], next: null },
     scheduleCounts: { active: 0, paused: 0, ended: 0, broken: 0 },
     schedule: (name: string) => (name === fakeSchedule.name ? fakeScheduleView() : undefined),
@@ -169,13 +197,24 @@ export function fakeStint(
     flows: { flows: [], next: null },
     flow: { ...fakeFlow, jobs: [] },
     cancelFlow: 2,
-    controls: { pauses: [], limits: [], keys: [], admission: [], settings: [], changes: [] },
+    controls: {
+      pauses: [],
+      limits: [],
+      dependencies: [],
+      keys: [],
+      moreKeys: false,
+      keysCapped: false,
+      admission: [],
+      settings: [],
+      changes: [],
+    },
     pause: undefined,
     resume: true,
     setLimit: undefined,
     passOrder: jobId,
+    setDependency: fakeDependency,
     setQueue: fakeSetting,
-    setSchedule: fakeSchedule,
+    createSchedule: fakeSchedule,
     pauseSchedule: undefined,
     resumeSchedule: undefined,
     runSchedule: jobId,
@@ -199,12 +238,14 @@ export function fakeStint(
     cancel: method("cancel") as DashboardClient["cancel"],
     runNow: method("runNow") as DashboardClient["runNow"],
     replay: method("replay") as DashboardClient["replay"],
+    change: method("change") as DashboardClient["change"],
     flows: { cancel: method("cancelFlow") } as DashboardClient["flows"],
     pauses: { pause: method("pause"), resume: method("resume") } as DashboardClient["pauses"],
     limits: { set: method("setLimit"), pass: method("passOrder") } as DashboardClient["limits"],
+    dependencies: { set: method("setDependency") } as DashboardClient["dependencies"],
     queueSettings: { set: method("setQueue") } as DashboardClient["queueSettings"],
     schedules: {
-      set: method("setSchedule"),
+      create: method("createSchedule"),
       pause: method("pauseSchedule"),
       resume: method("resumeSchedule"),
       runNow: method("runSchedule"),

@@ -51,7 +51,12 @@ export function Rows<Item>({
   /** The columns are few and short enough to stay a table in half a page and on a phone. */
   readonly few?: boolean;
   /** A field above the rows that filters them by text. */
-  readonly filter?: { readonly label: string; readonly text: (item: Item) => string };
+  readonly filter?: {
+    readonly label: string;
+    readonly text: (item: Item) => string;
+    /** The caller searches beyond these items. */
+    readonly onChange?: (wanted: string) => void;
+  };
 }) {
   const [wanted, setWanted] = useState("");
   const [order, setOrder] = useState<Order>();
@@ -89,7 +94,7 @@ export function Rows<Item>({
 
   return (
     <div className={few ? "rows rows-few card" : "rows rows-many card"}>
-      {filter === undefined || given === undefined || given.length < 2 ? null : (
+      {filter === undefined || given === undefined || (given.length < 2 && wanted === "") ? null : (
         <div className="rows-filter">
           <input
             type="search"
@@ -98,7 +103,10 @@ export function Rows<Item>({
             autoComplete="off"
             spellCheck={false}
             value={wanted}
-            onChange={(event) => setWanted(event.currentTarget.value)}
+            onChange={(event) => {
+              setWanted(event.currentTarget.value);
+              filter.onChange?.(event.currentTarget.value.trim());
+            }}
           />
           {wanted === "" ? null : (
             <span role="status" className="muted">

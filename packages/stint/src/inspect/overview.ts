@@ -11,7 +11,7 @@ import { runningJobs } from "../sql/slow.ts";
 import { tenants } from "../sql/tenants.ts";
 import { waitingTenants } from "../sql/waiting-tenants.ts";
 import { latestStops, watchWorkers, type WatchedWorker } from "../sql/workers.ts";
-import { controls } from "./controls.ts";
+import { controls, keysInUse } from "./controls.ts";
 import { depthBy, sumDepth, sumSeries, toPoint, toRates } from "./figures.ts";
 import { capacity } from "./capacity.ts";
 import { health } from "./health.ts";
@@ -33,6 +33,7 @@ export type OverviewInspector = Pick<
   | "stops"
   | "slow"
   | "controls"
+  | "limitKeys"
 >;
 
 const hourMs = 3_600_000;
@@ -57,16 +58,20 @@ export function inspectOverview(db: PgDb): OverviewInspector {
     kinds: async () => await kinds(db),
     tenants: async (queue, { limit = 1_000 } = {}) => await queueTenants(db, queue, limit),
     waitingTenants: async ({ queue } = {}) => {
-      const { tenants, lookedAt, all } = await waitingTenants(db, {
-        most: mostReady,
-        tenants: mostTenants,
-        queue: queue ?? null,
-      });
-      return { tenants, of: { count: lookedAt, capped: !all } };
+      const [{ tenants, lookedAt, all }, settings] = await Promise.all([
+        waitingTenants(db, { most: mostReady, tenants: mostTenants, queue: queue ?? null }),
+        queue === undefined ? [] : queueSettings(db),
+      ]);
+      return {
+        tenants,
+        of: { count: lookedAt, capped: !all },
+        ...(queue === undefined ? {} : { fair: fairOf(settings, queue) !== false }),
+      };
     },
     workers: async () => await workers(db),
     stops: async () => await latestStops(db, mostStops),
     controls: async () => await controls(db),
+    limitKeys: async (options) => await keysInUse(db, options),
     slow: async () => {
       const [running, runs] = await Promise.all([runningJobs(db), recentRuns(db)]);
       return toSlowJobs(running, runs);

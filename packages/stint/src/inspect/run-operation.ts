@@ -6,6 +6,7 @@ import { RetryDelay } from "../runtime/retry-delay.ts";
 import { newId } from "../runtime/new-id.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { clip } from "../runtime/text.ts";
+import { queueFullCode } from "../sql/admission.ts";
 import { actOnMany, type Acted } from "../sql/operate-many.ts";
 import { endOperation, progressOperation, type StoredOperation } from "../sql/operations.ts";
 import type { Search } from "../sql/search.ts";
@@ -46,9 +47,9 @@ function sayable(error: unknown): string {
   if (error instanceof StintError && !(error instanceof DatabaseUnavailableError))
     return clip(error.message, 2_000);
   const code = codeOf(error);
-  return code === undefined
-    ? "the database could not be reached"
-    : `the database refused it (SQLSTATE ${code})`;
+  if (code === undefined) return "the database could not be reached";
+  const why = code === queueFullCode ? "a strict queue is full" : "the database refused it";
+  return `${why} (SQLSTATE ${code})`;
 }
 
 async function walkThrough(running: Running): Promise<"finished" | "aborted" | "abandoned"> {

@@ -31,7 +31,7 @@ export async function mostFound(db: Run, search: Search): Promise<number | undef
 }
 
 /**
- * Count matching jobs. A filter of states, kind and queue only is answered by the tallies; other filters are counted by a search, up to
+ * Count matching jobs. A filter of states, kind and queue only is counted from the tallies; other filters are counted by a search, up to
  * its budget. `next` continues the search, and tallied states are not counted again.
  */
 export async function countMatches(db: Run, search: Search, after?: string, budget?: Budget): Promise<Count> {

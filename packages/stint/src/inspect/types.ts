@@ -12,17 +12,17 @@ import type { AuditEntry } from "../sql/audit.ts";
 import type { DeadGroup } from "../sql/dead-groups.ts";
 import type { JobFlow } from "../sql/flows.ts";
 import type { FoundJob } from "../sql/search.ts";
-import type { TenantDepth } from "../sql/tenants.ts";
-import type { WaitingTenant } from "../sql/waiting-tenants.ts";
 import type { LiveWorker, WorkerStop } from "../sql/workers.ts";
 import type { Capacity, CapacityOptions } from "./capacity.ts";
 import type { Controls } from "./controls.ts";
 import type { FlowsInspector } from "./flows.ts";
 import type { Count, Depth, Percentiles, Rates } from "./quantities.ts";
 import type { SchedulesInspector } from "./schedules.ts";
+import type { QueueTenants, WaitingTenants } from "./tenants.ts";
 
 export * from "./quantities.ts";
 export type { SchedulesInspector } from "./schedules.ts";
+export type { QueueTenants, WaitingTenants } from "./tenants.ts";
 
 export type InspectorOptions = {
   /** Connections of its own. Default 2. */
@@ -340,23 +340,6 @@ export type DeadGroups = {
   readonly of: Count;
 };
 
-/** Waiting tenants. */
-export type WaitingTenants = {
-  /** Most first, at most twenty. */
-  readonly tenants: readonly WaitingTenant[];
-  /** The number of ready jobs examined, with or without a tenant; capped: only the next jobs of each queue were. */
-  readonly of: Count;
-};
-
-/** The tenants of one queue. */
-export type QueueTenants = {
-  readonly queue: string;
-  /** Whether they take turns. */
-  readonly fair: boolean;
-  /** `weight`: how many jobs the tenant takes in its turn. */
-  readonly tenants: readonly (TenantDepth & { readonly weight: number })[];
-};
-
 /**
  * Reads an installation on its own connections, with a time limit on each statement. Made by `stint.inspector()`.
  */
@@ -386,6 +369,8 @@ export type Inspector = SchedulesInspector &
     slow(): Promise<readonly SlowJob[]>;
     /** Pauses, limits and admission, with live values and their latest changes. */
     controls(): Promise<Controls>;
+    /** The keys of limits that contain a text, as in `controls`. */
+    limitKeys(options?: { search?: string }): Promise<Pick<Controls, "keys" | "moreKeys" | "keysCapped">>;
     preview(action: BulkAction, filter: JobFilter): Promise<OperationPreview>;
     /** Start an operation. It runs in this process, a batch at a time, until it is finished or aborted. */
     begin(

@@ -12,6 +12,8 @@ import type {
   SlowJob,
   WorkerView,
 } from "stint/inspect";
+import { capacity, stops } from "./busy-night-capacity.ts";
+import { controls } from "./busy-night-controls.ts";
 import { schedules } from "./busy-night-schedules.ts";
 import { deadGroups, stats, waitingTenants } from "./busy-night-shares.ts";
 
@@ -420,6 +422,9 @@ export const busyNight: Partial<Record<keyof Inspector, unknown>> = {
   stats,
   waitingTenants,
   deadGroups,
+  controls,
+  capacity,
+  stops,
   schedules,
   scheduleCounts: { active: 2, paused: 1, ended: 0, broken: 1 },
 };

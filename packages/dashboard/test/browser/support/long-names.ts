@@ -23,11 +23,15 @@ const names = new Set([
   "close-day",
   "rebuild-index",
   "notification-1",
+  "inference-2",
+  "worker-host-1.internal",
   "school-12",
   "night",
   "nightly-audit",
   "poll/feed-eu",
   "billing",
+  "mail-relay",
+  "partner-api",
 ]);
 
 /** Replaces every text that is a name, also as an object key. */

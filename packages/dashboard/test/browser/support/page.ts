@@ -4,6 +4,20 @@ import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 import { desktop, phone } from "./browser.ts";
 
+/** The paths of all screens that are tables, with this queue. */
+export const screensWith = (queue: string): string[] => [
+  "",
+  "queues",
+  `queues/${encodeURIComponent(queue)}`,
+  "schedules",
+  "controls",
+  "capacity",
+  "workers",
+  "slow",
+  "jobs",
+  "dead",
+];
+
 let axeSource: string | undefined;
 
 type Found = { id: string; impact: string | null; nodes: { target: unknown[]; failureSummary?: string }[] };

@@ -10,7 +10,7 @@ export function Changes({ changes }: { readonly changes: readonly Change[] }) {
     <Audit
       title="Changes"
       aside="The newest 50, with who made them and why"
-      none="No queue setting, limit or pause was ever changed."
+      none="No queue setting, limit, dependency or pause was ever changed."
       entries={changes.map(({ change, ...entry }) => ({ ...entry, values: <Values change={change} /> }))}
     />
   );

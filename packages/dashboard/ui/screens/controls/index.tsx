@@ -7,10 +7,10 @@ import { useControls, useRights } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
 import { AdmissionRows } from "./admission.tsx";
 import { Changes } from "./changes.tsx";
+import { Dependencies } from "./dependencies.tsx";
 import { Limits } from "./limits.tsx";
 import { Pauses } from "./pauses.tsx";
 import { viewOnly } from "./rights.ts";
-import "./controls.css";
 
 export const screen: Screen = {
   path: "/controls",
@@ -30,7 +30,7 @@ function Controls() {
       note={
         data === undefined
           ? " "
-          : `${plural(data.pauses.length, "pause")}, ${plural(data.limits.length, "limit")}`
+          : `${plural(data.pauses.length, "pause")}, ${plural(data.dependencies?.length ?? 0, "dependency", "dependencies")}, ${plural(data.limits.length, "limit")}`
       }
       actions={
         <Button because={viewOnly(rights)} onClick={() => setPausing(true)}>
@@ -45,12 +45,18 @@ function Controls() {
             <p className="muted">Tenants and keys are hidden: your role may not see payloads.</p>
           ) : null}
           <Pauses pauses={data?.pauses} />
+          <Dependencies dependencies={data === undefined ? undefined : (data.dependencies ?? [])} />
           <Limits controls={data} />
           <AdmissionRows controls={data} />
           <Changes changes={data?.changes ?? []} />
         </>
       )}
-      {pausing ? <PauseDialog onClose={() => setPausing(false)} /> : null}
+      {pausing ? (
+        <PauseDialog
+          dependencies={data?.dependencies?.map(({ name }) => name)}
+          onClose={() => setPausing(false)}
+        />
+      ) : null}
     </Page>
   );
 }

@@ -76,7 +76,14 @@ function Shown({ response, stale }: { response: Body; stale: Error | null }) {
           </span>
         </span>
       }
-      actions={<JobActions id={job.id} state={job.state} cancelRequested={job.cancelRequested} />}
+      actions={
+        <JobActions
+          id={job.id}
+          state={job.state}
+          priority={job.priority}
+          cancelRequested={job.cancelRequested}
+        />
+      }
     >
       {stale === null ? null : <Failed error={stale} />}
       {job.cancelRequested && job.state === "running" ? (

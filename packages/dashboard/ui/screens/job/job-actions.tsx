@@ -4,23 +4,40 @@ import { Button } from "../../components/button.tsx";
 import { showToast } from "../../components/toast.tsx";
 import { useRights } from "../../queries.ts";
 import { allActions, whyNot, type Action } from "../operations/actions.ts";
+import { ChangeDialog } from "./change-dialog.tsx";
 import { SelectedDialog } from "../operations/selected-dialog.tsx";
+
+function isWaiting(state: JobState): boolean {
+  return ["scheduled", "ready", "retrying", "parked"].includes(state);
+}
 
 /** The actions that the job's state allows. */
 export function JobActions({
   id,
   state,
+  priority,
   cancelRequested,
 }: {
   id: string;
   state: JobState;
+  priority: number;
   cancelRequested: boolean;
 }) {
   const { operate } = useRights();
   const [open, setOpen] = useState<Action>();
+  const [changing, setChanging] = useState(false);
   const ids = [id];
   return (
     <>
+      {isWaiting(state) ? (
+        <Button
+          because={operate ? null : "Your role is view only. Ask for the role operate."}
+          onClick={() => setChanging(true)}
+        >
+          Change …
+        </Button>
+      ) : null}
+      {changing ? <ChangeDialog id={id} priority={priority} onClose={() => setChanging(false)} /> : null}
       {allActions
         .filter(({ states }) => states.includes(state))
         .map((action) => (

@@ -5,6 +5,7 @@ import { Rows } from "../../components/rows.tsx";
 import { duration, number, plural } from "../../format.ts";
 import { useHealth, useWorkers } from "../../queries.ts";
 import type { Screen } from "../../screen.ts";
+import { Stops } from "./stops.tsx";
 import { WorkerRows } from "./worker-rows.tsx";
 import "./workers.css";
 
@@ -87,6 +88,7 @@ function Workers() {
           />
         </Section>
       )}
+      <Stops />
     </Page>
   );
 }

@@ -4,6 +4,7 @@ import type { Wire } from "../../api.ts";
 import { Bar } from "../../components/bar.tsx";
 import { Rows, type Column } from "../../components/rows.tsx";
 import { bytes, duration, number } from "../../format.ts";
+import { WorkerName } from "./worker-name.tsx";
 
 type Worker = Wire<WorkerView>;
 
@@ -18,17 +19,9 @@ const columns: readonly Column<Worker>[] = [
     head: true,
     sort: ({ id }) => id,
     cell: ({ id, host, pid }) => (
-      <>
-        <span className="worker-id mono name" title={id}>
-          {id}
-        </span>
-        <div className="second">
-          <span className="name" title={host}>
-            {host}
-          </span>
-          , pid {pid}
-        </div>
-      </>
+      <WorkerName id={id} host={host}>
+        , pid {pid}
+      </WorkerName>
     ),
   },
   {
