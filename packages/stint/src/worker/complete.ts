@@ -42,7 +42,7 @@ export async function completeInTransaction(
     );
   } catch (error) {
     if (begun === undefined || !isFault) throw error;
-    // Only a COMMIT whose answer was lost may have happened. Repeating the work would then repeat its writes.
+    // Only a COMMIT whose response was lost may have happened. Repeating the work would then repeat its writes.
     const tries = error instanceof ConnectionLost ? 10 : 1;
     if (!(await committed(db, fence, begun, tries))) throw error;
   }

@@ -1,4 +1,6 @@
 import type { Db } from "../db/db.ts";
+import { Semaphore } from "../db/semaphore.ts";
+import type { JobDefinition } from "../define.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
@@ -23,6 +25,8 @@ export class TransactionGate {
   readonly #options: TransactionGateOptions;
   /** Atomic kinds, and kinds whose handlers have called `complete`. */
   readonly #needing: Set<string>;
+  /** Of kinds with `maxTransactions`. */
+  readonly #slots = new Map<string, Semaphore>();
   #closed = false;
 
   constructor(options: TransactionGateOptions) {
@@ -39,6 +43,17 @@ export class TransactionGate {
   /** A handler of this kind uses a transaction. */
   needs(kind: string): void {
     this.#needing.add(kind);
+  }
+
+  /** Run a transaction of this kind when the kind may have one more. */
+  async run<T>(
+    { kind, maxTransactions }: Pick<JobDefinition, "kind" | "maxTransactions">,
+    transaction: () => Promise<T>,
+  ): Promise<T> {
+    if (maxTransactions === undefined) return await transaction();
+    let slots = this.#slots.get(kind);
+    if (slots === undefined) this.#slots.set(kind, (slots = new Semaphore(maxTransactions)));
+    return await slots.run(transaction);
   }
 
   /** Connecting failed. */

@@ -1,9 +1,12 @@
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
 import { defineJob, handle, steps, typed, type EnqueueOptions } from "#stint/index.js";
 import { isAlive } from "#stint/embedded/processes.js";
+import { inLab } from "../support/lab.ts";
 import { until } from "../support/until.ts";
 import { untilEnded } from "../support/processes.ts";
 import { sharedWorker } from "../support/watch.ts";
+import { builtProgram } from "../support/worker-process.ts";
 
 type Act = { do: string };
 const options = { payload: typed<Act>(), backoff: steps(0), attempts: 2, maxCrashes: 2 };
@@ -11,7 +14,11 @@ const inThread = defineJob("in-thread", options);
 const inProcess = defineJob("in-process", options);
 const inParent = defineJob("in-parent", options);
 
-const fileOf = (name: string): URL => new URL(`../fixtures/isolated/${name}.mjs`, import.meta.url);
+/** With the library in the same file, except in the lab: each crash costs a new process, which loads it. */
+function fileOf(name: string): URL {
+  const file = new URL(`../fixtures/isolated/${name}.mjs`, import.meta.url);
+  return inLab ? file : pathToFileURL(builtProgram(fileURLToPath(file)));
+}
 
 const shared = sharedWorker(() => ({
   pools: { default: 6 },
@@ -123,26 +130,26 @@ for (const [where, kind] of [
     });
 
     test("that exits is recorded with its exit code", async () => {
-      const job = await run(kind, { do: "exit" });
-      expect(job).toMatchObject({ state: "dead", crashes: 2 });
+      const job = await run(kind, { do: "exit" }, { maxCrashes: 1 });
+      expect(job).toMatchObject({ state: "dead", crashes: 1 });
       expect(job.log[0]?.error?.message).toContain("ended with exit code 3 before the handler had returned");
     });
 
     test("that throws outside of its handler is recorded with that error", async () => {
-      const job = await run(kind, { do: "uncaught" });
-      expect(job).toMatchObject({ state: "dead", crashes: 2 });
+      const job = await run(kind, { do: "uncaught" }, { maxCrashes: 1 });
+      expect(job).toMatchObject({ state: "dead", crashes: 1 });
       expect(job.log[0]?.error?.causes?.[0]?.message).toContain("thrown outside of the handler");
     });
 
     test("that spins is ended at its timeout, and its slot is free", async () => {
-      const job = await run(kind, { do: "spin" }, { timeout: "300ms" });
-      expect(job).toMatchObject({ state: "dead", attempts: 2, crashes: 0 });
-      expect(job.log).toMatchObject([{ outcome: "timed-out" }, { outcome: "timed-out" }]);
+      const job = await run(kind, { do: "spin" }, { timeout: "300ms", attempts: 1 });
+      expect(job).toMatchObject({ state: "dead", attempts: 1, crashes: 0 });
+      expect(job.log).toMatchObject([{ outcome: "timed-out" }]);
       await until(() => shared().worker.running === 0, { message: "no attempt is left" });
     });
 
-    test("that spins is ended when its job is cancelled", async () => {
-      const { id } = await begin(kind, { do: "spin" });
+    test("that blocks is ended when its job is cancelled", async () => {
+      const { id } = await begin(kind, { do: "block" });
       await shared().stint.cancel(id);
       expect(await ended(id)).toMatchObject({ state: "cancelled", crashes: 0 });
     });
@@ -188,7 +195,7 @@ for (const [where, kind] of [
         class: "TypeError",
         message: "bad",
         code: "E_BAD",
-        stack: expect.stringContaining("act.mjs"),
+        stack: expect.stringContaining(inLab ? "act.mjs" : `isolated-in-${where}.mjs`),
         causes: [{ class: "Error", message: "why" }],
       });
       expect((await run(kind, { do: "throw-text" })).log[0]?.error).toMatchObject({
@@ -241,6 +248,22 @@ describe("a handler in its own process", () => {
     const job = await ended(id);
     expect(job).toMatchObject({ state: "dead", attempts: 0, crashes: 1 });
     expect(job.reason).toContain("was killed by SIGKILL");
+  });
+
+  test("that has started a program ends with it", async () => {
+    const { id, pid } = await begin(inProcess, { do: "fork" }, { maxCrashes: 1 });
+    expect((await ended(id)).reason).toContain("ended with exit code 3");
+    await untilEnded(pid);
+  });
+
+  test("is recorded at its end, also if a program of its own runs on", async () => {
+    const { id, pid } = await begin(inProcess, { do: "fork-away" }, { maxCrashes: 1 });
+    try {
+      expect((await ended(id)).reason).toContain("ended with exit code 3");
+      expect(isAlive(pid)).toBe(true);
+    } finally {
+      process.kill(pid, "SIGKILL");
+    }
   });
 
   test("that is paused is ended at its timeout", async () => {

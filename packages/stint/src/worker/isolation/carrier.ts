@@ -72,6 +72,8 @@ const bootstrap = `process.once("message", (code) => {
 /** How often the memory of a process is read while it runs an attempt. */
 const lookEveryMs = 200;
 const longestDetail = 4_096;
+/** How long the last lines of a process may take to arrive after its end. */
+const closeWithinMs = 1_000;
 
 function startProcess({ memoryBytes }: ResolvedIsolate, listener: CarrierListener): Carrier {
   const heap = memoryBytes === undefined ? [] : [`--max-old-space-size=${Math.ceil(memoryBytes / mebibyte)}`];
@@ -86,7 +88,10 @@ function startProcess({ memoryBytes }: ResolvedIsolate, listener: CarrierListene
   let watching: NodeJS.Timeout | undefined;
   let loadedBytes: number | undefined;
   let failure = "";
-  const kill = (): void => void child.kill("SIGKILL");
+  // With the programs that the handler has started: they are in the group of the process.
+  const kill = (): void => {
+    if (!killGroup(child.pid)) child.kill("SIGKILL");
+  };
   const look = (): void => {
     const bytes = residentBytes(child.pid);
     if (bytes === undefined || memoryBytes === undefined) return;
@@ -107,12 +112,24 @@ function startProcess({ memoryBytes }: ResolvedIsolate, listener: CarrierListene
   });
   // The handler has closed the channel; without it nothing can be recorded.
   child.on("disconnect", kill);
-  child.on("close", (exitCode, signal) => {
+  let closing: NodeJS.Timeout | undefined;
+  let isEnded = false;
+  const ended = (exitCode: number | null, signal: NodeJS.Signals | null): void => {
+    if (isEnded) return;
+    isEnded = true;
     clearInterval(watching);
+    clearTimeout(closing);
+    child.stderr?.destroy();
     const outOfMemory =
       exceeded || (signal === "SIGABRT" && /heap out of memory|Allocation failed/.test(tail));
     listener.ended({ outOfMemory, signal, exitCode, detail: tail.trim() || failure });
+  };
+  child.on("exit", (exitCode, signal) => {
+    killGroup(child.pid);
+    // `close` waits for the end of standard error, which a program that left the group may keep open.
+    closing = setTimeout(() => ended(exitCode, signal), closeWithinMs);
   });
+  child.on("close", ended);
   child.send(code);
   return {
     send: (message) => {
@@ -126,6 +143,16 @@ function startProcess({ memoryBytes }: ResolvedIsolate, listener: CarrierListene
       watching = setInterval(look, lookEveryMs);
     },
   };
+}
+
+/** End a process and what it has started. False: there is no such group. */
+function killGroup(pid: number | undefined): boolean {
+  if (pid === undefined || process.platform === "win32") return false;
+  try {
+    return process.kill(-pid, "SIGKILL");
+  } catch {
+    return false;
+  }
 }
 
 /** The memory that the process has in use, where the system tells (Linux). */

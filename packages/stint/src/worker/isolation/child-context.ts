@@ -7,7 +7,7 @@ import { validate } from "../../model/standard-schema.ts";
 import type { Logger, LogLevel } from "../../runtime/logger.ts";
 import { Completion } from "../completion.ts";
 import type { HandlerContext, SignalOptions } from "../handler.ts";
-import type { Answer, CallName, ChildMessage, ContextValues, ReportName, ToChild } from "./messages.ts";
+import type { CallResult, CallName, ChildMessage, ContextValues, ReportName, ToChild } from "./messages.ts";
 import { fromSent, toSent } from "./sent-error.ts";
 
 type Send = (message: ChildMessage) => void;
@@ -82,14 +82,14 @@ export class ChildContext {
     this.#aborting.abort(this.#received(reason));
   }
 
-  /** The worker's answer to a call. */
-  reply(call: number, answer: Answer): void {
+  /** The worker's reply to a call. */
+  reply(call: number, result: CallResult): void {
     const waiting = this.#waiting.get(call);
     this.#waiting.delete(call);
     this.#works.delete(call);
     if (waiting === undefined) return;
-    if ("error" in answer) waiting.reject(this.#received(answer.error));
-    else waiting.resolve(answer.value);
+    if ("error" in result) waiting.reject(this.#received(result.error));
+    else waiting.resolve(result.value);
   }
 
   /** The job does not remember this step: run its function. */
@@ -100,9 +100,9 @@ export class ChildContext {
     const { name, work } = step;
     try {
       const value = await insideStep.run(name, async () => await work());
-      this.#trySend({ type: "worked", attempt, call, answer: { value } }, `result of step "${name}"`);
+      this.#trySend({ type: "worked", attempt, call, result: { value } }, `result of step "${name}"`);
     } catch (error) {
-      this.#send({ type: "worked", attempt, call, answer: { error: toSent(error, refOf(error)) } });
+      this.#send({ type: "worked", attempt, call, result: { error: toSent(error, refOf(error)) } });
     }
   }
 
@@ -129,7 +129,7 @@ export class ChildContext {
     );
   }
 
-  /** The same rule as in the worker, whose answer would come too late for the caller. */
+  /** The same rule as in the worker, whose reply would come too late for the caller. */
   #extend(duration: Duration): number {
     const { maxTimeoutMs, context } = this.#run;
     const forMs = toMs(duration, "extend(duration)");

@@ -36,7 +36,7 @@ function receive(message: ToChild): void {
   if (current?.attempt !== message.attempt) return;
   const { context } = current;
   if (message.type === "abort") context.abort(message.reason);
-  else if (message.type === "reply") context.reply(message.call, message.answer);
+  else if (message.type === "reply") context.reply(message.call, message.result);
   else void context.work(message.call);
 }
 
@@ -134,11 +134,16 @@ async function call(own: ChildContext): Promise<HandlerEnd> {
 
 /** The worker is gone, and with it the lease: nothing that this process does may count any more. */
 function endWithParent(parentPid: number): void {
-  process.on("disconnect", () => exit(1));
+  // The process leads a group: what its handler has started ends with it.
+  const all = process.platform === "win32" ? process.pid : -process.pid;
+  process.on("disconnect", () => {
+    process.kill(all, "SIGKILL");
+    exit(1);
+  });
   // A terminal and some platforms signal every process. The worker decides when this one ends.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
   // A handler that spins never sees the disconnect. A thread does.
-  const watch = `setInterval(() => { if (process.ppid !== ${parentPid}) process.kill(process.pid, "SIGKILL"); }, 500);`;
+  const watch = `setInterval(() => { if (process.ppid !== ${parentPid}) process.kill(${all}, "SIGKILL"); }, 500);`;
   new Thread(watch, { eval: true, stdin: false }).unref();
 }
 

@@ -5,7 +5,7 @@ import type { HandlerContext } from "../handler.ts";
 import type { Carrier } from "./carrier.ts";
 import {
   valueNames,
-  type Answer,
+  type CallResult,
   type CallName,
   type ChildMessage,
   type ContextValues,
@@ -72,7 +72,7 @@ export class IsolatedAttempt {
     else if (message.type === "ended") this.#ended(message.end);
     else if (message.type === "call") void this.#call(message.call, message.name, message.args);
     else if (message.type === "report") this.#report(message.name, message.args);
-    else if (message.type === "worked") this.#worked(message.call, message.answer);
+    else if (message.type === "worked") this.#worked(message.call, message.result);
   }
 
   /** The child has ended before the handler has. */
@@ -116,13 +116,13 @@ export class IsolatedAttempt {
   }
 
   async #call(call: number, name: CallName, args: readonly unknown[]): Promise<void> {
-    let answer: Answer;
+    let result: CallResult;
     try {
-      answer = { value: await this.#inContext(call, name, args) };
+      result = { value: await this.#inContext(call, name, args) };
     } catch (error) {
-      answer = { error: this.#toSent(error) };
+      result = { error: this.#toSent(error) };
     }
-    this.#carrier.send({ type: "reply", attempt: this.#number, call, answer });
+    this.#carrier.send({ type: "reply", attempt: this.#number, call, result });
   }
 
   /** The context checks every argument, as it does for a handler in this process. */
@@ -156,11 +156,11 @@ export class IsolatedAttempt {
     });
   }
 
-  #worked(call: number, answer: Answer): void {
+  #worked(call: number, result: CallResult): void {
     const working = this.#working.get(call);
     this.#working.delete(call);
-    if ("error" in answer) working?.reject(this.#fromSent(answer.error));
-    else working?.resolve(answer.value);
+    if ("error" in result) working?.reject(this.#fromSent(result.error));
+    else working?.resolve(result.value);
   }
 
   #report(name: ReportName, [first, second, third]: readonly unknown[]): void {

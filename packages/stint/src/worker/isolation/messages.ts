@@ -10,7 +10,7 @@ export type SentError = {
   readonly ref?: number;
 };
 
-export type Answer = { readonly value: unknown } | { readonly error: SentError };
+export type CallResult = { readonly value: unknown } | { readonly error: SentError };
 
 /** The properties of a handler's context that are plain values. */
 export const valueNames = [
@@ -32,7 +32,7 @@ export const valueNames = [
 
 export type ContextValues = Pick<HandlerContext, (typeof valueNames)[number]>;
 
-/** Calls of the context that have an answer. */
+/** Calls of the context that return a result. */
 export const callNames = [
   "step",
   "sleep",
@@ -66,12 +66,12 @@ export type ToChild =
       maxTimeoutMs: number | undefined;
     }
   | { type: "abort"; attempt: number; reason: SentError }
-  | { type: "reply"; attempt: number; call: number; answer: Answer }
+  | { type: "reply"; attempt: number; call: number; result: CallResult }
   /** Run the function of this step. */
   | { type: "work"; attempt: number; call: number };
 
 /** What the handler returned or threw. An outcome carries a symbol, which cannot be sent. */
-export type HandlerEnd = Answer | { readonly outcome: unknown } | { readonly unsendable: string };
+export type HandlerEnd = CallResult | { readonly outcome: unknown } | { readonly unsendable: string };
 
 export type ChildMessage =
   | { type: "loaded" }
@@ -79,7 +79,7 @@ export type ChildMessage =
   | { type: "refused"; rule: string; error?: SentError }
   | { type: "call"; attempt: number; call: number; name: CallName; args: readonly unknown[] }
   | { type: "report"; attempt: number; name: ReportName; args: readonly unknown[] }
-  | { type: "worked"; attempt: number; call: number; answer: Answer }
+  | { type: "worked"; attempt: number; call: number; result: CallResult }
   | { type: "ended"; attempt: number; end: HandlerEnd; memoryBytes: number };
 
 /** The token is known to Stint's own code only: other code of the handler can send messages, too, and they are ignored. */
@@ -107,7 +107,7 @@ export function readMessage(raw: unknown, token: string): ChildMessage | undefin
     case "began":
       return numbered ? (message as ChildMessage) : undefined;
     case "worked":
-      return called && isObject(message["answer"]) ? (message as ChildMessage) : undefined;
+      return called && isObject(message["result"]) ? (message as ChildMessage) : undefined;
     case "ended":
       return numbered && isObject(message["end"]) && typeof message["memoryBytes"] === "number"
         ? (message as ChildMessage)
