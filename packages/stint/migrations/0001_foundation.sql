@@ -14,6 +14,21 @@ as $$
     and not exists (select from unnest(tags) t (tag) where tag is null or length(tag) not between 1 and 128)
 $$;
 
+-- Whether the limit keys of a job are few, and texts such as `key:account=42`.
+create function stint.are_limits(p_limits text[]) returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+  select cardinality(p_limits) <= 17 and coalesce(array_ndims(p_limits), 1) = 1
+    and not exists (
+      select from unnest(p_limits) k (key)
+      where key is null or length(key) > 768 or key !~ '^(queue|kind|tenant|key|dependency|order|pass):[A-Za-z0-9*][A-Za-z0-9._:/-]{0,127}(#[0-9]{1,2})?(=.|$)')
+$$;
+
+-- A domain is checked when a value is written. A constraint of the table would be checked again at every claim, and cost more than the claim.
+create domain stint.limit_keys as text[]
+  constraint limits_are_at_most_17_keys check (value is null or value = '{}' or stint.are_limits(value));
+
 -- Live jobs only. A job that ends leaves for `history`, so the cost of claiming does not grow with
 -- the number of finished jobs.
 create table stint.job (
@@ -59,8 +74,8 @@ create table stint.job (
   meta             jsonb,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
-  has_follow_ups   boolean,                        -- true: a part of a flow or under a limit; null: a plain job, as nearly every job
-  limits           text[],                         -- the limit keys from its payload, an ordered key among them; empty: its kind has limits
+  has_follow_ups   boolean,                        -- true: a part of a flow, or has or awaits a place of a limit; null: a plain job, as nearly every job
+  limits           stint.limit_keys,               -- the limit keys from its payload, an ordered key among them; empty: its kind has limits
   fair_tenant      text collate "C",               -- its tenant, '' without one, if its queue shares its workers among tenants; else null
   constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
   constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
@@ -101,8 +116,9 @@ alter table stint.job
 
 -- In claim order, with ready jobs only: a claim never sorts, and never reads a job that cannot run.
 create index job_ready on stint.job (queue, priority, run_at, id) where state = 'ready';
--- For queues that share their workers among tenants. Jobs of other queues have no entry here.
-create index job_fair on stint.job (queue, fair_tenant, priority, run_at, id) where state = 'ready' and fair_tenant is not null;
+-- For queues that share their workers among tenants. Jobs of other queues have no entry here. Statements ask for the same range of one state: the
+-- planner does not see that job_ready has these jobs, too. It would read all ready jobs of the queue there, for each tenant.
+create index job_fair on stint.job (queue, fair_tenant, priority, run_at, id) where state >= 'ready' and state <= 'ready' and fair_tenant is not null;
 create index job_due on stint.job (run_at) where state in ('scheduled', 'retrying') or park_until is not null;
 create index job_lease on stint.job (lease_until) where state = 'running';
 create index job_parked on stint.job (park_reason, run_at) where state = 'parked';
@@ -173,7 +189,7 @@ create table stint.history (
   payload       jsonb not null,
   result        jsonb,
   log           jsonb,
-  limits        text[]
+  limits        stint.limit_keys
 ) partition by list (state);
 
 create table stint.history_dead partition of stint.history for values in ('dead');
@@ -225,6 +241,10 @@ create table stint.queue (
   constraint queue_aging_is_in_range check (
     aging_ms between 0 and 3153600000000 and declared_aging_ms between 0 and 3153600000000)
 );
+-- Every enqueue asks whether there are any such settings. The indexes are empty until there are, however many rows have a target age.
+create index queue_rule on stint.queue (name) where admission is not null or fair is not null or aging_ms is not null;
+create index queue_rule_pattern on stint.queue (name)
+  where (admission is not null or fair is not null or aging_ms is not null) and strpos(name, '*') > 0;
 
 create table stint.worker (
   id         text primary key,

@@ -22,17 +22,25 @@ as $$
   select 'stint:' || btrim(split_part('stint.job', '.', 1), '"')
 $$;
 
--- Sends wakes to the workers that listen. `p_notify` as in enqueue_rows: null means not where the server allows prepared transactions. A full
--- notification queue would fail the commit, and a wake is only a hint: none is sent then.
+-- Sends wakes to the workers that listen. The hint `ready:<queue>` is given once for each job, so that no more workers wake than are needed. `p_notify` as
+-- in enqueue_rows: null means not where the server allows prepared transactions. A full notification queue would fail the commit, and a wake is only a
+-- hint: none is sent then.
 create function stint.wake(p_hints text[], p_notify boolean default true) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_listeners integer;
 begin
-  if p_hints <> '{}' and coalesce(p_notify, current_setting('max_prepared_transactions') = '0') and pg_notification_queue_usage() < 0.5
-    and exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute'))
-  then
-    perform pg_notify(stint.wake_channel(), hint) from (select distinct h as hint from unnest(p_hints) h) hints;
+  if p_hints = '{}' or not coalesce(p_notify, current_setting('max_prepared_transactions') = '0') or pg_notification_queue_usage() >= 0.5 then
+    return;
+  end if;
+  select count(*) into v_listeners
+  from (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute') limit 5) w;
+  if v_listeners > 0 then
+    -- With few workers, each is woken.
+    perform pg_notify(stint.wake_channel(), case when v_listeners = 5 and h.hint like 'ready:%' then stint.ready_hint(substr(h.hint, 7), h.jobs) else h.hint end)
+    from (select h as hint, count(*) as jobs from unnest(p_hints) h group by h) h;
   end if;
 end
 $$;
@@ -100,5 +108,29 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+-- ---- Rights ----------------------------------------------------------------------------------------
+
+-- PostgreSQL grants execute on new functions to everyone by default. Every migration with functions ends by revoking it. Only from those that
+-- still have it: a revoke from all functions of the schema writes a new version of each, thousands for a new installation. They are found by
+-- their dependency on the schema, because pg_proc has no index on the schema alone.
+create function stint.revoke_new_functions() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_function regprocedure;
+begin
+  for v_function in
+    select f.oid::regprocedure
+    from pg_class c
+    join pg_depend d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = c.relnamespace and d.classid = 'pg_proc'::regclass
+    join pg_proc f on f.oid = d.objid
+    where c.oid = 'stint.job'::regclass
+      and exists (select from aclexplode(coalesce(f.proacl, acldefault('f', f.proowner))) a where a.grantee = 0)
+  loop
+    execute format('revoke all on routine %s from public', v_function);
+  end loop;
+end
+$$;
+
+select stint.revoke_new_functions();

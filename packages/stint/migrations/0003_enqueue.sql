@@ -25,10 +25,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now   timestamptz := clock_timestamp();
-  v_listening boolean;
-  v_limited   boolean;
-  v_shares    boolean;                             -- some queue is fair
-  v_fair      text[] := '{}';                      -- those of the given queues that are
+  v_listeners integer;                             -- listening workers, 5 for more than 4
+  v_ruled     boolean;                             -- some queue has settings beside targetAge
+  v_limited   boolean := false;                    -- one of the given queues has admission settings
+  v_fair      text[] := '{}';                      -- those of the given queues that are fair
   v_delays    jsonb;
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_given integer := cardinality(p_ids);
@@ -37,11 +37,15 @@ declare
   v_alike boolean := p_more is null and cardinality(p_kinds) = 1 and cardinality(p_queues) = 1;
 begin
   -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens. In one query: each costs microseconds.
-  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), q.limited, q.fair
-  into v_listening, v_limited, v_shares
-  from (select coalesce(bool_or(admission is not null), false), coalesce(bool_or(fair is not null), false) from stint.queue) q (limited, fair);
-  if v_shares then
-    v_fair := array(select q.queue from (select distinct queue from unnest(p_queues) queue) q where stint.is_fair(q.queue));
+  select
+    (
+      select count(*)
+      from (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute') limit 5) w
+    ),
+    exists (select from stint.queue q where (q.admission is not null or q.fair is not null or q.aging_ms is not null) and q.name >= stint.by_index((select ''::text)))
+  into v_listeners, v_ruled;
+  if v_ruled then
+    select r.limited, r.fair into v_limited, v_fair from stint.queue_rules(p_queues) r;
     v_alike := v_alike and v_fair = '{}';
   end if;
   -- Queues with admission settings may refuse or delay the jobs.
@@ -86,7 +90,7 @@ begin
     with new as (
       insert into stint.job (
         id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
-        key, tenant, tags, meta, payload, limits, fair_tenant, has_follow_ups
+        key, tenant, tags, meta, payload, limits, fair_tenant
       )
       select
         i.id, coalesce(i.kind, p_kinds[1]), coalesce(i.queue, p_queues[1]),
@@ -100,8 +104,7 @@ begin
         -- JSON null means that there is no meta. It must be stored as SQL null.
         nullif(i.more -> 'meta', 'null'), i.payload,
         case when i.more ? 'limits' then array(select jsonb_array_elements_text(i.more -> 'limits')) end,
-        case when coalesce(i.queue, p_queues[1]) = any (v_fair) then coalesce(i.more ->> 'tenant', '') end,
-        case when i.more ? 'limits' then true end
+        case when coalesce(i.queue, p_queues[1]) = any (v_fair) then coalesce(i.more ->> 'tenant', '') end
       from rows from (
         unnest(p_ids), unnest(p_kinds), unnest(p_queues), jsonb_array_elements(p_payloads), jsonb_array_elements(p_more)
       ) as i (id, kind, queue, payload, more),
@@ -132,7 +135,7 @@ begin
     ) as i (id, kind, queue, payload, more);
   end if;
   if v_limited then
-    perform stint.shed_surplus(p_queues);
+    perform stint.jobs_added(p_queues);
   end if;
 
   if clock_timestamp() > p_until then
@@ -140,15 +143,20 @@ begin
   end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
-  if v_wake and v_listening and pg_notification_queue_usage() < 0.5 then
-    perform pg_notify(stint.wake_channel(), hint)
+  if v_wake and v_listeners > 0 and pg_notification_queue_usage() < 0.5 then
+    perform pg_notify(stint.wake_channel(), case
+      when queue is null then 'due'
+      -- With few workers, each is woken.
+      when v_listeners < 5 then 'ready:' || queue
+      else stint.ready_hint(queue, jobs)
+    end)
     from (
-      select distinct case when i.more ? 'run_at' or i.more ? 'delay_ms' then 'due'
-                           else 'ready:' || coalesce(i.queue, p_queues[1]) end as hint
+      select case when i.more ? 'run_at' or i.more ? 'delay_ms' then null else coalesce(i.queue, p_queues[1]) end as queue, count(*) as jobs
       from rows from (unnest(p_ids), unnest(p_queues), jsonb_array_elements(p_more)) as i (id, queue, more)
+      group by 1
     ) hints;
   end if;
-  return v_listening;
+  return v_listeners > 0;
 end
 $$;
 
@@ -165,26 +173,31 @@ as $$
 #variable_conflict use_column
 declare
   v_now   timestamptz := clock_timestamp();
-  v_listening boolean;
-  v_limited   boolean;
-  v_shares    boolean;                             -- some queue is fair
-  v_fair      text[] := '{}';                      -- those of the given queues that are
+  v_listeners integer;                             -- listening workers, 5 for more than 4
+  v_ruled     boolean;                             -- some queue has settings beside targetAge
+  v_limited   boolean := false;                    -- one of the given queues has admission settings
+  v_fair      text[] := '{}';                      -- those of the given queues that are fair
   v_delays    jsonb;
   v_wake  boolean := coalesce(p_notify, current_setting('max_prepared_transactions') = '0');
   v_row   jsonb;
   v_members  jsonb[] := '{}';
   v_inserted boolean;
+  v_grown    text[] := '{}';                       -- queues with admission settings that have a job more
 begin
   -- A worker that died while listening receives no wakes. An asleep worker sends no heartbeats but still listens. In one query: each costs microseconds.
-  select exists (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute')), q.limited, q.fair
-  into v_listening, v_limited, v_shares
-  from (select coalesce(bool_or(admission is not null), false), coalesce(bool_or(fair is not null), false) from stint.queue) q (limited, fair);
-  listening := v_listening;
+  select
+    (
+      select count(*)
+      from (select from stint.worker w where w.listening and (w.asleep or w.seen_at > clock_timestamp() - interval '1 minute') limit 5) w
+    ),
+    exists (select from stint.queue q where (q.admission is not null or q.fair is not null or q.aging_ms is not null) and q.name >= stint.by_index((select ''::text)))
+  into v_listeners, v_ruled;
+  listening := v_listeners > 0;
   if v_now <= p_after then
     perform stint.too_early();
   end if;
-  if v_shares then
-    v_fair := array(select q.queue from (select distinct r.value ->> 'queue' as queue from jsonb_array_elements(p_rows) r) q where stint.is_fair(q.queue));
+  if v_ruled then
+    select r.limited, r.fair into v_limited, v_fair from stint.queue_rules(array(select r.value ->> 'queue' from jsonb_array_elements(p_rows) r)) r;
   end if;
   if v_limited then
     v_delays := stint.admit_rows(p_rows);
@@ -194,13 +207,17 @@ begin
   end if;
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
-  if (v_wake or (p_notify is null and p_rows @? '$[*] ? (@.wake == true)')) and v_listening and pg_notification_queue_usage() < 0.5 then
-    perform pg_notify(stint.wake_channel(), hint)
+  if (v_wake or (p_notify is null and p_rows @? '$[*] ? (@.wake == true)')) and listening and pg_notification_queue_usage() < 0.5 then
+    perform pg_notify(stint.wake_channel(), case
+      when queue is null then 'due'
+      when v_listeners < 5 then 'ready:' || queue
+      else stint.ready_hint(queue, jobs)
+    end)
     from (
-      select distinct case when r.value ? 'run_at' or r.value ? 'delay_ms' then 'due'
-                           else 'ready:' || (r.value ->> 'queue') end as hint
+      select case when r.value ? 'run_at' or r.value ? 'delay_ms' then null else r.value ->> 'queue' end as queue, count(*) as jobs
       from jsonb_array_elements(p_rows) r
       where coalesce((r.value ->> 'wake')::boolean, v_wake)
+      group by 1
     ) hints;
   end if;
 
@@ -217,6 +234,14 @@ begin
         -- A caller must not set the other fields: only a settling job decides them.
         v_members := v_members || jsonb_set(v_row, '{member}', (v_row -> 'member') - array['chain', 'position', 'parent', 'undoes']);
       end if;
+      -- A job that waits behind the running one with its key is new, too.
+      if v_limited and (v_inserted or status = 'deferred' and id = (v_row ->> 'id')::uuid) then
+        -- Another session may have freed its dedupe key since admit_rows found that it adds no job.
+        perform stint.note_tenant(v_row);
+        if not v_row ? 'exempt' and v_row ->> 'queue' <> all (v_grown) then
+          v_grown := v_grown || (v_row ->> 'queue');
+        end if;
+      end if;
       return next;
     end loop;
     -- After all rows are written, because the jobs of a flow may be given in any order.
@@ -224,7 +249,7 @@ begin
       perform stint.join_flow((v_row ->> 'id')::uuid, v_row ->> 'kind', v_row -> 'member', (v_row ->> 'delay_ms')::bigint);
     end loop;
     if v_limited then
-      perform stint.shed_surplus(array(select r.value ->> 'queue' from jsonb_array_elements(p_rows) r));
+      perform stint.jobs_added(v_grown);
     end if;
     if clock_timestamp() > p_until then
       perform stint.too_late();
@@ -246,7 +271,7 @@ begin
     ), inserted as (
       insert into stint.job (
         id, kind, queue, state, priority, run_at, created_at, max_attempts, max_crashes, timeout_ms, lease_ms, expires_at,
-        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, fair_tenant, has_follow_ups
+        key, tenant, tags, dedupe_key, dedupe_until, meta, payload, limits, fair_tenant
       )
       select
         i.id, i.kind, i.queue,
@@ -258,8 +283,7 @@ begin
         coalesce(i.expires_at, v_now + i.expires_ms * interval '1 millisecond'),
         i.key, i.tenant, i.tags, i.dedupe_key, i.dedupe_until, i.meta,
         coalesce(i.payload, 'null'),               -- jsonb_to_recordset turns JSON null into SQL null
-        i.limits, case when i.queue = any (v_fair) then coalesce(i.tenant, '') end,
-        case when i.limits is not null then true end
+        i.limits, case when i.queue = any (v_fair) then coalesce(i.tenant, '') end
       from input i
       -- The same order for every caller and collation: two batches with the same keys in opposite order would deadlock.
       order by i.kind collate "C", i.dedupe_key collate "C", i.id
@@ -276,14 +300,21 @@ begin
     order by i.kind collate "C", i.dedupe_key collate "C", i.id
   loop
     status := 'created';
+    v_inserted := created;
     -- A row that conflicts with an existing one is decided on its own, with a new snapshot.
     if not created then
-      select e.id, e.created, e.status into id, created, status from stint.enqueue_row(p_rows -> (ordinal - 1), v_now) e;
+      select e.id, e.created, e.status, e.inserted into id, created, status, v_inserted from stint.enqueue_row(p_rows -> (ordinal - 1), v_now) e;
+      if v_limited and v_inserted then
+        perform stint.note_tenant(p_rows -> (ordinal - 1));
+      end if;
+    end if;
+    if v_limited and v_inserted and not p_rows -> (ordinal - 1) ? 'exempt' and p_rows -> (ordinal - 1) ->> 'queue' <> all (v_grown) then
+      v_grown := v_grown || (p_rows -> (ordinal - 1) ->> 'queue');
     end if;
     return next;
   end loop;
   if v_limited then
-    perform stint.shed_surplus(array(select r.value ->> 'queue' from jsonb_array_elements(p_rows) r));
+    perform stint.jobs_added(v_grown);
   end if;
   if clock_timestamp() > p_until then
     perform stint.too_late();
@@ -291,5 +322,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -98,8 +98,8 @@ begin
       case when v_window is null then v_key end, p_row ->> 'dedupe_until',
       nullif(p_row -> 'meta', 'null'), p_row -> 'payload',
       case when p_row ? 'limits' then array(select jsonb_array_elements_text(p_row -> 'limits')) end,
-      case when exists (select from stint.queue q where q.fair is not null) then stint.fair_tenant(p_row ->> 'queue', p_row ->> 'tenant') end,
-      case when v_waits then 'blocked' when v_turns then 'limit' end, case when p_row ? 'member' or p_row ? 'limits' then true end
+      case when exists (select from stint.queue q where (q.admission is not null or q.fair is not null or q.aging_ms is not null) and q.name >= stint.by_index((select ''::text))) then stint.fair_tenant(p_row ->> 'queue', p_row ->> 'tenant') end,
+      case when v_waits then 'blocked' when v_turns then 'limit' end, case when p_row ? 'member' or p_row ? 'order' then true end
     )
     on conflict do nothing;
     inserted := found;
@@ -150,5 +150,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

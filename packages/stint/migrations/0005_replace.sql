@@ -43,7 +43,7 @@ begin
 
   select j.* into v_job
   from stint.job j
-  where j.kind = v_kind and j.dedupe_key = v_key and (j.state in ('scheduled', 'ready', 'retrying') or j.park_reason = 'limit')
+  where j.kind = v_kind and j.dedupe_key = v_key and (j.state in ('scheduled', 'ready', 'retrying') or j.park_reason in ('limit', 'paused'))
   for update;
   if found then
     id := v_job.id;
@@ -238,5 +238,4 @@ create constraint trigger check_latest after insert or update of xid on stint.la
 deferrable initially deferred
 for each row when (not new.checked) execute function stint.check_latest();
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -70,6 +70,7 @@ begin
   end if;
 
   v_admission := stint.checked_admission(set_queue.queue, settings -> 'admission');
+  perform stint.check_delays(set_queue.queue, v_admission);
   v_fair := stint.checked_fair(set_queue.queue, settings -> 'fair');
   v_aging := stint.checked_aging(set_queue.queue, settings -> 'aging');
 
@@ -146,5 +147,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -100,5 +100,4 @@ $$;
 select stint.make_partitions(3);
 select stint.make_room();
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

@@ -160,5 +160,4 @@ begin
 end
 $$;
 
--- PostgreSQL grants execute on new functions to everyone by default.
-revoke all on all functions in schema stint from public;
+select stint.revoke_new_functions();

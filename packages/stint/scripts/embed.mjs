@@ -44,6 +44,8 @@ async function bundle(entry) {
     minifyWhitespace: true,
     minifySyntax: true,
     legalComments: "none",
+    // On Node 20 the driver makes a Response to find out where it runs, which loads the whole of fetch: a third of the thread's start.
+    define: { Response: "undefined" },
     logLevel: "warning",
   });
 }

@@ -56,6 +56,8 @@ export type DefineOptions<In extends StandardSchema, Result extends StandardSche
   requiresTransaction?: boolean;
   /** Run the whole handler and its settling in one transaction. */
   atomic?: boolean;
+  /** How many transactions its handlers may have at once in one worker, by `complete` or `atomic`, so that other kinds find connections. */
+  maxTransactions?: number;
   /** The signals that its jobs receive. Any other name is refused where it is sent. Default: any. */
   signals?: readonly string[];
   /** How many of its jobs may run at once, over all workers. Several limits apply together. */
@@ -79,6 +81,7 @@ export type JobDefinition<Types extends JobTypes = JobTypes> = {
   readonly key: ((payload: never) => string) | undefined;
   readonly requiresTransaction: boolean;
   readonly atomic: boolean;
+  readonly maxTransactions: number | undefined;
   readonly signals: readonly string[] | undefined;
   readonly limits: readonly ResolvedLimit[];
   readonly order: ResolvedOrder | undefined;
@@ -125,6 +128,7 @@ const defineKeys = [
   "key",
   "requiresTransaction",
   "atomic",
+  "maxTransactions",
   "signals",
   "limits",
   "order",
@@ -166,6 +170,10 @@ export function defineJob<In extends StandardSchema, Result extends StandardSche
       options.requiresTransaction !== undefined &&
       requireBoolean(`${what}.requiresTransaction`, options.requiresTransaction),
     atomic: options.atomic !== undefined && requireBoolean(`${what}.atomic`, options.atomic),
+    maxTransactions:
+      options.maxTransactions === undefined
+        ? undefined
+        : requireInteger(`${what}.maxTransactions`, options.maxTransactions, { min: 1, max: 1_000 }),
     signals: options.signals === undefined ? undefined : resolveSignals(`${what}.signals`, options.signals),
     limits,
     order: options.order === undefined ? undefined : resolveOrder(`${what}.order`, kind, options.order),

@@ -64,9 +64,16 @@ export class QueueFullError extends StintError {
     readonly retryAfterMs: number,
     /** The tenant that has reached its own limit; undefined if the queue has. */
     readonly tenant?: string,
+    /** The dependency whose tokens a new job would wait for too long, if this is the reason. */
+    readonly dependency?: string,
+    /** For how long, about. */
+    readonly delayMs?: number,
   ) {
     super(
       `Queue "${queue}" is full${tenant === undefined ? "" : ` for tenant "${tenant}"`}: ${depth} jobs, the oldest ready for ${Math.round(ageMs)} ms. ` +
+        (dependency === undefined
+          ? ""
+          : `Dependency "${dependency}" is ${Math.round(delayMs ?? 0)} ms behind. `) +
         `Nothing was enqueued. Try again in ${retryAfterMs} ms.`,
     );
   }
@@ -88,7 +95,7 @@ export class ScheduleNotFoundError extends StintError {
   }
 }
 
-/** The schedule belongs to another owner, or its job has not ended. Nothing was changed. */
+/** The schedule belongs to another owner or exists already, or its job has not ended. Nothing was changed. */
 export class ScheduleConflictError extends StintError {
   readonly code = "SCHEDULE_CONFLICT";
 }
@@ -312,11 +319,11 @@ export class CancelledError extends StintError {
   }
 }
 
-/** The worker is stopping and its drain time is over. The job is released with nothing spent. */
+/** The worker is stopping and its drain time is over, or a job is paused or expires before its batch began. The job is released with nothing spent. */
 export class StoppingError extends StintError {
   readonly code = "STOPPING";
-  constructor() {
-    super("The worker is stopping; the job is released and no attempt is spent.");
+  constructor(message = "The worker is stopping; the job is released and no attempt is spent.") {
+    super(message);
   }
 }
 

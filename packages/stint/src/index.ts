@@ -77,6 +77,8 @@ export type {
   AdmissionPolicy,
   AdmissionSettings,
   AdmissionState,
+  TenantAdmission,
+  TenantAdmissionSettings,
   ShedOrder,
 } from "./model/admission.ts";
 export type { Fair, FairSettings, TenantWeights } from "./model/fairness.ts";

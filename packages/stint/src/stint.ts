@@ -1,4 +1,4 @@
-import { readAdmission, type AdmissionState } from "./client/admission.ts";
+import { readAdmission, type AdmissionOptions, type AdmissionState } from "./client/admission.ts";
 import { EnqueueClient } from "./client/enqueue-client.ts";
 import type { JobChange } from "./client/change.ts";
 import type { Batch, BatchOptions, Enqueued, Enqueues, Flow } from "./client/entries.ts";
@@ -161,8 +161,8 @@ export class Stint implements Enqueues {
   }
 
   /** Who cancelled, replayed or ran a job now, when and why; oldest first. */
-  async audit(id: string): Promise<AuditEntry[]> {
-    return await this.#lifetime.run(() => this.#jobs.audit(id));
+  async audit(job: Enqueued | string): Promise<AuditEntry[]> {
+    return await this.#lifetime.run(() => this.#jobs.audit(idOf(job, "id")));
   }
 
   /** Jobs, newest first, a page at a time. */
@@ -175,13 +175,13 @@ export class Stint implements Enqueues {
    *
    * @throws {WrongStateError} It has ended already.
    */
-  async cancel(id: string, options: ActOptions = {}): Promise<"cancelled" | "asked"> {
-    return await this.#lifetime.run(() => this.#jobs.cancel(id, options));
+  async cancel(job: Enqueued | string, options: ActOptions = {}): Promise<"cancelled" | "asked"> {
+    return await this.#lifetime.run(() => this.#jobs.cancel(idOf(job, "id"), options));
   }
 
   /** Make a scheduled, retrying or parked job ready at once. */
-  async runNow(id: string, options: ActOptions = {}): Promise<void> {
-    await this.#lifetime.run(() => this.#jobs.runNow(id, options));
+  async runNow(job: Enqueued | string, options: ActOptions = {}): Promise<void> {
+    await this.#lifetime.run(() => this.#jobs.runNow(idOf(job, "id"), options));
   }
 
   /**
@@ -219,8 +219,8 @@ export class Stint implements Enqueues {
   }
 
   /** Requeue a dead or cancelled job with a fresh set of attempts. Its history stays; the audit records who and why. */
-  async replay(id: string, options: ActOptions & { reason: string }): Promise<void> {
-    await this.#lifetime.run(() => this.#jobs.replay(id, options));
+  async replay(job: Enqueued | string, options: ActOptions & { reason: string }): Promise<void> {
+    await this.#lifetime.run(() => this.#jobs.replay(idOf(job, "id"), options));
   }
 
   /** Wait for a job to succeed, or for several, and return their results. */
@@ -234,9 +234,9 @@ export class Stint implements Enqueues {
     return await this.#lifetime.run(() => withRetry(this.#db, queues));
   }
 
-  /** Whether a queue would admit a job now, and how full it is, from a sample of at most a second ago. */
-  async admission(queue: string): Promise<AdmissionState> {
-    return await this.#lifetime.run(() => readAdmission(this.#db, queue));
+  /** What an enqueue to a queue, of a tenant, would meet now, and how full the queue is, from a sample of at most a second ago. */
+  async admission(queue: string, options: AdmissionOptions = {}): Promise<AdmissionState> {
+    return await this.#lifetime.run(() => readAdmission(this.#db, queue, options));
   }
 
   /** The live workers. */
@@ -267,7 +267,7 @@ export class Stint implements Enqueues {
       ...this.#options,
       ...own,
       listen: (listener: (hint: string) => void) => this.#waker.listen(listener),
-      notify: (hints: readonly string[]) => this.#wake(hints),
+      notify: (hints: readonly string[], jobs?: number) => this.#wake(hints, jobs),
       onEnded: (ids: readonly string[]) => this.#waiting.reported(ids),
     };
     return this.#workers.add(new Worker(deps, resolved));
@@ -289,7 +289,7 @@ export class Stint implements Enqueues {
     });
   }
 
-  #wake(hints: readonly string[]): void {
-    this.#waker.wake(hints, this.#options.wake !== "none");
+  #wake(hints: readonly string[], jobs?: number): void {
+    this.#waker.wake(hints, this.#options.wake !== "none", jobs);
   }
 }

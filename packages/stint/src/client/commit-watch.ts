@@ -13,7 +13,7 @@ const latestMs = 1_000;
 
 /**
  * Calls hooks once their transactions have committed. The database is asked how a transaction ended, on a connection of the client: no
- * transaction of pg, of a query builder or of an ORM has to report its COMMIT, and a COMMIT whose answer was lost counts as what it was.
+ * transaction of pg, of a query builder or of an ORM has to report its COMMIT, and a COMMIT whose response was lost counts as what it was.
  */
 export class CommitWatch {
   readonly #db: Db;

@@ -4,7 +4,9 @@ import type { PgDb } from "../db/pg.ts";
 import { UserTransaction, type TransactionLike } from "../db/transactions/user-transaction.ts";
 import { refuseUnknownKeys, requireBoolean, requireOneOf } from "../model/options.ts";
 import { encodeJson } from "../model/json.ts";
+import { limitKeys } from "../model/limits.ts";
 import { isThenable, validate } from "../model/standard-schema.ts";
+import type { Change } from "../sql/change.ts";
 import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
 import { signalStatementInside, type SignalRow } from "../sql/signals.ts";
 import { checkSchemaVersion } from "../sql/schema-version.ts";
@@ -73,9 +75,9 @@ export class EnqueueClient {
       lockWaitDb,
       ready: () => this.checkSchema(),
       wakes: () => wakes && waker.ridesAlong(),
-      onEnqueued: (rows, answers, rodeMs) => {
+      onEnqueued: (rows, results, rodeMs) => {
         if (rodeMs !== undefined) waker.rodeAlong(rodeMs);
-        waker.enqueued(rows, answers, wakes && rodeMs === undefined);
+        waker.enqueued(rows, results, wakes && rodeMs === undefined);
       },
     });
   }
@@ -89,8 +91,8 @@ export class EnqueueClient {
     const inside = new UserTransaction(tx, schema);
     const send = async (rows: EncodedRow[] | Promise<EncodedRow[]>): Promise<Enqueued[]> => {
       const traced: Traced = (all, sent) => this.#traced(all, sent);
-      const answers = await enqueueIn(inside, rows, { notify, schema, traced });
-      return toAllEnqueued(await rows, answers);
+      const results = await enqueueIn(inside, rows, { notify, schema, traced });
+      return toAllEnqueued(await rows, results);
     };
     const onRefused = (error: Error): void =>
       logger.error({ err: error }, "an enqueue was refused because its transaction was over");
@@ -155,13 +157,14 @@ export class EnqueueClient {
     return checked === undefined ? null : encodeJson(checked, options);
   }
 
-  /** A payload as JSON text, checked by the schema of its kind if this client has it. */
-  async encodePayload(kind: string, payload: unknown): Promise<string> {
+  /** A payload as JSON text, checked by the schema of its kind, and its limit keys, if this client has the kind. */
+  async encodePayload(kind: string, payload: unknown): Promise<Pick<Change, "payload" | "limits" | "order">> {
     const options = { kind, root: "payload", maxBytes: this.#options.maxPayloadBytes };
     const encoded = encodeJson(payload, options);
-    const schema = this.kinds.known(kind)?.payload;
-    if (schema !== undefined) await validate(schema, payload, options);
-    return encoded;
+    const definition = this.kinds.known(kind);
+    if (definition === undefined) return { payload: encoded };
+    if (definition.payload !== undefined) await validate(definition.payload, payload, options);
+    return { payload: encoded, ...limitKeys("change.payload", definition, payload) };
   }
 
   #signalRow(target: SignalTarget, name: string, payload: unknown, options: SignalSendOptions): SignalRow {
@@ -240,12 +243,12 @@ export class EnqueueClient {
       requireEntries(entries).map(async (entry) => await this.#prepare(entry, true)),
     );
     const good = prepared.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    const answers = good.length === 0 ? [] : await this.#traced(good, (all) => this.#enqueuer.sendApart(all));
+    const results = good.length === 0 ? [] : await this.#traced(good, (all) => this.#enqueuer.sendApart(all));
     let next = 0;
     return prepared.map((one, index) => {
       if (one.status === "rejected") return atEntry(one.reason, index) as Error;
-      const answer = answers[next++];
-      return answer instanceof Error ? answer : toEnqueued(one.value, answer);
+      const result = results[next++];
+      return result instanceof Error ? result : toEnqueued(one.value, result);
     });
   }
 
@@ -255,6 +258,7 @@ export class EnqueueClient {
     if (outside && definition.requiresTransaction) throw new TransactionRequiredError(definition.kind);
     return prepareRow(definition, entry.payload, entry.options ?? {}, {
       maxPayloadBytes: this.#options.maxPayloadBytes,
+      dependencies: this.#options.dependencies,
       id,
     });
   }

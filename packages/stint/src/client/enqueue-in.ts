@@ -58,9 +58,9 @@ export function enqueueIn(
       throw explainError(error, schema);
     }
   };
-  const answers = work();
+  const results = work();
   if (!sent) later = idOf(tx);
-  return answers;
+  return results;
 }
 
 /** Errors of clients that could not send: the transaction has ended, or its connection is lost and it cannot commit. */
@@ -77,17 +77,17 @@ async function sendNow(
   const { batches, inGivenOrder } = inStatements(rows);
   if (tx.isCertain()) {
     const statements = batches.map((batch) => enqueueStatement(batch, notify));
-    const answers = await Promise.all(tx.runAll(statements));
-    return inGivenOrder(statements.map(({ read }, index) => read(answers[index] ?? [])));
+    const results = await Promise.all(tx.runAll(statements));
+    return inGivenOrder(statements.map(({ read }, index) => read(results[index] ?? [])));
   }
   const id = tx.identity === undefined ? undefined : known.get(tx.identity);
   if (id !== undefined) return await sendInside(tx, rows, notify, id);
 
   const statements = batches.map((batch) => enqueueStatementInside(batch, notify, undefined));
   const [noted, ...sent] = tx.runAll([{ statement: noteTransaction, values: [] }, ...statements]);
-  const answers = await Promise.all([...sent, noted]);
-  const xid = xidOf(answers.pop());
-  const written = statements.map(({ read }, index) => read(answers[index] ?? []));
+  const results = await Promise.all([...sent, noted]);
+  const xid = xidOf(results.pop());
+  const written = statements.map(({ read }, index) => read(results[index] ?? []));
   if (written.every((one) => one !== undefined)) {
     if (tx.identity !== undefined) known.set(tx.identity, xid);
     return inGivenOrder(written);
@@ -130,8 +130,8 @@ async function sendInside(
 ): Promise<EnqueuedRow[]> {
   const { batches, inGivenOrder } = inStatements(rows);
   const statements = batches.map((batch) => enqueueStatementInside(batch, notify, xid));
-  const answers = await Promise.all(tx.runAll(statements));
-  const written = statements.map(({ read }, index) => read(answers[index] ?? []));
+  const results = await Promise.all(tx.runAll(statements));
+  const written = statements.map(({ read }, index) => read(results[index] ?? []));
   if (written.every((one) => one !== undefined)) return inGivenOrder(written);
   throw new EndedTransactionError(
     `no transaction was open, or it had ended, when ${jobsOf(rows)} reached the database`,

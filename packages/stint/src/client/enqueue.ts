@@ -2,13 +2,13 @@ import { ConnectionLost, type Db, type Run } from "../db/db.ts";
 import { isUnavailable, isTransient, isSessionEnded } from "../db/transient.ts";
 import { isTooLate } from "../db/server-clock.ts";
 import { codeOf, connectAdvice, dbErrorCategory } from "../db/sqlstate.ts";
-import { DatabaseUnavailableError, QueueFullError, UnknownOutcomeError } from "../errors.ts";
+import { DatabaseUnavailableError, UnknownOutcomeError } from "../errors.ts";
 import { Coalescer } from "../runtime/coalescer.ts";
 import { maskUrl } from "../runtime/mask.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { enqueue, type EncodedRow, type EnqueuedRow, type SendTimes } from "../sql/enqueue.ts";
-import { explainError } from "./explain-error.ts";
+import { explainError, isRefusal } from "./explain-error.ts";
 import { isFar, mostRefusals, untilPassed } from "./retry.ts";
 import { heaviestBatch, inBatches, inStatements, largestBatch, largestStatement, weigh } from "./batches.ts";
 
@@ -28,7 +28,7 @@ export type EnqueuerOptions = {
   /** `rodeMs`: how long the enqueue took, if its commit included the wake. */
   onEnqueued: (
     rows: readonly EncodedRow[],
-    answers: readonly EnqueuedRow[],
+    results: readonly EnqueuedRow[],
     rodeMs: number | undefined,
   ) => void;
 };
@@ -56,7 +56,7 @@ export class Enqueuer {
   one(row: EncodedRow): Promise<EnqueuedRow> {
     // A deduplicated job, or one that waits for others, may have to wait for another transaction. It is sent alone, so that no other call
     // waits with it.
-    if (mayWait(row)) return this.send([row]).then(([answer]) => answer as EnqueuedRow);
+    if (mayWait(row)) return this.send([row]).then(([result]) => result as EnqueuedRow);
     return this.#plain.submit(row);
   }
 
@@ -64,13 +64,13 @@ export class Enqueuer {
   async send(rows: readonly EncodedRow[]): Promise<EnqueuedRow[]> {
     const wakes = this.#options.wakes();
     const sentAt = performance.now();
-    const answers = await this.#persistently(rows, wakes);
+    const results = await this.#persistently(rows, wakes);
     try {
-      this.#options.onEnqueued(rows, answers, wakes ? performance.now() - sentAt : undefined);
+      this.#options.onEnqueued(rows, results, wakes ? performance.now() - sentAt : undefined);
     } catch {
       // A wake is only a hint. The jobs are committed, so a failed wake must not look like a failed enqueue.
     }
-    return answers;
+    return results;
   }
 
   /** Many jobs; each may fail on its own. */
@@ -157,9 +157,9 @@ async function enqueueBatches(
   times: () => SendTimes,
 ): Promise<EnqueuedRow[]> {
   const { batches, inGivenOrder } = inStatements(rows);
-  const answers: EnqueuedRow[][] = [];
-  for (const batch of batches) answers.push(await enqueue(tx, batch, notify, times()));
-  return inGivenOrder(answers);
+  const results: EnqueuedRow[][] = [];
+  for (const batch of batches) results.push(await enqueue(tx, batch, notify, times()));
+  return inGivenOrder(results);
 }
 
 /**
@@ -167,7 +167,7 @@ async function enqueueBatches(
  * every row.
  */
 function mayBeOneRow(error: unknown): boolean {
-  if (error instanceof QueueFullError || dbErrorCategory(error) === "data") return true;
+  if (isRefusal(error) || dbErrorCategory(error) === "data") return true;
   const code = codeOf(error);
   return (
     dbErrorCategory(error) === "other" &&

@@ -1,6 +1,7 @@
 import { codeOf, dbErrorCategory } from "../db/sqlstate.ts";
 import {
   BatchClosedError,
+  InvalidOptionError,
   JobNotFoundError,
   QueueFullError,
   SchemaVersionError,
@@ -31,17 +32,32 @@ export function explainError(error: unknown, schema: string): unknown {
   return missing;
 }
 
+/** Whether a function of the schema refused a row: other rows of the statement may be fine. */
+export function isRefusal(error: unknown): boolean {
+  return refusals.has(codeOf(driverError((error as { cause?: unknown } | null | undefined)?.cause)));
+}
+
 /** Errors that functions of the schema raise, made from their detail. */
 const refusals = new Map<string | undefined, (id: string) => StintError>([
   ["ST003", (id) => new JobNotFoundError(id)],
   ["ST004", (id) => new BatchClosedError(id)],
+  ["ST007", (circle) => new InvalidOptionError("after", circle)],
   [queueFullCode, queueFull],
 ]);
 
 function queueFull(detail: string): QueueFullError {
-  type Detail = { queue: string; tenant?: string; depth: number; ageMs: number; retryAfterMs: number };
-  const { queue, tenant, depth, ageMs, retryAfterMs } = JSON.parse(detail) as Detail;
-  return new QueueFullError(queue, depth, ageMs, retryAfterMs, tenant);
+  type Detail = {
+    queue: string;
+    tenant?: string;
+    depth: number;
+    ageMs: number;
+    retryAfterMs: number;
+    dependency?: string;
+    delayMs?: number;
+  };
+  const full = JSON.parse(detail) as Detail;
+  const { queue, tenant, depth, ageMs, retryAfterMs, dependency, delayMs } = full;
+  return new QueueFullError(queue, depth, ageMs, retryAfterMs, tenant, dependency, delayMs);
 }
 
 /** The driver's error inside the error of a query builder. */

@@ -88,7 +88,7 @@ export function inTransaction(
     if (wished.payload !== undefined) {
       const found = await runLater(tx, schema, what, findStatementInside(id, xid));
       if (found === null) throw new JobNotFoundError(id);
-      wanted = { ...wanted, payload: await deps.encoders.encodePayload(found.kind, wished.payload) };
+      wanted = { ...wanted, ...(await deps.encoders.encodePayload(found.kind, wished.payload)) };
     }
     const changed = await runLater(tx, schema, what, changeStatementInside(id, wanted, audit, xid));
     requireChanged(id, wanted, changed);

@@ -1,6 +1,6 @@
 import { requirePriority, resolveKindPolicy, type JobDefinition, type JobTypes } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
-import { costsOf } from "../model/dependencies.ts";
+import { costsOf, type DeclaredDependencies } from "../model/dependencies.ts";
 import { describe } from "../model/describe.ts";
 import { toMs, type Duration } from "../model/duration.ts";
 import { encodeJson } from "../model/json.ts";
@@ -103,7 +103,7 @@ export function prepareRow(
   definition: JobDefinition,
   payload: unknown,
   options: EnqueueOptions,
-  { maxPayloadBytes, id }: PrepareOptions,
+  { maxPayloadBytes, id, dependencies }: PrepareOptions,
 ): EncodedRow | Promise<EncodedRow> {
   const { kind } = definition;
   const what = `enqueue("${kind}")`;
@@ -111,7 +111,7 @@ export function prepareRow(
   const checked = validate(definition.payload, payload, { kind, root: "payload" });
   // The first error is thrown. A second one must not become an unhandled rejection.
   if (isThenable(checked)) checked.then(undefined, () => undefined);
-  const row = encodeRow(definition, payload, options, { maxPayloadBytes, id });
+  const row = encodeRow(definition, payload, options, { maxPayloadBytes, id, dependencies });
   const undo =
     options.compensate === undefined ? undefined : prepareUndo(what, options.compensate, maxPayloadBytes);
   if (!isThenable(checked) && !isThenable(undo)) return withUndo(row, undo);
@@ -143,13 +143,15 @@ export type PrepareOptions = {
   readonly maxPayloadBytes: number;
   /** Its id, where the caller has made one. */
   readonly id?: string | undefined;
+  /** What this code declares, for kinds that use a dependency by its name. */
+  readonly dependencies?: DeclaredDependencies | undefined;
 };
 
 function encodeRow(
   definition: JobDefinition,
   payload: unknown,
   options: EnqueueOptions,
-  { maxPayloadBytes, id }: PrepareOptions,
+  { maxPayloadBytes, id, dependencies }: PrepareOptions,
 ): EncodedRow {
   const { kind } = definition;
   const what = `enqueue("${kind}")`;
@@ -173,7 +175,7 @@ function encodeRow(
   setShaping(row, what, options);
   Object.assign(row, limitKeys(what, definition, payload));
   // The worker computes the costs again. Here a job that could never start is refused.
-  if (definition.uses.length > 0) costsOf(kind, definition.uses, payload);
+  if (definition.uses.length > 0) costsOf(kind, definition.uses, payload, dependencies);
   const member = toMember(what, options, row.id);
   if (member !== undefined) row.member = member;
 

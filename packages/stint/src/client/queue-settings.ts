@@ -1,6 +1,8 @@
 import type { Db } from "../db/db.ts";
 import { checkNameOrPattern } from "../model/name-pattern.ts";
+import { refuseUnknownDelays } from "../model/admission.ts";
 import { resolveQueueChange, type QueueChange, type QueueSetting } from "../model/queue-settings.ts";
+import { dependencies } from "../sql/dependencies.ts";
 import {
   forgetQueue,
   queueAudit,
@@ -46,7 +48,13 @@ export class QueueSettingsClient {
     const name = checkNameOrPattern(queue, "queueSettings.set(queue)");
     const settings = resolveQueueChange("queueSettings.set", change);
     const audit = auditOf("queueSettings.set", options, this.#actor);
-    return await this.#run(async (db) => await setQueue(db, name, settings, audit));
+    return await this.#run(async (db) => {
+      if (change.admission?.maxDelay !== undefined) {
+        const known = (await dependencies(db)).map((each) => each.name);
+        refuseUnknownDelays("queueSettings.set.admission", change.admission, known);
+      }
+      return await setQueue(db, name, settings, audit);
+    });
   }
 
   /**

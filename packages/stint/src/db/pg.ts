@@ -148,10 +148,10 @@ export class PgDb implements Db {
       return { rows: (await client.query<Row>(text, [...values])).rows };
     };
     const query = (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> => {
-      const answer = send(text, values);
+      const response = send(text, values);
       // A query that is not awaited must not cause an unhandled rejection. It aborted the transaction, which fails with its error.
-      answer.catch((error: unknown) => (failed ??= { error }));
-      return answer;
+      response.catch((error: unknown) => (failed ??= { error }));
+      return response;
     };
     const run = (statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> =>
       this.#send(client, statement, values, options);
@@ -196,16 +196,17 @@ export class PgDb implements Db {
     options: RunOptions | undefined,
     locally = false,
   ): Promise<Row[]> {
+    const sentMs = this.clock.localMs;
     try {
       const deadlineMs = options?.deadlineMs ?? this.#options.deadlineMs;
-      return await answered(
+      return await respondedWithin(
         client,
         this.#rows(client, statement, values, locally),
         statement.name,
         deadlineMs,
       );
     } catch (error) {
-      this.clock.learnFrom(error);
+      this.clock.learnFrom(error, sentMs);
       if (error instanceof ConnectionLost) error.backend = backendOf(client);
       if (locally && !spoilt.has(client))
         await this.#control(client, "rollback").catch(() => spoilt.add(client));
@@ -230,10 +231,10 @@ export class PgDb implements Db {
     const config: QueryConfig = { text, values: [...values] };
     if (types !== undefined) config.types = types;
     if (isNamed) config.name = name;
-    const answer = locally
+    const response = locally
       ? runLocally(client, config, localSettings(this.#ownSettings))
       : client.query<Row>(config);
-    return answer.then(({ rows }) => rows);
+    return response.then(({ rows }) => rows);
   }
 
   /** The text of a statement for this schema, and its name there. */
@@ -261,7 +262,7 @@ export class PgDb implements Db {
 
   /** Under the deadline, too. A commit that times out may still take effect, hence ConnectionLost. */
   async #control(client: PoolClient, text: string): Promise<QueryResult<Row>> {
-    return await answered(client, lastOf(client.query<Row>(text)), text, this.#options.deadlineMs);
+    return await respondedWithin(client, lastOf(client.query<Row>(text)), text, this.#options.deadlineMs);
   }
 
   #openPool(max: number, settings: Settings): Pool {
@@ -318,8 +319,8 @@ function begin(isPooled: boolean, settles: string | undefined): string {
 }
 
 /** For several statements in one message the driver returns an array of results, although its types do not declare it. */
-async function lastOf(answer: Promise<QueryResult<Row>>): Promise<QueryResult<Row>> {
-  const results: unknown = await answer;
+async function lastOf(response: Promise<QueryResult<Row>>): Promise<QueryResult<Row>> {
+  const results: unknown = await response;
   return Array.isArray(results) ? (results.at(-1) as QueryResult<Row>) : (results as QueryResult<Row>);
 }
 
@@ -357,26 +358,26 @@ async function runOn<T>(client: PoolClient, work: (client: PoolClient) => Promis
 // the pool with an unfinished statement would deliver its result to the next caller.
 const spoilt = new WeakSet<object>();
 
-async function answered<T>(
+async function respondedWithin<T>(
   client: PoolClient,
-  answer: Promise<T>,
+  response: Promise<T>,
   name: string,
   deadlineMs: number,
 ): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   try {
     const deadline = new Promise<never>((_, reject) => {
-      const timeOut = (): void => reject(new ConnectionLost(`${name}: no answer within ${deadlineMs} ms`));
+      const timeOut = (): void => reject(new ConnectionLost(`${name}: no response within ${deadlineMs} ms`));
       // After a blocked event loop, overdue timers fire before sockets are read. One more turn reads a result that has already
       // arrived. Dropping the result of a claim would leave its jobs without an owner until their leases run out.
       timer = setTimeout(() => setImmediate(timeOut), deadlineMs);
     });
-    const result = await Promise.race([answer, deadline]);
+    const result = await Promise.race([response, deadline]);
     if (unreplicated.delete(client))
       throw new ConnectionLost(`${name}: the wait for the standby was cancelled`);
     return result;
   } catch (error) {
-    answer.catch(() => undefined);
+    response.catch(() => undefined);
     if (error instanceof ConnectionLost || dbErrorCategory(error) === "connection") spoilt.add(client);
     if (codeOf(error) === "25006") throw new DatabaseUnavailableError("it is read-only", { cause: error });
     if (dbErrorCategory(error) === "connection")

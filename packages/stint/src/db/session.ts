@@ -8,7 +8,7 @@ import { forSchema, type Statement } from "./statement.ts";
 export type SessionOptions = { connection: Connection; schema: string; applicationName: string };
 
 /** Time limits of one query: for its execution, for one lock, for connecting, and for the response. */
-const limits = { statementMs: 5_000, lockMs: 500, connectMs: 5_000, answerMs: 30_000 };
+const limits = { statementMs: 5_000, lockMs: 500, connectMs: 5_000, responseMs: 30_000 };
 
 /**
  * A single connection, for callers that depend on which one it is. Each statement runs read-only, within a time limit and in its
@@ -32,7 +32,7 @@ export class Session implements Run {
       ...toClientConfig(connection),
       application_name: applicationName,
       connectionTimeoutMillis: limits.connectMs,
-      query_timeout: limits.answerMs,
+      query_timeout: limits.responseMs,
     });
     return new Session(client, schema);
   }

@@ -10,6 +10,7 @@ import { horizon } from "./checks/horizon.ts";
 import { indexes } from "./checks/indexes.ts";
 import { kinds } from "./checks/kinds.ts";
 import { lease } from "./checks/lease.ts";
+import { limits } from "./checks/limits.ts";
 import { locks } from "./checks/locks.ts";
 import { numbers } from "./checks/numbers.ts";
 import { pooler } from "./checks/pooler.ts";
@@ -48,4 +49,5 @@ export const checks: readonly Check[] = [
   lease,
   stalls,
   flows,
+  limits,
 ];

@@ -48,11 +48,11 @@ test.each([
       throw new Error("no");
     },
   ],
-  ["answers NaN", () => Number.NaN],
-  ["answers a negative number", () => -1],
-  ["answers nothing", () => undefined],
-  ["answers a promise", () => Promise.resolve(5)],
-  ["answers nonsense", () => "soon"],
+  ["returns NaN", () => Number.NaN],
+  ["returns a negative number", () => -1],
+  ["returns nothing", () => undefined],
+  ["returns a promise", () => Promise.resolve(5)],
+  ["returns nonsense", () => "soon"],
   ["returns a time far beyond any date", () => 1e300],
 ])("a function that %s is replaced by the default backoff", (_, backoff) => {
   expect(delays(backoff as Backoff, 2)).toEqual([10_000, 20_000]);

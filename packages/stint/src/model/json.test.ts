@@ -1,6 +1,7 @@
 import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
+import { inLab } from "../../test/support/lab.ts";
 import { anyValue } from "../../test/support/any-value.ts";
 import { InvalidPayloadError } from "../errors.ts";
 import { encodeJson } from "./json.ts";
@@ -54,7 +55,7 @@ test("any value gives storable JSON or a typed error", () => {
       expect(JSON.stringify(JSON.parse(text))).toBe(text);
       expect(text).not.toMatch(unstorable);
     }),
-    { numRuns: 500 },
+    { numRuns: inLab ? 500 : 150 },
   );
 });
 

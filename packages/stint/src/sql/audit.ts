@@ -1,4 +1,4 @@
-import type { Row, Run } from "../db/db.ts";
+import type { Run } from "../db/db.ts";
 import { columns, json, orNull, readMany, text, textOrNull, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 
@@ -10,6 +10,9 @@ export type AuditEntry = {
   readonly reason: string | null;
 };
 
+/** The columns that every entry of the audit has. */
+export const auditColumns = { at: time, actor: text, action: text, reason: textOrNull } as const;
+
 const findAudit = statement(
   "audit",
   `select at, actor, action, reason from stint.audit where job_id = $1 order by at, id`,
@@ -20,14 +23,7 @@ export async function auditOf(db: Run, jobId: string): Promise<AuditEntry[]> {
   return await readMany(db, findAudit, [jobId], toEntry);
 }
 
-function toEntry(row: Row): AuditEntry {
-  return {
-    at: time(row, "at"),
-    actor: text(row, "actor"),
-    action: text(row, "action"),
-    reason: textOrNull(row, "reason"),
-  };
-}
+const toEntry = columns<AuditEntry>(auditColumns);
 
 /** A change of a queue setting, a limit, a pause or a dependency. */
 export type ControlChange = AuditEntry & {
@@ -48,10 +44,7 @@ const findChanges = statement(
 );
 
 const toChange = columns<ControlChange>({
-  at: time,
-  actor: text,
-  action: text,
-  reason: textOrNull,
+  ...auditColumns,
   subject: text,
   change: orNull(json<NonNullable<ControlChange["change"]>>),
 });

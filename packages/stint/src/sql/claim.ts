@@ -134,29 +134,37 @@ export const fromPools = (pick: string, more = { values: "", columns: "" }): str
  * picked for, because a row may have moved since; it asks for a range of one state, because with `=` the planner may prefer walking
  * the whole ready index to fetching the rows by their place. A comparison as text has the same effect and costs more.
  */
-export const claimText = (picked: string): string => `
+export const claimText = (picked: string, more = ""): string => `
   update stint.job j
   set ${leased}
   where j.ctid = any (array(${picked}
     ))
     and j.state >= 'ready' and j.state <= 'ready'
     and ${inTime}
-  returning ${claimedColumns}`;
+  returning ${claimedColumns}${more}`;
 
 const ready = pickReady("take.queue", "take.take");
+const picks = {
+  queues: fromQueues(ready),
+  pools: fromPools(ready),
+  queuesOnward: fromQueues(pickOnward("take.queue", "take.take", 9)),
+  poolsOnward: fromPools(pickOnward("take.queue", "take.take", 12)),
+};
 const asText = true;
-const claimReady = statement("claim", claimText(fromQueues(ready)), { asText });
-const claimPools = statement("claim-pools", claimText(fromPools(ready)), { asText });
-const claimOnward = statement(
-  "claim-onward",
-  claimText(fromQueues(pickOnward("take.queue", "take.take", 9))),
-  { asText },
-);
-const claimPoolsOnward = statement(
-  "claim-pools-onward",
-  claimText(fromPools(pickOnward("take.queue", "take.take", 12))),
-  { asText },
-);
+const claims = {
+  queues: statement("claim", claimText(picks.queues), { asText }),
+  pools: statement("claim-pools", claimText(picks.pools), { asText }),
+  queuesOnward: statement("claim-onward", claimText(picks.queuesOnward), { asText }),
+  poolsOnward: statement("claim-pools-onward", claimText(picks.poolsOnward), { asText }),
+};
+// In the transaction of the claim, so that a session which closes a share after it counts the claimed jobs. Evaluated once for all rows.
+const openShares = `, (select stint.open_shares($4)) as shares`;
+const claimsInShares = {
+  queues: statement("claim-shares", claimText(picks.queues, openShares), { asText }),
+  pools: statement("claim-pools-shares", claimText(picks.pools, openShares), { asText }),
+  queuesOnward: statement("claim-onward-shares", claimText(picks.queuesOnward, openShares), { asText }),
+  poolsOnward: statement("claim-pools-onward-shares", claimText(picks.poolsOnward, openShares), { asText }),
+};
 
 /**
  * Lease up to `limit` ready jobs per queue, and per pool, to one worker and open an attempt on each, in one short transaction of
@@ -169,6 +177,29 @@ export async function claim(
   floors?: readonly Floor[],
   options?: RunOptions,
 ): Promise<ClaimedJob[]> {
+  return toClaimed(await db.run(claims[picked(input, floors)], valuesOf(input, floors), options), input);
+}
+
+/** The same, and the limits of which the worker has an open share. These shares cover the claimed jobs. */
+export async function claimInShares(
+  db: Run,
+  input: ClaimInput,
+  floors?: readonly Floor[],
+  options?: RunOptions,
+): Promise<{ jobs: ClaimedJob[]; shares: readonly string[] }> {
+  const rows = await db.run(claimsInShares[picked(input, floors)], valuesOf(input, floors), options);
+  const [first] = rows;
+  const shares = first === undefined ? [] : (JSON.parse(text(first, "shares")) as string[]);
+  return { jobs: toClaimed(rows, input), shares };
+}
+
+function picked({ takes }: ClaimInput, floors: readonly Floor[] | undefined): keyof typeof picks {
+  const shared = takes.some((take) => take.pool !== undefined);
+  if (floors === undefined) return shared ? "pools" : "queues";
+  return shared ? "poolsOnward" : "queuesOnward";
+}
+
+function valuesOf(input: ClaimInput, floors: readonly Floor[] | undefined): unknown[] {
   const { takes } = input;
   const values = [
     ...claimValues(input),
@@ -176,17 +207,14 @@ export async function claim(
     takes.map((take) => take.limit),
     ...poolValues(takes),
   ];
-  const shared = takes.some((take) => take.pool !== undefined);
-  if (floors === undefined)
-    return toClaimed(await db.run(shared ? claimPools : claimReady, values, options), input);
-  const onward = [
+  if (floors === undefined) return values;
+  return [
     ...values,
     floors.map((floor) => floor.queue),
     floors.map((floor) => floor.priority),
     floors.map((floor) => floor.runAt),
     floors.map((floor) => floor.id),
   ];
-  return toClaimed(await db.run(shared ? claimPoolsOnward : claimOnward, onward, options), input);
 }
 
 /** The number and the limit of each pool, and the pool of each take; nothing where no queues share one, unless `always`. */
@@ -329,7 +357,7 @@ const readClaimWindow = statement(
       where a.usename = session_user
         and a.datname = current_database()
         and a.state = 'active'
-        and a.query ~ '^/[*] stint:claim(-(quarantined|onward|pools|pools-onward|fair|aged|urgent))? '
+        and a.query ~ '^/[*] stint:claim(-(quarantined|onward|pools|pools-onward|fair|aged|urgent))?(-shares)? '
         and (strpos(a.query, 'stint.job ') > 0 or a.query like '%commit')
         and case
           when $2::integer is not null then a.pid = $2::integer

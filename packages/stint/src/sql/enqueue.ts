@@ -127,11 +127,11 @@ export async function enqueue(
   return read(await db.run(sent, values));
 }
 
-/** The statement that writes these rows, and how to read its answer. */
+/** The statement that writes these rows, and how to read its result. */
 export type EnqueueStatement = {
   readonly statement: Statement;
   readonly values: readonly unknown[];
-  readonly read: (answer: readonly Row[]) => EnqueuedRow[];
+  readonly read: (result: readonly Row[]) => EnqueuedRow[];
 };
 
 export function enqueueStatement(
@@ -140,11 +140,11 @@ export function enqueueStatement(
   { until, after }: SendTimes = {},
 ): EnqueueStatement {
   if (!rows.every(isNew)) {
-    const read = (answer: readonly Row[]): EnqueuedRow[] => answer as EnqueuedRow[];
+    const read = (result: readonly Row[]): EnqueuedRow[] => result as EnqueuedRow[];
     const values = [toArray(rows), notify ?? null, orNull(until), orNull(after)];
     return { statement: enqueueRows, values, read };
   }
-  const read = ([answer]: readonly Row[]): EnqueuedRow[] => allNew(rows, answer?.["listening"] === true);
+  const read = ([row]: readonly Row[]): EnqueuedRow[] => allNew(rows, row?.["listening"] === true);
   return { statement: enqueueNew, values: [...columnsOf(rows), notify ?? null, orNull(until)], read };
 }
 
@@ -162,12 +162,12 @@ export function enqueueStatementInside(
   xid: string | undefined,
 ): InsideStatement<EnqueuedRow[]> {
   if (!rows.every(isNew)) {
-    const read = (answer: readonly Row[]): EnqueuedRow[] | undefined =>
-      answer.length === 0 ? undefined : (answer as EnqueuedRow[]);
+    const read = (result: readonly Row[]): EnqueuedRow[] | undefined =>
+      result.length === 0 ? undefined : (result as EnqueuedRow[]);
     return { statement: enqueueRowsInside, values: [toArray(rows), notify ?? null, xid ?? null], read };
   }
-  const read = ([answer]: readonly Row[]): EnqueuedRow[] | undefined =>
-    answer?.["listening"] == null ? undefined : allNew(rows, answer["listening"] === true);
+  const read = ([row]: readonly Row[]): EnqueuedRow[] | undefined =>
+    row?.["listening"] == null ? undefined : allNew(rows, row["listening"] === true);
   return { statement: enqueueNewInside, values: [...columnsOf(rows), notify ?? null, xid ?? null], read };
 }
 
@@ -239,11 +239,20 @@ function toJson({ row, meta }: EncodedRow, payload: string): string {
 const sendWake = statement(
   "wake",
   `
-  select pg_notify(stint.wake_channel(), hint), set_config('synchronous_commit', 'off', true)
-  from unnest($1::text[]) hint`,
+  select
+    pg_notify(stint.wake_channel(), case when jobs is null then hint else stint.ready_hint(substr(hint, ${"ready:".length + 1}), jobs) end),
+    set_config('synchronous_commit', 'off', true)
+  from unnest($1::text[], $2::bigint[]) as wakes (hint, jobs)`,
 );
 
-/** Tell listening workers that there may be work. Only a hint: nothing depends on its arrival. */
-export async function wake(db: Run, hints: readonly string[]): Promise<void> {
-  await db.run(sendWake, [hints]);
+/**
+ * Notify listening workers that there may be work. Only a hint: nothing depends on its arrival. `jobs` has the number of jobs for each hint
+ * `ready:<queue>`, so that no more workers wake than are needed; without a number, every worker does.
+ */
+export async function wake(
+  db: Run,
+  hints: readonly string[],
+  jobs: readonly (number | null)[] = [],
+): Promise<void> {
+  await db.run(sendWake, [hints, jobs]);
 }

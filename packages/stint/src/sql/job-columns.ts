@@ -83,15 +83,23 @@ export const listedColumns = where((column) => column.listed === true);
 /** The view `stint.jobs`. */
 export const viewColumns = where((column) => column.hidden !== true);
 
+type Rare = { readonly name: JobColumn; readonly usual: string };
 const rare = all.flatMap(([name, { claimed: usual }]) => (typeof usual === "string" ? { name, usual } : []));
-const isUsual = rare.map(({ name, usual }) => (usual === "null" ? `${name} is null` : `${name} = ${usual}`));
+const areUsual = (them: readonly Rare[]): string =>
+  them.map(({ name, usual }) => (usual === "null" ? `${name} is null` : `${name} = ${usual}`)).join(" and ");
 // As text, a time keeps the format of the other times of a claim.
-const pairs = rare.map(({ name, usual }) => `'${name}', ${usual === "run_at" ? `${name}::text` : name}`);
+const pair = ({ name, usual }: Rare): string => `'${name}', ${usual === "run_at" ? `${name}::text` : name}`;
+const toJson = (them: readonly Rare[]): string => `json_build_object(${them.map(pair).join(", ")})::text`;
+const limits = rare.filter(({ name }) => name === "limits");
+const others = rare.filter(({ name }) => name !== "limits");
 
-/** What a claim returns: columns, and `rare`, a JSON object of the others where one of them does not have its usual value. */
+/**
+ * What a claim returns: columns, and `rare`, a JSON object of the others where one of them does not have its usual value. Of a job that differs from
+ * most jobs by its limits only, it has nothing else: the whole object costs as much as the rest of the row.
+ */
 export const claimedColumns = [
   ...where((column) => column.claimed === true),
-  `case when ${isUsual.join(" and ")} then null else json_build_object(${pairs.join(", ")})::text end as rare`,
+  `case when ${areUsual(rare)} then null when ${areUsual(others)} then ${toJson(limits)} else ${toJson(rare)} end as rare`,
 ].join(", ");
 
 /** SQL expressions for columns that a statement sets. */

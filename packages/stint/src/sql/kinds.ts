@@ -1,5 +1,5 @@
 import type { Run } from "../db/db.ts";
-import { columns, numberOrNull, readMany, text, time } from "../db/row.ts";
+import { columns, flag, numberOrNull, readMany, readOne, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import { readyQueues } from "./queues.ts";
 import { isResponsive } from "./workers.ts";
@@ -20,27 +20,40 @@ export type KindInfo = {
 const putKinds = statement(
   "register-kinds",
   `
-  insert into stint.kind as k (name, queue, priority, max_crashes, lease_ms, timeout_ms, stall_after_ms, signals)
-  select name, queue, priority, max_crashes, lease_ms, timeout_ms, stall_after_ms, signals
-  from jsonb_to_recordset($1::text::jsonb)
-    as r (
-      name text, queue text, priority smallint, max_crashes integer, lease_ms bigint, timeout_ms bigint, stall_after_ms bigint, signals text[]
-    )
-  -- Every worker writes in the same order, which prevents deadlocks, and writes nothing if nothing changed.
-  order by name
-  on conflict (name) do update
-    set queue = excluded.queue, priority = excluded.priority, max_crashes = excluded.max_crashes, lease_ms = excluded.lease_ms,
-        timeout_ms = excluded.timeout_ms, stall_after_ms = excluded.stall_after_ms, signals = excluded.signals,
-        seen_at = clock_timestamp()
-    where (k.queue, k.priority, k.max_crashes, k.lease_ms, k.timeout_ms, k.stall_after_ms, k.signals)
-      is distinct from (
-        excluded.queue, excluded.priority, excluded.max_crashes, excluded.lease_ms, excluded.timeout_ms, excluded.stall_after_ms,
-        excluded.signals
-      )`,
+  with given as materialized (
+    select *
+    from jsonb_to_recordset($1::text::jsonb)
+      as r (
+        name text, queue text, priority smallint, max_crashes integer, lease_ms bigint, timeout_ms bigint, stall_after_ms bigint, signals text[]
+      )
+  ), put as (
+    insert into stint.kind as k (name, queue, priority, max_crashes, lease_ms, timeout_ms, stall_after_ms, signals)
+    select name, queue, priority, max_crashes, lease_ms, timeout_ms, stall_after_ms, signals
+    from given
+    -- Every worker writes in the same order, which prevents deadlocks, and writes nothing if nothing changed.
+    order by name
+    on conflict (name) do update
+      set queue = excluded.queue, priority = excluded.priority, max_crashes = excluded.max_crashes, lease_ms = excluded.lease_ms,
+          timeout_ms = excluded.timeout_ms, stall_after_ms = excluded.stall_after_ms, signals = excluded.signals,
+          seen_at = clock_timestamp()
+      where (k.queue, k.priority, k.max_crashes, k.lease_ms, k.timeout_ms, k.stall_after_ms, k.signals)
+        is distinct from (
+          excluded.queue, excluded.priority, excluded.max_crashes, excluded.lease_ms, excluded.timeout_ms, excluded.stall_after_ms,
+          excluded.signals
+        )
+  )
+  select exists (
+    select
+    from given g
+    cross join lateral (select from stint.kind_dependency d where d.kind = stint.by_index(g.name) limit 1) used
+  ) as used`,
 );
 
-/** Register the kinds of a worker and their settings, for SQL enqueues and the inspector. */
-export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promise<void> {
+/**
+ * Register the kinds of a worker and their settings, for SQL enqueues and the inspector. Returns whether some of them use dependencies, as
+ * their workers declared.
+ */
+export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promise<boolean> {
   const rows = kinds.map((kind) => ({
     name: kind.name,
     queue: kind.queue,
@@ -51,7 +64,7 @@ export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promis
     stall_after_ms: kind.stallAfterMs ?? null,
     signals: kind.signals ?? null,
   }));
-  await db.run(putKinds, [JSON.stringify(rows)]);
+  return await readOne(db, putKinds, [JSON.stringify(rows)], (row) => flag(row, "used"));
 }
 
 /** Checks the head of each queue. Pools are read once for all queues: the pools of one worker may name thousands. */

@@ -1,21 +1,10 @@
 import type { Row, Run } from "../db/db.ts";
-import {
-  columns,
-  flag,
-  json,
-  numberOrNull,
-  orNull,
-  readMany,
-  readOne,
-  text,
-  textOrNull,
-  time,
-} from "../db/row.ts";
+import { columns, flag, json, numberOrNull, orNull, readMany, readOne, text, time } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { Admission } from "../model/admission.ts";
 import type { Fair } from "../model/fairness.ts";
 import type { DeclaredQueues, QueueSetting, ResolvedQueueChange } from "../model/queue-settings.ts";
-import type { AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry } from "./audit.ts";
 
 /** Who changes a setting and why. A repeat with the same id changes nothing. */
 export type QueueAudit = { readonly auditId: string; readonly actor: string; readonly reason: string };
@@ -169,10 +158,7 @@ const findAudit = statement(
 );
 
 const toAuditEntry = columns<QueueAuditEntry>({
-  at: time,
-  actor: text,
-  action: text,
-  reason: textOrNull,
+  ...auditColumns,
   queue: text,
   change: json<QueueAuditEntry["change"]>,
 });

@@ -124,7 +124,7 @@ function toAttempt({ epoch, worker, startedAt, endedAt, outcome, error }: LogEnt
 
 /**
  * A row of a claim. Times and JSON are text: most handlers never read a time, and a floor needs all its digits. `rare` is null where
- * the columns in it have the values that most jobs have.
+ * the columns in it have the values that most jobs have, and has only `limits` where that alone differs.
  */
 type ClaimedRow = {
   readonly id: string;
@@ -162,7 +162,7 @@ export function toClaimedJob(
 ): ClaimedJob {
   const row = unchecked<ClaimedRow>(unread);
   const { kind, payload, run_at: runAt } = row;
-  const rare = row.rare === null ? undefined : (JSON.parse(row.rare) as RareColumns);
+  const rare = row.rare === null ? undefined : (JSON.parse(row.rare) as Partial<RareColumns>);
   return {
     fence: { job: row.id, epoch: rare?.epoch ?? 1, leaseId: lease.leaseId },
     kind,

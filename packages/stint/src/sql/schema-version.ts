@@ -7,7 +7,7 @@ import { SchemaVersionError } from "../errors.ts";
 import { command } from "../model/command.ts";
 
 /** The schema this code was written for. A newer one is accepted as long as it still serves this code. */
-export const schemaVersion = 40;
+export const schemaVersion = 43;
 
 const readVersion = statement(
   "schema-version",
@@ -33,9 +33,10 @@ export function migrateHint(schema: string): string {
 export async function checkSchemaVersion(db: Run & { clock?: ServerClock }, schema: string): Promise<void> {
   let found: { version: number | null; oldest_code: number | null } | undefined;
   try {
+    const sentMs = db.clock?.localMs ?? 0;
     const { server_ms: serverMs, ...versions } = await readOne(db, readVersion, [], toVersions);
     found = versions;
-    db.clock?.learn(serverMs);
+    db.clock?.learn(serverMs, sentMs);
   } catch (error) {
     if (dbErrorCategory(error) !== "schema") throw error;
   }

@@ -44,6 +44,10 @@ export const toLive = (picked: Picked, returning: string): string => `gone as (
     returning ${returning}
   )`;
 
+/** Whether any queue has settings beside its target age: one look at an index that is empty otherwise. */
+const someQueueHasRules =
+  "exists (select from stint.queue q where (q.admission is not null or q.fair is not null or q.aging_ms is not null) and q.name >= stint.by_index((select ''::text)))";
+
 const replayedColumns = [...lastingColumns, "fair_tenant", "has_follow_ups"] as const;
 
 const freshRun: Values = {
@@ -59,24 +63,28 @@ const freshRun: Values = {
   reason: "null::text",
   // A person wants it to run, however late.
   expires_at: "null::timestamptz",
-  fair_tenant:
-    "case when exists (select from stint.queue q where q.fair is not null) then stint.fair_tenant(h.queue, h.tenant) end",
+  fair_tenant: `case when ${someQueueHasRules} then stint.fair_tenant(h.queue, h.tenant) end`,
   has_follow_ups:
-    "case when h.limits is not null then true else (select true from stint.flow_job m where m.job_id = h.id) end",
+    "case when stint.is_ordered(h.limits[1]) then true else (select true from stint.flow_job m where m.job_id = h.id) end",
 };
 
 /**
- * Returns the replayed jobs in `back` to their flows: they wait again for jobs that have not ended, and others wait for them again. The final
- * select must ask for `afterRejoining`.
+ * Returns the replayed jobs in `back` to their flows: they wait again for jobs that have not ended, and others wait for them again. Strict queues may
+ * refuse them. The final select must ask for `afterRejoining`.
  */
 export const rejoined = `rejoined as (
     select stint.rejoin_flows(array_agg(id)) as ran
     from back
     where has_follow_ups
     having count(*) > 0
+  ), readmitted as (
+    select stint.readmit(array_agg(id), array_agg(queue), array_agg(tenant)) as ran
+    from gone
+    where ${someQueueHasRules}
+    having count(*) > 0
   )`;
 
-export const afterRejoining = `(select count(ran) from rejoined) >= 0`;
+export const afterRejoining = `(select count(ran) from rejoined) + (select count(ran) from readmitted) >= 0`;
 
 /** What a live job loses when it leaves `running`. */
 export const unleased = `lease_id = null,

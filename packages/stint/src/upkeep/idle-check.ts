@@ -34,6 +34,7 @@ export function idleCheckService(db: Db, options: IdleCheckOptions): Service {
       const sweep = sweeps.inMs(sentAt) === 0;
       const own = sweep ? queues() : [];
       const pools = search?.();
+      const sentMs = db.clock.localMs;
       const input = { queues: own, kinds, since };
       const seen = await check(
         db,
@@ -41,7 +42,7 @@ export function idleCheckService(db: Db, options: IdleCheckOptions): Service {
       );
       if (own.length > 0 || (sweep && pools !== undefined && pools.ranges.length > 0))
         sweeps.done(sentAt, performance.now());
-      db.clock.learn(seen.serverMs);
+      db.clock.learn(seen.serverMs, sentMs);
       await onChecked(seen);
       since = seen.at;
     } catch (error) {

@@ -28,7 +28,7 @@ function create({ db, logger, onPromoted }: UpkeepDeps): RunningService {
     if (sweep) sweeps.done(sentAt, performance.now());
     // All jobs that were due by then are ready, unless there were more than one batch.
     if (promoted < batch) since = at;
-    if (promoted > 0) onPromoted(queues);
+    if (promoted > 0) onPromoted(queues, promoted);
     if (promoted === batch) return 0;
     // Where another worker was faster, it most likely will be again: not every worker of a fleet need wake for every due time.
     const shortestMs = promoted === 0 && expected ? jitter(beatenRestMs) : shortestRestMs;

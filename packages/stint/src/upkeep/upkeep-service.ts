@@ -24,10 +24,13 @@ export type UpkeepDeps = {
   readonly maxCrashes: number;
   readonly keepDoneMs: number;
   readonly keepDeadMs: number;
-  readonly onPromoted: (queues: readonly string[]) => void;
+  /** Jobs of these queues became ready: so many at most; undefined: any number. */
+  readonly onPromoted: (queues: readonly string[], jobs?: number) => void;
+  /** Jobs became ready: the queue of each. */
+  readonly onReady: (queues: readonly string[]) => void;
   readonly onRescued: (jobs: readonly Rescued[]) => void;
-  /** The limits of queues, kinds and tenants that are in force. */
-  readonly onLimits: (rules: readonly string[]) => void;
+  /** The limits of queues, kinds and tenants that are in force, and the closed shares of this worker. */
+  readonly onLimits: (rules: readonly string[], closedShares: readonly string[]) => void;
   /** The queues that are claimed in another order than by priority and time. */
   readonly onClaimOrders: (orders: readonly ClaimOrderSetting[]) => void;
   readonly onExpired: (jobs: readonly Expired[]) => void;

@@ -26,9 +26,11 @@ import { WorkerPauses } from "./pauses.ts";
 import { AttemptPipeline } from "./pipeline.ts";
 import { isCrashSuspect, timeoutOf } from "./policy.ts";
 import { defaultPollMs } from "./poll.ts";
+import { LimitShares } from "./limit-shares.ts";
 import { Places } from "./places.ts";
 import { Pools } from "./pools.ts";
 import { leasesOf } from "./registration.ts";
+import { readyNotifier } from "./ready-notifier.ts";
 import { Releaser } from "./releaser.ts";
 import { Settler } from "./settler.ts";
 import { SleepMode } from "./sleep-mode.ts";
@@ -49,6 +51,7 @@ export type WorkerParts = {
   readonly events: Emitter<WorkerEvents>;
   readonly pools: Pools;
   readonly places: Places;
+  readonly shares: LimitShares;
   readonly pipeline: AttemptPipeline;
   readonly releaser: Releaser;
   readonly settler: Settler;
@@ -66,7 +69,7 @@ export type WorkerParts = {
   readonly pauses: WorkerPauses;
   readonly loopLag: EventLoopLag;
   /** Jobs of these queues are ready again: wake workers that serve them. */
-  readonly notifyReady: (queues: readonly string[]) => void;
+  readonly notifyReady: (queues: readonly string[], jobs?: number) => void;
 };
 
 export type AssembleInput = {
@@ -83,9 +86,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   const logger = deps.logger.child({ worker: id });
   const events = makeEvents(logger, meter, options);
   const metering = new Metering(meter);
-  const notifyReady = (queues: readonly string[]): void => {
-    if (queues.length > 0) deps.notify([...new Set(queues)].map((queue) => `ready:${queue}`));
-  };
+  const { notifyReady, notifyEach } = readyNotifier(deps);
   const pollMs = (): number => options.pollMs ?? defaultPollMs(row.receivesWakes);
 
   // What to claim.
@@ -94,12 +95,14 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     queues: options.pools.flatMap(({ queues }) => queues),
   });
   const order = new ClaimOrder();
-  const pools = new Pools(options.pools, {
+  const shares = new LimitShares({ db, worker: id, pools: () => pools });
+  const pools: Pools = new Pools(options.pools, {
     isCrashSuspect: (job) => isCrashSuspect(options, job),
-    isLimited: (job) => places.isLimited(job),
+    isLimited: (job) => places.needsPlaces(job),
     prefetches: options.prefetchMs > 0,
     excludes: (queue) => scope.excludes(queue),
     isFair: (queue) => order.weightsOf(queue) !== undefined,
+    limited: shares,
   });
   const gate = new TransactionGate({
     db,
@@ -124,7 +127,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     usesOf,
     onWaiting: () => upkeep.wake("dependencies", 0),
   });
-  const places: Places = new Places({ db, logger, releaser, tokens });
+  const places: Places = new Places({ db, logger, releaser, tokens, shares });
   const pauses = new WorkerPauses({
     db,
     logger,
@@ -132,6 +135,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     usesOf,
     releaser,
     takeWaiting: (which) => pools.releaseWaiting(which),
+    releaseGathering: (which) => pipeline.releaseGathering(which),
     read: () => upkeep.wake("pauses", 0),
     onChanged: () => loop.hint(),
   });
@@ -147,6 +151,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     db,
     worker: id,
     scope,
+    shares,
     ...leasesOf(options),
     onFound: (jobs, sentAt) => void pipeline.claimed(jobs, sentAt),
     onReleased: notifyReady,
@@ -204,9 +209,12 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     logger,
     onClaimed: () => sleepMode.activity(),
     onRoom: (queue) => loop.roomMade(queue),
-    onPlaceFreed: () => loop.hint(),
+    onPlaceFreed: () => {
+      loop.hint();
+      if (shares.isLeaving) upkeep.wake("limits", 0);
+    },
     onRequeued: (queue, delayMs) => {
-      if (delayMs <= 0) notifyReady([queue]);
+      if (delayMs <= 0) notifyReady([queue], 1);
       else upkeep.wake("promote", delayMs);
     },
   });
@@ -258,18 +266,19 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     vitals,
     onIdleCheck: async (seen) => await router.idleChecked(seen),
     onIdleCheckFailed: () => loop.hint(),
-    onLimits: (rules) => places.learn(rules),
+    onLimits: (rules, closedShares) => places.learn(rules, closedShares),
     onClaimOrders: (orders) => order.learn(orders),
     onUnserved: (kinds) => events.emit("unserved", kinds),
     onExpired: (jobs) => metering.expired(jobs),
     onPauses: (known) => pauses.learn(known),
     onRunBaseline: (p95Ms) => slow.learn(p95Ms),
     onPromoted: notifyReady,
+    onReady: notifyEach,
     onRescued: (jobs) => {
       metering.rescued(jobs);
       for (const job of jobs) reportRescued(events, job);
       if (jobs.some((job) => job.state === "parked")) router.quarantined();
-      notifyReady(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
+      notifyEach(jobs.filter((job) => job.state === "ready").map((job) => job.queue));
     },
   });
   const sleepMode: SleepMode = new SleepMode({
@@ -294,6 +303,8 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   });
   const sleeps = options.sleepMs !== undefined;
   const router = new WakeRouter({
+    id,
+    notifyReady,
     pools,
     pauses,
     attempts,
@@ -314,6 +325,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     events,
     pools,
     places,
+    shares,
     pipeline,
     releaser,
     settler,

@@ -1,5 +1,6 @@
 import type { ClaimedJob } from "../model/job.ts";
 import { traceIdOf, type AttemptTrace } from "../model/telemetry.ts";
+import { longestTimerMs } from "../runtime/sleep.ts";
 import { AttemptSignal } from "./attempt-signal.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 import type { AttemptEvent } from "./events.ts";
@@ -80,6 +81,13 @@ export class Attempt implements CallingAttempt {
     this.#ownSignal.startTimer(ms - (performance.now() - this.startedAt), onTimeout);
   }
 
+  /** Call `onExpired` when the job expires while it waits for others of its batch. */
+  watchExpiry(now: () => number, onExpired: () => void): void {
+    const { expiresAtMs } = this.job;
+    if (expiresAtMs === null || !this.call.isGathering) return;
+    setTimeout(onExpired, Math.min(expiresAtMs - now(), longestTimerMs)).unref();
+  }
+
   extend({ forMs, maxMs, timeoutMs }: Extension): number {
     const ranMs = performance.now() - this.startedAt;
     const beforeMs = this.extendedMs ?? timeoutMs;
@@ -104,6 +112,10 @@ export class Attempt implements CallingAttempt {
   /** Its lease is renewed no longer. */
   endLease(): void {
     this.#leased.leases.end(this.#leased.index);
+  }
+
+  get isDecided(): boolean {
+    return this.record === "under way" || this.record === "closed";
   }
 
   /** How it is to be recorded. Only of an attempt that is decided and has not recorded itself. */

@@ -1,4 +1,4 @@
-import type { Fence } from "../model/job.ts";
+import type { ClaimedJob, Fence } from "../model/job.ts";
 import type { Attempt } from "./attempt.ts";
 
 /** Outcomes that may wait to be recorded before no more jobs are claimed: two full statements. */
@@ -41,6 +41,11 @@ export class Attempts {
       if (fence.job === job && fence.leaseId === leaseId) return attempt;
     }
     return undefined;
+  }
+
+  /** Those that wait for others of their batch. */
+  gathering(which: (job: ClaimedJob) => boolean): Attempt[] {
+    return [...this.#all].filter(({ call, job }) => call.isGathering && which(job));
   }
 
   add(attempt: Attempt): void {

@@ -4,7 +4,14 @@ import { isTooLate } from "../db/server-clock.ts";
 import type { ClaimedJob, Fence } from "../model/job.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { claim, claimQuarantined, reserveQuarantined, type ClaimInput, type Floor } from "../sql/claim.ts";
+import {
+  claim,
+  claimInShares,
+  claimQuarantined,
+  reserveQuarantined,
+  type ClaimInput,
+  type Floor,
+} from "../sql/claim.ts";
 import { claimUrgent } from "../sql/claim-urgent.ts";
 import { claimAged, type AgedClaimInput } from "../sql/claim-aged.ts";
 import { claimFair, type FairClaim, type FairClaimInput } from "../sql/claim-fair.ts";
@@ -13,11 +20,13 @@ import type { ClaimScope } from "./claim-scope.ts";
 import { claimDeadlineMs } from "./deadlines.ts";
 import { releaseUnbegun } from "./release-unbegun.ts";
 import { Leases } from "./leases.ts";
+import type { LimitShares } from "./limit-shares.ts";
 import { LostClaim } from "./lost-claim.ts";
 
 export type ClaimerOptions = Pick<ClaimInput, "worker" | "kindLeaseMs" | "leaseMs"> & {
   readonly db: Db;
   readonly scope: ClaimScope;
+  readonly shares: Pick<LimitShares, "isUsed" | "confirmed">;
   /** Jobs of a claim whose response was lost are ours to run. `sentAt` is from before that claim. */
   readonly onFound: (jobs: readonly ClaimedJob[], sentAt: number) => void;
   /** Jobs of an abandoned claim were released to these queues. */
@@ -46,9 +55,14 @@ export class Claimer {
     floors: readonly Floor[] | undefined,
     stopping: AbortSignal,
   ): Promise<ClaimedJob[]> {
-    const { db } = this.#options;
+    const { db, shares } = this.#options;
     return await this.#surely(
-      (input, options) => claim(db, { ...input, takes }, floors, options),
+      async (input, options) => {
+        if (!shares.isUsed) return await claim(db, { ...input, takes }, floors, options);
+        const claimed = await claimInShares(db, { ...input, takes }, floors, options);
+        shares.confirmed(input.leaseId, claimed.shares);
+        return claimed.jobs;
+      },
       async (lost, sentAt) => await this.#keepFound(lost, sentAt, stopping),
     );
   }

@@ -37,7 +37,7 @@ export type WorkerDeps = {
   /** Report ended jobs to the waits of this process. */
   readonly onEnded: (ids: readonly string[]) => void;
   /** Wake every listening worker, in this process and in others. */
-  readonly notify: (hints: readonly string[]) => void;
+  readonly notify: (hints: readonly string[], jobs?: number) => void;
 };
 
 /** What the attempts of a worker need of it. */
@@ -50,7 +50,10 @@ export type AttemptDeps = HandlerDeps & {
   readonly settler: Pick<Settler, "settle">;
   readonly releaser: Pick<Releaser, "release" | "idle">;
   readonly quarantine: Pick<CrashQuarantine, "releaseSuspects">;
-  readonly places: Pick<Places, "isLimited" | "take">;
+  readonly places: Pick<
+    Places,
+    "isLimited" | "needsPlaces" | "beginInShares" | "take" | "takeTokens" | "mayFree"
+  >;
   readonly tokens: Pick<Tokens, "requireCosts" | "isStale" | "threw">;
   readonly pauses: Pick<WorkerPauses, "admit">;
   readonly metering: Metering;

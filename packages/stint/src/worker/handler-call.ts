@@ -46,7 +46,7 @@ export type HandlerDeps = StepsDeps &
     >;
     readonly isolated: Pick<IsolatedHandlers, "run">;
     readonly leases: Pick<Leases, "inHandler">;
-    readonly gate: Pick<TransactionGate, "needs" | "close">;
+    readonly gate: Pick<TransactionGate, "needs" | "close" | "run">;
     readonly logger: Logger;
   };
 
@@ -95,6 +95,10 @@ export class HandlerCall implements AttemptOfContext {
     return this.#attempt.signal;
   }
 
+  get isGathering(): boolean {
+    return this.#handler.isGathering?.(this.job.fence.job) === true;
+  }
+
   get maxAttempts(): number {
     return policyOf(this.#deps.options, this.job).maxAttempts;
   }
@@ -119,19 +123,16 @@ export class HandlerCall implements AttemptOfContext {
     return this.#deps.logger.child(traceId === undefined ? fields : { ...fields, traceId });
   }
 
-  /** `again` of the handler's context. */
   async again(next: AgainOptions): Promise<void> {
     if (this.#attempt.over) throw new InvalidOptionError("again", "was called after the handler had ended");
-    await again(this.#deps.db, this.job, next, this.#deps.maxResultBytes);
+    await again(this.#deps.db, this.job, next, this.#handler.definition, this.#deps.maxResultBytes);
   }
 
-  /** The steps of the handler. */
   get steps(): AttemptSteps {
     this.#refuseAtomic("step");
     return (this.#steps ??= new AttemptSteps(watched(this.#attempt, this.#handler), this.#deps));
   }
 
-  /** The reports of the handler. */
   get progress(): AttemptProgress {
     return (this.#progress ??= new AttemptProgress(watched(this.#attempt, this.#handler), this.#deps));
   }
@@ -370,9 +371,10 @@ export class HandlerCall implements AttemptOfContext {
       );
       if (!connected) gate.close(error);
     };
+    const own = async (tx: Tx): Promise<Success> => await this.#outsideWait(work, tx);
     this.#waitsForDatabase = true;
     try {
-      await completeInTransaction(db, fence, async (tx) => await this.#outsideWait(work, tx), onFault);
+      await gate.run(this.#handler.definition, () => completeInTransaction(db, fence, own, onFault));
     } finally {
       this.#waitsForDatabase = false;
     }

@@ -190,6 +190,8 @@ export type Handler = {
   readonly middlewares?: readonly AnyMiddleware[];
   /** With it, `run` takes an array of items. */
   readonly batch?: ResolvedBatch | undefined;
+  /** Whether this job waits for others of its batch. */
+  readonly isGathering?: (id: string) => boolean;
   /** With it, the handler is in another file and runs in a thread or process of its own; `run` only throws. */
   readonly isolate?: ResolvedIsolate | undefined;
 };

@@ -39,6 +39,7 @@ function start(
     isCrashSuspect: () => false,
     isLimited: () => false,
     prefetches: true,
+    limited: { ahead: 0, room: Infinity },
     excludes: (each) => scope.excludes(each),
   });
   const claimer = {

@@ -100,6 +100,12 @@ export class ClaimLoop {
     if (this.#options.pools.mayHaveWork(queue)) this.wake();
   }
 
+  /** Whether a ready job of this queue could be claimed now. */
+  mayClaim(queue: string): boolean {
+    const { pools, scope, quarantine } = this.#options;
+    return !scope.isEmpty && !quarantine.isInvestigating && (pools.find(queue)?.room ?? 0) > 0;
+  }
+
   /** Look again whether there is something to do. */
   wake(): void {
     this.#wake.wake();
@@ -114,7 +120,9 @@ export class ClaimLoop {
   roomMade(queue: string): void {
     const { pools, scope, quarantine } = this.#options;
     if (scope.isEmpty) return;
-    if (quarantine.isMakingRoom || pools.wants(queue, monotonicMs()) || pools.busy === 0) this.wake();
+    const at = monotonicMs();
+    if (quarantine.isMakingRoom || pools.wants(queue, at) || pools.hasShareRoom(at) || pools.busy === 0)
+      this.wake();
   }
 
   /** Claims until `stopping`, then returns once nothing more will be claimed. Survives any outage. */
@@ -264,6 +272,7 @@ export class ClaimLoop {
     this.#rest(jobs.length === 0 && full.size === 0 && !pools.isUnasked, sentAt, at);
     if (floors !== undefined) this.#floors.measured(at - sentAt, jobs.length);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
+    if (!this.#options.order.isPlain) this.#aged.othersClaimed(jobs);
     await this.#started(jobs, sentAt);
   }
 

@@ -319,7 +319,11 @@ function collecting(handler: Handler, slots: number): Handler {
       `must have at least ${batch.size} slots for queue "${definition.queue}", because each job of a batch of "${definition.kind}" takes one; it has ${slots}`,
     );
   const collector = new BatchCollector(batch, run as never);
-  return { ...handler, run: (context: HandlerContext) => collector.add(context) };
+  return {
+    ...handler,
+    run: (context: HandlerContext) => collector.add(context),
+    isGathering: (id) => collector.isGathering(id),
+  };
 }
 
 function requireHandler(option: string, value: unknown): Handler {

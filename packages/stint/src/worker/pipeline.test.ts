@@ -45,6 +45,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
     isCrashSuspect: ({ crashes }) => crashes > 0,
     isLimited: ({ limits }) => limits !== null,
     prefetches: true,
+    limited: { ahead: 0, room: Infinity },
     excludes: () => false,
   });
   const deps: AttemptDeps = {
@@ -68,7 +69,11 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
     isolated: { run: () => Promise.reject(new Error("not isolated")) },
     stepWriter: { write: () => Promise.resolve("written") },
     progressWriter: { write: () => Promise.resolve("written") },
-    gate: { needs: () => undefined, close: () => undefined },
+    gate: {
+      needs: () => undefined,
+      close: () => undefined,
+      run: async (_, transaction) => await transaction(),
+    },
     settler: {
       settle: (ended, onSettled, onFailed) => {
         story.push("settling");
@@ -94,6 +99,14 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
     tokens: { requireCosts: () => undefined, isStale: () => false, threw: () => undefined },
     places: {
       isLimited: ({ limits }) => limits !== null,
+      needsPlaces: ({ limits }) => limits !== null,
+      takeTokens: (jobs) => Promise.resolve(jobs),
+      beginInShares: (jobs, begin) => {
+        const covered = jobs.every(({ limits }) => limits?.[0] === "covered");
+        if (covered) begin();
+        return Promise.resolve(covered);
+      },
+      mayFree: ({ limits }) => limits !== null,
       take: (jobs) => Promise.resolve(jobs.filter(({ limits }) => limits?.[0] !== "full")),
     },
     onPlaceFreed: () => story.push("onPlaceFreed"),

@@ -6,6 +6,7 @@ import { monotonicMs } from "../runtime/monotonic.ts";
 import { longestTimerMs } from "../runtime/sleep.ts";
 import { Attempt } from "./attempt.ts";
 import { Attempts } from "./attempts.ts";
+import { leftBatch } from "./batch.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 import type { AttemptDeps } from "./deps.ts";
 import { reportFailed, reportLeaseLost } from "./failures.ts";
@@ -14,6 +15,7 @@ import { handlerOf, timeoutOf } from "./policy.ts";
 import type { Pool } from "./pool.ts";
 import { insteadOfStart } from "./instead-of-start.ts";
 import { outsideQuietHours } from "./quiet-hours.ts";
+import { takeLimited } from "./take-limited.ts";
 import type { Settled } from "./settler.ts";
 import { released, type Verdict } from "./verdict.ts";
 
@@ -57,33 +59,16 @@ export class AttemptPipeline {
     const late = jobs.filter(isLate);
     if (late.length > 0) void releaser.release(late);
     const inTime = pauses.admit(late.length > 0 ? jobs.filter((job) => !isLate(job)) : jobs);
-    if (!inTime.some(places.isLimited)) {
-      if (inTime.length > 0) this.hold(inTime, sentAt);
-      return undefined;
-    }
-    const free = inTime.filter((job) => !places.isLimited(job));
-    if (free.length > 0) this.hold(free, sentAt);
-    return this.#takePlaces(inTime.filter(places.isLimited), sentAt);
-  }
-
-  /** Jobs under a limit are never claimed ahead: one without a slot would hold a place that another worker could use. */
-  async #takePlaces(jobs: readonly ClaimedJob[], sentAt: number): Promise<void> {
-    const { pools, places, releaser } = this.#deps;
-    const room = new Map<Pool, number>();
-    const fits = jobs.filter(({ queue }) => {
-      const pool = pools.find(queue);
-      if (pool === undefined) return false;
-      const left = room.get(pool) ?? pool.room;
-      room.set(pool, left - 1);
-      return left > 0;
-    });
-    if (fits.length < jobs.length) void releaser.release(jobs.filter((job) => !fits.includes(job)));
-    const taken = fits.length === 0 ? [] : await places.take(fits);
-    if (taken.length > 0) this.hold(taken, sentAt);
+    const limited = inTime.filter(places.isLimited);
+    const free = limited.length === 0 ? inTime : inTime.filter((job) => !places.isLimited(job));
+    this.hold(free, sentAt);
+    if (limited.length === 0) return undefined;
+    return takeLimited(this.#deps, limited, (taken) => this.hold(taken, sentAt));
   }
 
   /** 2. Keep their leases, and let them wait for slots. */
   hold(jobs: readonly ClaimedJob[], sentAt: number): void {
+    if (jobs.length === 0) return;
     const { pools, quarantine } = this.#deps;
     const crowded = !pools.fits(jobs);
     // Before any handler is entered: the first may block the event loop for long.
@@ -132,7 +117,7 @@ export class AttemptPipeline {
     const { pools, metering, pauses, places } = this.#deps;
     metering.claimed([job]);
     if (pauses.admit([job]).length === 0) return;
-    if (places.isLimited(job) && (await places.take([job])).length === 0) return;
+    if (places.isLimited(job) && pauses.admit(await places.take([job])).length === 0) return;
     const [leased] = this.#keepLeases([job], sentAt);
     const pool = pools.find(job.queue);
     if (leased === undefined || pool === undefined) return;
@@ -169,6 +154,7 @@ export class AttemptPipeline {
 
   #startTimeout(attempt: Attempt): void {
     const { job } = attempt;
+    attempt.watchExpiry(this.#now, () => this.releaseGathering((each) => each === job));
     const timeoutMs = attempt.extendedMs ?? timeoutOf(this.#deps.options, job);
     // Longer than a timer counts. The lease thread renews no further than this, and then reports the lease as lost.
     if (timeoutMs > longestTimerMs) return;
@@ -207,7 +193,7 @@ export class AttemptPipeline {
   };
 
   #threw(attempt: Attempt, thrown: unknown): void {
-    if (isDecided(attempt)) return;
+    if (attempt.isDecided) return;
     attempt.thrown = { value: thrown };
     if (attempt.aborted === undefined) this.#deps.tokens.threw(attempt.job, thrown);
     this.decide(attempt, attempt.call.failed(thrown));
@@ -215,7 +201,7 @@ export class AttemptPipeline {
 
   /** 5. The attempt has its verdict; undefined if it has recorded its own success. */
   decide(attempt: Attempt, decided: Verdict | undefined): void {
-    if (isDecided(attempt)) return;
+    if (attempt.isDecided) return;
     const verdict = decided && outsideQuietHours(this.#deps.options, attempt.job, decided, this.#now);
     const wasReleased = attempt.record === "released";
     attempt.record = wasReleased ? "closed" : "under way";
@@ -249,7 +235,7 @@ export class AttemptPipeline {
     onRoom(job.queue);
   }
 
-  /** 6. The settler has an answer. One function for all attempts: thousands a second end here. */
+  /** 6. The settler reports the outcome. One function for all attempts: thousands a second end here. */
   readonly settled = (settled: Settled, attempt: Attempt): void => {
     if (settled === "lost") return this.#lost(attempt);
     const { verdict, job } = attempt;
@@ -309,6 +295,7 @@ export class AttemptPipeline {
 
   /** Nothing more is written about this attempt. */
   #close(attempt: Attempt): void {
+    const { pools, places, onPlaceFreed, onRoom } = this.#deps;
     const { pool, job } = attempt;
     const wasBehind = this.attempts.isBehind;
     attempt.record = "closed";
@@ -316,9 +303,10 @@ export class AttemptPipeline {
     this.#endLease(attempt);
     if (attempt.over) this.forget(attempt);
     else this.#watchStuck(attempt);
-    if (this.#deps.places.isLimited(job)) this.#deps.onPlaceFreed();
+    if (places.mayFree(job)) onPlaceFreed();
     // Where recording an outcome makes room, and not only the end of its handler.
-    if (wasBehind || pool.countsUnrecorded || this.attempts.size === 0) this.#deps.onRoom(job.queue);
+    const makesRoom = wasBehind || pool.countsUnrecorded || pools.isShareFull;
+    if (makesRoom || this.attempts.size === 0) onRoom(job.queue);
   }
 
   #endLease(attempt: Attempt): void {
@@ -361,6 +349,11 @@ export class AttemptPipeline {
     void releaser.release(pools.releaseWaiting(which));
   }
 
+  /** Release jobs that wait for others of their batch. */
+  releaseGathering(which: (job: ClaimedJob) => boolean): void {
+    for (const each of this.attempts.gathering(which)) this.interrupt(each, new StoppingError(leftBatch));
+  }
+
   /** Ask every handler to stop, and begin no other. */
   interruptAll(reason: Error): void {
     this.#stopReason = reason;
@@ -385,8 +378,4 @@ export class AttemptPipeline {
     await this.attempts.idle();
     await this.#deps.releaser.idle();
   }
-}
-
-function isDecided({ record }: Attempt): boolean {
-  return record === "under way" || record === "closed";
 }

@@ -10,7 +10,7 @@ import { WaitingList } from "./waiting-list.ts";
 
 /** The most jobs one claim asks for, unless the pool has more free slots. */
 const maxClaim = 1_000;
-/** How long a pool prefetches nothing after a claim returned a crash suspect, or a job under a limit. */
+/** How long a pool prefetches nothing after a claim returned a crash suspect or a job that needs places, and less after a job under a limit. */
 const noPrefetchMs = 1_000;
 
 export type PoolRules = {
@@ -20,6 +20,8 @@ export type PoolRules = {
   readonly excludes: (queue: string) => boolean;
   /** Whether tenants take turns in this queue. */
   readonly isFair?: (queue: string) => boolean;
+  /** Of jobs under a limit: how many the pool may claim beyond its slots, and how many the worker may claim now. */
+  readonly limited: { readonly ahead: number; readonly room: number };
 };
 
 /** What one claim returned for one pool. */
@@ -50,8 +52,9 @@ export class Pool {
   #running = 0;
   /** Begun and not yet recorded. May exceed the running jobs: a slot is free before its outcome is recorded. */
   #unrecorded = 0;
-  #noPrefetchUntil = 0;
-  #limitedUntil = 0;
+  /** Until when claims are held back, and why: crash suspects, jobs under a limit, jobs that take places of their own. */
+  readonly #until = { noPrefetch: 0, limited: 0, places: 0 };
+  #isShareFull = false;
 
   constructor(options: PoolOptions, rules: PoolRules) {
     const { queues, slots } = options;
@@ -85,6 +88,10 @@ export class Pool {
     return this.#slots - this.#unrecorded - this.#waiting.size;
   }
 
+  get slots(): number {
+    return this.#slots;
+  }
+
   /** Running attempts keep their slots: with fewer slots, none begins until enough have ended. */
   setSlots(slots: number): void {
     this.#slots = slots;
@@ -106,8 +113,10 @@ export class Pool {
    * prefetch costs little more than one for a single job.
    */
   wants(at: number): boolean {
-    if (this.#isPrefetchOff(at)) return this.unrecordedRoom > 0;
     const ahead = this.#ahead(at);
+    this.#isShareFull = this.#isLimited(at) && this.#rules.limited.room <= ahead / 2;
+    if (this.#isShareFull) return false;
+    if (this.#isPrefetchOff(at)) return this.unrecordedRoom > 0;
     return ahead === 0 ? this.room > 0 : this.#waiting.size <= ahead / 2;
   }
 
@@ -118,21 +127,22 @@ export class Pool {
 
   /** What to ask the next claim for: free slots plus prefetch, spread over the queues whose turn it is. */
   takes(at: number): Take[] {
-    if (!this.#isPrefetchOff(at)) this.#noPrefetchUntil = 0;
+    if (!this.#isPrefetchOff(at)) this.#until.noPrefetch = 0;
     if (!this.hasQueueToAsk || !this.wants(at)) return [];
     const room = this.#isPrefetchOff(at) ? this.unrecordedRoom : this.room;
+    const most = this.#isLimited(at) ? this.#rules.limited.room : Infinity;
     const { reserve } = this.options;
-    if (reserve !== undefined) return this.#takesWithReserve(room, reserve, at);
-    return this.#turns.takes(Math.min(room + this.#ahead(at), Math.max(room, maxClaim)), at);
+    if (reserve !== undefined) return this.#takesWithReserve(room, reserve, most, at);
+    return this.#turns.takes(Math.min(room + this.#ahead(at), Math.max(room, maxClaim), most), at);
   }
 
   /** Prefetched jobs would wait for the reserved slots, so there are none. */
-  #takesWithReserve(room: number, reserve: PoolReserve, at: number): Take[] {
+  #takesWithReserve(room: number, reserve: PoolReserve, most: number, at: number): Take[] {
     if (this.isReserveLeft) {
-      const takes = this.#nextTurns.takes(room, at);
+      const takes = this.#nextTurns.takes(Math.min(room, most), at);
       return takes.map((take) => Object.assign(take, { mostPriority: reserve.priority }));
     }
-    return room > reserve.slots ? this.#turns.takes(room - reserve.slots, at) : [];
+    return room > reserve.slots ? this.#turns.takes(Math.min(room - reserve.slots, most), at) : [];
   }
 
   /** Whether no slots but the reserved ones are free. */
@@ -147,11 +157,16 @@ export class Pool {
 
   /** Note what a claim returned. Returns the queues that may have more. */
   claimed({ takes, jobsByQueue, heaviest, hasCrashSuspect, hasLimited, sentAt, at }: PoolClaim): string[] {
-    if (hasLimited) this.#limitedUntil = at + noPrefetchMs;
-    if (hasCrashSuspect) this.#noPrefetchUntil = at + noPrefetchMs;
+    if (hasLimited) this.#until.limited = at + noPrefetchMs;
+    if (hasCrashSuspect) this.#until.noPrefetch = at + noPrefetchMs;
     this.#prefetch.measure(at, heaviest, at - sentAt);
     const turns = takes[0]?.mostPriority === undefined ? this.#turns : (this.#urgentTurns ?? this.#turns);
     return turns.claimed(takes, jobsByQueue, at);
+  }
+
+  /** Jobs of the pool take places of their own: claim no job ahead for a while. */
+  needsPlaces(at: number): void {
+    this.#until.places = at + noPrefetchMs;
   }
 
   /** This queue may have ready jobs; without a queue, each of them may. */
@@ -200,7 +215,12 @@ export class Pool {
 
   /** Whether recording an outcome makes room, and not only the end of a handler. */
   get countsUnrecorded(): boolean {
-    return this.#noPrefetchUntil > 0;
+    return this.#until.noPrefetch > 0;
+  }
+
+  /** Whether the share of a limit had no room for the last claim that the pool wanted. */
+  get isShareFull(): boolean {
+    return this.#isShareFull;
   }
 
   /** Take matching jobs off the waiting list, for the caller to release. Leaves out those the lease thread released. */
@@ -221,7 +241,7 @@ export class Pool {
 
   /** If this worker dies, every job here counts a crash. Next to a crash suspect, hold no more jobs than there are slots. */
   #isPrefetchOff(at: number): boolean {
-    return at < this.#noPrefetchUntil;
+    return at < this.#until.noPrefetch;
   }
 
   #ahead(at: number): number {
@@ -229,7 +249,14 @@ export class Pool {
       !this.#rules.prefetches ||
       this.options.reserve !== undefined ||
       this.#isPrefetchOff(at) ||
-      at < this.#limitedUntil;
-    return isOff ? 0 : this.#prefetch.ahead;
+      at < this.#until.places;
+    if (isOff) return 0;
+    const { ahead } = this.#prefetch;
+    return this.#isLimited(at) ? Math.min(ahead, this.#rules.limited.ahead) : ahead;
+  }
+
+  /** Whether the last claims returned jobs under a limit. */
+  #isLimited(at: number): boolean {
+    return at < this.#until.limited;
   }
 }

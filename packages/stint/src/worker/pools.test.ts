@@ -33,6 +33,7 @@ const rules = {
   isLimited: ({ limits }: ClaimedJob) => limits !== null,
   prefetches: true,
   excludes: () => false,
+  limited: { ahead: 0, room: Infinity },
 };
 const make = (...pools: PoolOptions[]): Pools => new Pools(pools, rules);
 const one = (slots: number): Pools => make({ name: "main", queues: ["main"], slots });
@@ -41,8 +42,8 @@ const ids = (jobs: readonly ClaimedJob[]): string[] => jobs.map(({ fence }) => f
 const names = (entries: readonly LeasedJob[]): string[] => entries.map((entry) => entry.job.fence.job);
 
 /** A pool that has ended one job a millisecond: it prefetches fifty. */
-function quick(slots: number): Pools {
-  const pools = one(slots);
+function quick(slots: number, limited = rules.limited): Pools {
+  const pools = new Pools([{ name: "main", queues: ["main"], slots }], { ...rules, limited });
   const takes = pools.takes(0);
   pools.claimed(takes, [], at(0));
   for (let n = 0; n < 100; n++) {
@@ -124,6 +125,41 @@ test("for a second after a claim returned a job under a limit, nothing is prefet
 
   expect(pools.takes(1_999)).toEqual([{ queue: "main", limit: 4 }]);
   expect(pools.takes(2_000)[0]?.limit).toBeGreaterThan(4);
+});
+
+test("with a share of a limit, no more jobs are claimed than the share has room for", () => {
+  const limited = { ahead: 20, room: 15 };
+  const pools = quick(4, limited);
+  pools.claimed(pools.takes(1_000), named(54, { limits: [] }), at(1_000));
+  expect(pools.takes(1_100)).toEqual([{ queue: "main", limit: 15 }]);
+
+  limited.room = 10;
+  expect(pools.takes(1_200)).toEqual([]);
+  limited.room = 40;
+  expect(pools.takes(1_300)).toEqual([{ queue: "main", limit: 24 }]);
+  poolOf(pools).needsPlaces(1_300);
+  expect(pools.takes(1_400)).toEqual([{ queue: "main", limit: 4 }]);
+});
+
+test("room in a full share is seen after the outcome of another pool", () => {
+  const limited = { ahead: 0, room: 0 };
+  const pools = new Pools(
+    [
+      { name: "a", queues: ["a"], slots: 1 },
+      { name: "b", queues: ["b"], slots: 1 },
+    ],
+    { ...rules, limited },
+  );
+  pools.claimed(pools.takes(0), [job("first", { queue: "b", limits: [] })], at(0));
+  pools.claimed([{ queue: "a", limit: 1 }], [job("second", { queue: "a", limits: [] })], at(0));
+  pools.mayHaveWork("a");
+  expect(pools.takes(100)).toEqual([]);
+  expect([pools.isShareFull, pools.hasShareRoom(100)]).toEqual([true, false]);
+
+  limited.room = 1;
+  expect(pools.hasShareRoom(200)).toBe(true);
+  expect(pools.takes(200)).toContainEqual({ queue: "a", limit: 1 });
+  expect(pools.isShareFull).toBe(false);
 });
 
 test("the queues of a pool are asked together, with equal shares of its room", () => {

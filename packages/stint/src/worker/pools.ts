@@ -12,7 +12,7 @@ import { QueueSearch } from "./queue-search.ts";
 export type PoolsRules = PoolRules & {
   /** Whether one more crash could kill or quarantine the job. Such jobs are not prefetched. */
   readonly isCrashSuspect: (job: ClaimedJob) => boolean;
-  /** Whether the job may be under a limit. Such jobs are not prefetched. */
+  /** Whether the job may be under a limit. */
   readonly isLimited: (job: ClaimedJob) => boolean;
 };
 
@@ -74,6 +74,16 @@ export class Pools {
     return this.#pools.map((pool) => pool.view);
   }
 
+  /** How many pools there are. */
+  get size(): number {
+    return this.#pools.length;
+  }
+
+  /** The slots of all pools. */
+  get slots(): number {
+    return this.#pools.reduce((sum, pool) => sum + pool.slots, 0);
+  }
+
   /** How many jobs are here: running, waiting for a slot, or not recorded yet. */
   get busy(): number {
     return this.#pools.reduce((sum, pool) => sum + pool.busy, 0);
@@ -125,6 +135,16 @@ export class Pools {
     const pool = this.find(queue);
     if (pool === undefined || !pool.wants(at)) return false;
     return pool.hasQueueToAsk || (pool.isSearched && this.searchInMs(at) === 0);
+  }
+
+  /** Whether a share of a limit had no room for the last claim that some pool wanted. Every recorded outcome of the worker makes room in it. */
+  get isShareFull(): boolean {
+    return this.#pools.some((pool) => pool.isShareFull);
+  }
+
+  /** Whether a share that was full has room for a claim now. */
+  hasShareRoom(at: number): boolean {
+    return this.#pools.some((pool) => pool.isShareFull && pool.wants(at) && pool.hasQueueToAsk);
   }
 
   /** How long until a search for queues with ready jobs is worth a round trip. */

@@ -4,6 +4,7 @@ import type { ClaimInput } from "../sql/claim.ts";
 import { scheduleRow } from "../client/define-schedule.ts";
 import { requireDefinition } from "../client/kinds.ts";
 import { asConflict } from "../client/schedules.ts";
+import { refuseUnknownDelays } from "../model/admission.ts";
 import { declaredDependencies, refuseUnknownUses } from "../model/dependencies.ts";
 import { declareDependencies } from "../sql/dependencies.ts";
 import { declareLimits } from "../sql/limits.ts";
@@ -14,20 +15,38 @@ import { registerWorker, type Registered, type WorkerInfo } from "../sql/workers
 import type { WorkerDeps } from "./deps.ts";
 import type { DeclaredSchedules, ResolvedWorkerOptions } from "./options.ts";
 
-/** Register the declared queue settings, the kinds that a worker serves, the declared schedules, then the worker itself. */
+/** Register the declared limits, dependencies and queue settings, the kinds that a worker serves, the declared schedules, then the worker itself. */
 export async function register(
   deps: Pick<WorkerDeps, "db" | "queues" | "dependencies" | "maxResultBytes" | "notify">,
   worker: WorkerInfo,
   options: ResolvedWorkerOptions,
 ): Promise<Registered> {
   const { db, queues } = deps;
-  if (queues.size > 0) await declareQueues(db, queues, `code:${worker.id}`);
   const limits = limitsOf(options);
   if (limits.size > 0) await declareLimits(db, limits, `code:${worker.id}`);
-  await declareUses(deps, options, `code:${worker.id}`);
-  await registerKinds(db, kindsOf(options));
+  const isUsed = [...options.handlers.values()].some(({ definition }) => definition.uses.length > 0);
+  const declares = isUsed || deps.dependencies.size > 0;
+  if (declares) await declareUses(deps, options, `code:${worker.id}`);
+  if (queues.size > 0) await declareSettings(deps, `code:${worker.id}`);
+  const wasUsed = await registerKinds(db, kindsOf(options));
+  // Earlier code of these kinds used dependencies: their jobs wait no longer.
+  if (wasUsed && !declares) await declareUses(deps, options, `code:${worker.id}`);
   if (options.schedules !== undefined) await reconcile(deps, options.schedules, `code:${worker.id}`);
   return await registerWorker(db, worker);
+}
+
+/** Declare the settings of queues. Their `maxDelay` may name any dependency that this code or other code has declared. */
+async function declareSettings(
+  { db, queues }: Pick<WorkerDeps, "db" | "queues">,
+  actor: string,
+): Promise<void> {
+  const follow = [...queues].filter(([, { admission }]) => admission?.maxDelay !== undefined);
+  if (follow.length > 0) {
+    const known = await declareDependencies(db, new Map(), new Map(), actor);
+    for (const [queue, { admission }] of follow)
+      refuseUnknownDelays(`queues["${queue}"].admission`, admission ?? {}, known);
+  }
+  await declareQueues(db, queues, actor);
 }
 
 /** Declare the dependencies of this code, and which of its kinds use them. */
@@ -41,8 +60,6 @@ async function declareUses(
   const listed = [...dependencies].map(([dependency, settings]) => ({ dependency, settings }));
   const used = kinds.flatMap((kind) => kind.uses.flatMap(({ definition }) => definition ?? []));
   const declared = declaredDependencies("worker.handlers", [...listed, ...used]);
-  const isUsed = kinds.some((kind) => kind.uses.length > 0);
-  if (!isUsed && declared.size === 0) return;
   const names = new Map(kinds.map((kind) => [kind.kind, kind.uses.map(({ name }) => name)]));
   refuseUnknownUses(uses, await declareDependencies(db, declared, names, actor));
 }

@@ -91,7 +91,8 @@ async function releaseUndecided(parts: WorkerParts, { looping }: StopInput): Pro
 
 /** End every loop, and whatever else would keep the process alive. */
 async function end(parts: WorkerParts, { looping }: StopInput, figures: StopFigures): Promise<void> {
-  const { logger, sleepMode, releaser, claimer, loopLag, upkeep, listener, leases, isolated, row } = parts;
+  const { logger, sleepMode, releaser, claimer, loopLag, upkeep, listener, leases, isolated, row, shares } =
+    parts;
   isolated.end();
   sleepMode.end();
   releaser.end();
@@ -101,7 +102,8 @@ async function end(parts: WorkerParts, { looping }: StopInput, figures: StopFigu
   await Promise.all([settledWithin(endWithinMs, ended), leases.stop()]);
   if (looping() === undefined) return;
   // After the loops: while they run, they write a deleted row again.
-  await settledWithin(endWithinMs, logged(logger, Promise.all([upkeep.flush(), row.stopped(figures)])));
+  const left = Promise.all([upkeep.flush(), shares.leave(), row.stopped(figures)]);
+  await settledWithin(endWithinMs, logged(logger, left));
 }
 
 async function logged(logger: WorkerParts["logger"], work: Promise<unknown>): Promise<void> {

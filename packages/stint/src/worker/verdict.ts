@@ -22,6 +22,9 @@ import type { Suspension } from "./suspension.ts";
 /** How an attempt is to be recorded: the job ends, or is requeued. */
 export type Verdict = ({ ends: true } & Finish) | ({ ends: false } & Requeue);
 
+/** The longest pause that another system may ask for: a wrong header must not stop the jobs of a dependency for years. */
+export const longestSlowMs = 86_400_000;
+
 export type AttemptPolicy = {
   readonly maxAttempts: number;
   readonly maxCrashes: number;
@@ -181,7 +184,7 @@ function faulted(job: ClaimedJob, fault: unknown, random: () => number): Verdict
 
 /** An outside system refused the job, and all jobs that use it wait. No attempt is spent. */
 function rateLimited(fence: Fence, askedMs: number, error: Failure): Verdict {
-  const delayMs = Math.max(shortestFaultMs, askedMs);
+  const delayMs = Math.max(shortestFaultMs, Math.min(askedMs, longestSlowMs));
   const ending = { outcome: "released" as const, error };
   return { ends: false, fence, state: "retrying", delayMs, countsAs: "interruption", ending };
 }

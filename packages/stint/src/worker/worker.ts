@@ -105,7 +105,13 @@ export class Worker {
   async setSlots(pool: string, slots: number): Promise<void> {
     const { pools, pipeline, loop, row } = this.#parts;
     const found = pools.named(pool);
-    found.setSlots(requireInteger("setSlots(slots)", slots, { min: 0, max: mostSlots }));
+    const reserved = found.options.reserve?.slots ?? 0;
+    if (requireInteger("setSlots(slots)", slots, { min: 0, max: mostSlots }) > 0 && slots <= reserved)
+      throw new InvalidOptionError(
+        "setSlots(slots)",
+        `must be 0 or more than the ${reserved} reserved slots of pool "${pool}": only urgent jobs would run, got ${slots}`,
+      );
+    found.setSlots(slots);
     if (found.room < 0) pipeline.releaseWaiting(({ queue }) => pools.find(queue) === found);
     pipeline.fill(found);
     loop.hint();

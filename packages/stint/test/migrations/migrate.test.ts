@@ -4,6 +4,7 @@ import { migrate, migrationSql, migrationStatus, readMigrations } from "#stint/d
 import { forSchema } from "#stint/db/statement.js";
 import { DatabaseUnavailableError } from "#stint/errors.js";
 import { adminClient, freshSchemaName, query, testDatabaseUrl } from "../support/database.ts";
+import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { catalogOf } from "./catalog.ts";
 
@@ -162,9 +163,28 @@ test("migrations create no object, extension or setting outside the schema", asy
   expect(await query(everything, [], url.href)).toEqual(before);
 });
 
-test("storage parameters suit a table that is rewritten constantly", async () => {
+test("functions are revoked from everyone by their own step, whatever the defaults", async () => {
   const schema = schemaName();
+  await query(`create schema "${schema}"`);
+  await query(`alter default privileges in schema "${schema}" grant execute on functions to public`);
+
   await migrate({ connection: testDatabaseUrl(), schema });
+
+  const [found] = await query<{ open: number; steps: number }>(
+    `select
+       count(*) filter (where exists (select from aclexplode(proacl) a where a.grantee = 0))::integer as open,
+       count(distinct xmin::text)::integer as steps
+     from pg_proc
+     where pronamespace = $1::text::regnamespace`,
+    [`"${schema}"`],
+  );
+  expect(found?.open).toBe(0);
+  // A later step that wrote all functions again would leave one version of one transaction.
+  expect(found?.steps).toBeGreaterThan(30);
+});
+
+test("storage parameters suit a table that is rewritten constantly", async () => {
+  const { schema } = await freshSchema();
 
   const rows = await query<{ relname: string; reloptions: string[] }>(
     `select relname, reloptions from pg_class where relnamespace = $1::regnamespace and relname in ('job', 'worker') order by 1`,

@@ -38,12 +38,13 @@ async function fillAndDrain(fresh: Fresh): Promise<void> {
   await fresh.sql(`delete from stint.job`);
 }
 
+/** Each follows the one before, in one installation. */
 const situations: Record<string, (fresh: Fresh) => Promise<void>> = {
-  "on a table that was never used": async () => undefined,
-  "on an empty table with statistics": async (fresh) => {
+  "a table that was never used": async () => undefined,
+  "an empty table with statistics": async (fresh) => {
     await fresh.sql(`vacuum analyze stint.job`);
   },
-  "on a table of a few jobs with statistics": async (fresh) => {
+  "a table of a few jobs with statistics": async (fresh) => {
     await fresh.sql(
       `insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
        select gen_random_uuid(), 'work', 'a', s, now(), now(), '{}'
@@ -53,19 +54,19 @@ const situations: Record<string, (fresh: Fresh) => Promise<void>> = {
   },
 };
 
-test.each(Object.entries(situations))(
-  "hot statements use their index and sort nothing: %s",
-  async (_, arrange) => {
-    const fresh = await unusedSchema();
-    await fresh.sql(`alter table stint.job set (autovacuum_enabled = false)`);
+test("on an unused or small table, hot statements use their index and sort nothing", async () => {
+  const fresh = await unusedSchema();
+  await fresh.sql(`alter table stint.job set (autovacuum_enabled = false)`);
+  const client = await adminClient(fresh.url);
+  const faults: string[] = [];
+  for (const [situation, arrange] of Object.entries(situations)) {
     await arrange(fresh);
-    const client = await adminClient(fresh.url);
-    const faults = await hotFaults(client, fresh.schema);
-    await client.end();
+    faults.push(...(await hotFaults(client, fresh.schema)).map((fault) => `${situation}: ${fault}`));
+  }
+  await client.end();
 
-    expect(faults).toEqual([]);
-  },
-);
+  expect(faults).toEqual([]);
+});
 
 const shapes = [
   { shape: "three queues", queues: ["a", "b", "c"], priorities: 4 },

@@ -5,6 +5,7 @@ import { sentBy } from "./statements.ts";
 
 export type PlanNode = {
   "Node Type": string;
+  "Parent Relationship"?: string;
   "Relation Name"?: string;
   Alias?: string;
   "Index Name"?: string;
@@ -57,8 +58,15 @@ export function faultsOf(nodes: readonly PlanNode[]): string[] {
 /** Whether it sorts what comes out of a table. What a statement has taken already may be put in order to be summed up. */
 export function sortsTable(node: PlanNode): boolean {
   if (!node["Node Type"].includes("Sort")) return false;
-  const leaves = flatten(node).filter(({ Plans: below = [] }) => below.length === 0);
-  return !leaves.every((leaf) => leaf["Node Type"] === "CTE Scan");
+  return !inputsOf(node).every((leaf) => leaf["Node Type"] === "CTE Scan");
+}
+
+/** The leaves whose rows come to a node. A part of the statement with a name, and a value of its own, are not among them. */
+function inputsOf(node: PlanNode): PlanNode[] {
+  const below = (node.Plans ?? []).filter(
+    (one) => one["Parent Relationship"] !== "InitPlan" && one["Parent Relationship"] !== "SubPlan",
+  );
+  return below.length === 0 ? [node] : below.flatMap(inputsOf);
 }
 
 export function indexesOf(nodes: readonly PlanNode[]): Set<string> {

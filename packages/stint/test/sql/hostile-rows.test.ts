@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { defineJob, handle, silentLogger, typed, type Logger } from "#stint/index.js";
-import { freshSchema, unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, sharedSchema, unusedSchema, type Fresh } from "../support/fresh.ts";
+import { inLab, slice } from "../support/lab.ts";
 import { startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<unknown>(), attempts: 1 });
@@ -29,23 +30,27 @@ const bulk = {
 };
 const functions = Object.entries(bulk);
 
+const jobs = inLab ? 100 : 20;
 const debugging: Logger = { ...silentLogger, child: () => debugging, isLevelEnabled: () => true };
 
-test.each(functions)("JSON null in a row of %s means omitted, and its batch is recorded", async (_, send) => {
-  const fresh = await freshSchema();
-  const nulls = { meta: null, tags: null, key: null, tenant: null, max_attempts: null };
-  for (let n = 0; n < 100; n++) await send(fresh, n === 50 ? nulls : { priority: n });
-  const { all, seen, worker } = await startWorker(fresh.client({ logger: debugging }), {
-    pools: { default: 100 },
-    handlers: [handle(work, () => undefined)],
-  });
-  await seen("settled", () => all("settled").length === 100);
+test.each(slice(functions, ([name]) => name !== "enqueue_rows of a repeat"))(
+  "JSON null in a row of %s means omitted, and its batch is recorded",
+  async (_, send) => {
+    const fresh = await freshSchema();
+    const nulls = { meta: null, tags: null, key: null, tenant: null, max_attempts: null };
+    for (let n = 0; n < jobs; n++) await send(fresh, n === jobs / 2 ? nulls : { priority: n });
+    const { all, seen, worker } = await startWorker(fresh.client({ logger: debugging }), {
+      pools: { default: 100 },
+      handlers: [handle(work, () => undefined)],
+    });
+    await seen("settled", () => all("settled").length === jobs);
 
-  expect(await fresh.sql("select state, count(*)::int from stint.jobs group by state")).toEqual([
-    { state: "succeeded", count: 100 },
-  ]);
-  expect(worker.pools).toMatchObject([{ busy: 0 }]);
-});
+    expect(await fresh.sql("select state, count(*)::int from stint.jobs group by state")).toEqual([
+      { state: "succeeded", count: jobs },
+    ]);
+    expect(worker.pools).toMatchObject([{ busy: 0 }]);
+  },
+);
 
 const refused: [string, object, string][] = [
   ["meta that is an array", { meta: [] }, "job_meta_is_an_object"],
@@ -65,14 +70,16 @@ const refused: [string, object, string][] = [
   ["a priority out of range", { priority: 40_000 }, "out of range"],
 ];
 
+const shared = sharedSchema();
+
 test.each(refused)("every bulk function refuses %s with the reason", async (_, row, rule) => {
-  const fresh = await freshSchema();
+  const fresh = shared();
   for (const [, send] of functions) await expect(send(fresh, row)).rejects.toThrow(rule);
   expect(await fresh.sql("select from stint.job")).toEqual([]);
 });
 
 test("every bulk function refuses an empty or overlong kind or queue name", async () => {
-  const fresh = await freshSchema();
+  const fresh = shared();
   for (const name of ["", "x".repeat(129)]) {
     for (const [kind, queue] of [
       [name, "default"],

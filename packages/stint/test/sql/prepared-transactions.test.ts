@@ -3,7 +3,7 @@ import { defineJob, entry, handle, typed, type TransactionLike } from "#stint/in
 import { forSchema } from "#stint/db/statement.js";
 import { beat, registerWorker } from "#stint/sql/workers.js";
 import { adminClient } from "../support/database.ts";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { sharedSchema, type Fresh } from "../support/fresh.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
 import { startWorker } from "../support/watch.ts";
 
@@ -17,8 +17,12 @@ afterAll(async () => {
   await server.remove();
 });
 
+const shared = sharedSchema(() => server.url);
+
 async function withListeningWorker(): Promise<Fresh> {
-  const fresh = await freshSchema(server.url);
+  const fresh = shared();
+  await fresh.sql("delete from stint.worker");
+  await fresh.sql("delete from stint.job");
   await registerWorker(fresh.db, { id: "w", host: "h", pid: 1, version: "0", pools: {}, kinds: [] });
   await beat(fresh.db, "w", { listening: true });
   return fresh;
@@ -108,7 +112,7 @@ test("an enqueue outside a transaction wakes workers on any server", async () =>
 });
 
 test("a job of a prepared transaction is found by polling", async () => {
-  const fresh = await freshSchema(server.url);
+  const fresh = shared();
   const stint = fresh.client();
   const echo = defineJob("echo", { payload: typed<string>(), result: typed<string>() });
   const { worker } = await startWorker(stint, { handlers: [handle(echo, ({ payload }) => payload)] });

@@ -279,7 +279,7 @@ test("a run that was planned with an older payload takes the newer one", async (
   const fresh = await freshSchema();
   await addOne(fresh.db, { ...keyed, payload: 1 });
   const [first] = await take(fresh.db);
-  await planNextRun(fresh.db, first!.fence, { delayMs: 1, at: null, payload: null });
+  await planNextRun(fresh.db, first!.fence, { delayMs: 1, at: null, payload: null, limits: null });
   const ending = { outcome: "failed" } as const;
   const { fence } = first!;
   await requeue(fresh.db, [{ fence, state: "retrying", delayMs: 3_600_000, countsAs: "attempt", ending }]);

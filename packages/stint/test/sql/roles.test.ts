@@ -224,6 +224,7 @@ test("a read-only role reads everything and changes nothing", async () => {
     "limitKeys",
     "limitAudit",
     "dependencies",
+    "dependencyDelays",
     "dependencyAudit",
     "notifyEnded",
     "tenants",

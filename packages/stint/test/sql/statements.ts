@@ -5,6 +5,7 @@ import { newId } from "#stint/runtime/new-id.js";
 import { auditOf, controlChanges } from "#stint/sql/audit.js";
 import {
   claim,
+  claimInShares,
   claimedBy,
   claimQuarantined,
   claimWindow,
@@ -33,16 +34,17 @@ import {
   setLimit,
   tendLimits,
 } from "#stint/sql/limits.js";
-import { placesFor } from "#stint/sql/take-places.js";
 import {
   declareDependencies,
   dependencies,
+  dependencyDelays,
   dependencyAudit,
   setDependency,
   slowDependencies,
   tendDependencies,
 } from "#stint/sql/dependencies.js";
-import { addLimitKeys, tokensFor } from "#stint/sql/take-tokens.js";
+import { leaveShares, openShares, placesFor, takeShare } from "#stint/sql/take-places.js";
+import { addLimitKeys, tokensFor, tokensTogether } from "#stint/sql/take-tokens.js";
 import { holdPaused, knownPauses, liftPaused, pause, pauseAudit, pauses, resume } from "#stint/sql/pauses.js";
 import { promote } from "#stint/sql/promote.js";
 import { dropOldDays, makePartitionsAhead, pruneDead, pruneSeries, pruneSmall } from "#stint/sql/prune.js";
@@ -212,7 +214,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   ...inspectCalls,
   liftMissedLatest: (db) => liftMissedLatest(db),
   expire: (db) => expire(db, 10),
-  admission: (db) => admission(db, "a"),
+  admission: (db) => admission(db, "a", "t"),
   tendAdmission: (db) => tendAdmission(db, null, 10),
   pause: (db) => pause(db, acme, new Date(Date.now() + 3_600_000), pauseInfo),
   pauseFor: (db) => pause(db, acme, 3_600_000, pauseInfo),
@@ -225,18 +227,20 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   declareLimits: (db) => declareLimits(db, new Map([["kind:k", 5]]), "tester"),
   setLimit: (db) => setLimit(db, "kind:k", 3, pauseInfo),
   limits: (db) => limits(db),
-  limitKeys: (db) => limitKeys(db, null, 10),
+  limitKeys: (db) => limitKeys(db, { search: "a", limit: 10, mostPlaces: 10 }),
   limitAudit: (db) => limitAudit(db, "kind:k"),
   passOrder: (db) => passOrder(db, "order:k=1", pauseInfo),
-  tendLimits: (db) => tendLimits(db, true),
+  tendLimits: (db) => tendLimits(db, true, "w"),
   placesFor: (db) => placesFor(db, fences),
   declareDependencies: (db) =>
     declareDependencies(db, new Map([["api", { rate }]]), new Map([["k", ["api"]]]), "tester"),
   setDependency: (db) => setDependency(db, "api", { rate, quota: null }, pauseInfo),
   dependencies: (db) => dependencies(db),
+  dependencyDelays: (db) => dependencyDelays(db, ["a"]),
   dependencyAudit: (db) => dependencyAudit(db, "api"),
   tendDependencies: (db) => tendDependencies(db),
   slowDependencies: (db) => slowDependencies(db, ["api"], 1, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+  tokensTogether: (db) => tokensTogether(db, [{ costs: [{ name: "api", cost: 1 }] }]),
   tokensFor: (db) =>
     tokensFor(
       db,
@@ -247,11 +251,18 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
       db,
       fences.map((one) => ({ fence: one, key: "dependency:api" })),
     ),
+  takeShare: (db) => takeShare(db, "w", "kind:k", { least: 1, most: 2 }),
+  openShares: (db) => openShares(db, "w"),
+  leaveShares: (db) => leaveShares(db, "w"),
   notifyEnded: (db) => notifyEnded(db, "stint", [id]),
   claim: (db) => claim(db, claimInput),
   claimOnward: (db) => claim(db, claimInput, floorsOf(["a", "b"])),
   claimPools: (db) => claim(db, poolsInput),
   claimPoolsOnward: (db) => claim(db, poolsInput, floorsOf(["a", "b", "c", "d"])),
+  claimInShares: (db) => claimInShares(db, claimInput),
+  claimOnwardInShares: (db) => claimInShares(db, claimInput, floorsOf(["a", "b"])),
+  claimPoolsInShares: (db) => claimInShares(db, poolsInput),
+  claimPoolsOnwardInShares: (db) => claimInShares(db, poolsInput, floorsOf(["a", "b", "c", "d"])),
   claimFair: (db) =>
     claimFair(db, { ...claimInput, queue: "a", limit: 10, turn: { tenant: "", left: 0 }, weights: { b: 2 } }),
   claimUrgent: (db) =>
@@ -422,7 +433,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   pruneSeries: (db) => pruneSeries(db, 5_000),
   declareSchedules: (db) => declareSchedules(db, "service", [schedule("declared")], "code:w"),
   putSchedules: (db) => putSchedules(db, [schedule("made")], act),
-  planNextRun: (db) => planNextRun(db, fence, { delayMs: 1, at: null, payload: null }),
+  planNextRun: (db) => planNextRun(db, fence, { delayMs: 1, at: null, payload: null, limits: null }),
   getSchedule: (db) => getSchedule(db, "made"),
   listSchedules: (db) =>
     listSchedules(db, {

@@ -209,6 +209,13 @@ const begins: Record<string, (fresh: Fresh) => Promise<Subject>> = {
     await addOne(db, { ...turn, delay_ms: 3_600_000 });
     return { id, fence: job!.fence };
   },
+  "waiting for its turn": async (fresh) => {
+    await begins["running, and others wait for their turn"]!(fresh);
+    const [waits] = await fresh.sql<{ id: string }>(
+      `select job_id as id from stint.limit_place where not holds`,
+    );
+    return stranger(fresh, waits!.id);
+  },
   "waiting for a turn that no job has": async (fresh) => {
     const { fence } = await begins["running, and a later job waits for its turn"]!(fresh);
     await fresh.sql(`delete from stint.limit_place where holds`);
@@ -260,7 +267,7 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
     await addOne(db, { limits: [key], order: key });
   },
   takePlaces: (db, { fence }) => placesFor(db, [fence]),
-  tendLimits: (db) => tendLimits(db, true),
+  tendLimits: (db) => tendLimits(db, true, "w"),
   takeTokens: (db, { fence }) => tokensFor(db, [{ fence, costs: [{ name: "api", cost: 1 }] }]),
   tendDependencies: (db) => tendDependencies(db),
   promote: (db) => promote(db, 10),
@@ -297,6 +304,17 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   replay: (db, { id }) => replay(db, id, auditInfo()),
   complete: (db, { id }) => completeWaiting(db, id, "1", auditInfo()),
   changeLater: (db, { id }) => changeWaiting(db, id, { delay_ms: 3_600_000, priority: 3 }, auditInfo()),
+  changeLimits: (db, { id }) =>
+    changeWaiting(db, id, { payload: "2", limits: ["key:account=2"] }, auditInfo()),
+  changeOrder: async (db, { id }) => {
+    await addOne(db, { limits: ["order:work=2"], order: "order:work=2" });
+    await changeWaiting(
+      db,
+      id,
+      { payload: "2", limits: ["order:work=2"], order: "order:work=2" },
+      auditInfo(),
+    );
+  },
   changeNow: (db, { id }) => changeWaiting(db, id, { delay_ms: 0, payload: "2" }, auditInfo()),
   ...Object.fromEntries(
     (["cancel", "run-now", "replay"] as const).map((action) => [
@@ -313,6 +331,9 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
     ]),
   ),
 };
+
+/** They add jobs that have nothing to do with the one that is there: one state of that shows what they do. */
+const addsOnly = new Set(["enqueueNew", "enqueueLater", "enqueueOnce", "enqueueOrdered"]);
 
 const turn = { limits: ["order:work=1"], order: "order:work=1" } as const;
 
@@ -449,6 +470,7 @@ const tables = [
   "dependency",
   "dependency_wait",
   "kind_dependency",
+  "limit_share",
   "paused_job",
   "pause",
 ];
@@ -549,9 +571,10 @@ test("every statement makes only the transitions of the table, from every state"
   await recordMoves(fresh);
   const seen = new Set<string>();
 
-  for (const begin of Object.values(begins)) {
+  for (const [state, begin] of Object.entries(begins)) {
     let stood: { subject: Subject; before: Map<string, Standing> } | undefined;
-    for (const statement of Object.values(statements)) {
+    for (const [name, statement] of Object.entries(statements)) {
+      if (addsOnly.has(name) && state !== "absent") continue;
       // Most statements change nothing in most states: then the next one finds the same.
       if (stood === undefined) {
         await prepared(fresh, "empty", `select stint.empty_tables()`);

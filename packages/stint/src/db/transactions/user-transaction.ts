@@ -102,9 +102,9 @@ export class UserTransaction implements Run {
   runAll(statements: readonly Prepared[]): Promise<Row[]>[] {
     const sent = this.#client.queryAll?.(statements.map((one) => this.#query(one)));
     if (sent === undefined) return statements.map(({ statement, values }) => this.run(statement, values));
-    return sent.map(async (answer) =>
+    return sent.map(async (result) =>
       rowsOf(
-        await answer.catch((error: unknown) => {
+        await result.catch((error: unknown) => {
           throw this.#explain(error);
         }),
       ),
@@ -137,9 +137,9 @@ function recognise(tx: unknown): TransactionClient {
   );
 }
 
-function rowsOf(answer: unknown): Row[] {
-  if (Array.isArray(answer)) return answer as Row[];
-  const rows = read(answer, "rows");
+function rowsOf(result: unknown): Row[] {
+  if (Array.isArray(result)) return result as Row[];
+  const rows = read(result, "rows");
   if (Array.isArray(rows)) return rows as Row[];
   throw new InvalidOptionError(
     "stint.in(tx)",
