@@ -41,6 +41,9 @@ export type TenantLoad = {
   readonly fair: boolean;
 };
 
+/** So many jobs may start in so many milliseconds, over all workers. */
+export type StartRate = { readonly limit: number; readonly perMs: number };
+
 /** The jobs that `fill` creates: ready now, scheduled for tomorrow, or succeeded. */
 export type FillState = "ready" | "scheduled" | "finished";
 
@@ -57,10 +60,16 @@ export type Client = {
   enqueueInTransaction(tx: ClientBase, payload: Payload): Promise<unknown>;
   /** The quickest way to create `count` jobs as the system itself would store them; may be SQL. Ends with ANALYZE, as on a running server. */
   fill(count: number, state: FillState): Promise<void>;
+  /**
+   * Let at most this many of the filled jobs run at once, over all workers. Called after `fill`. Left out: the system has no such limit.
+   */
+  limit?(max: number): Promise<void>;
   /** Whether the store still holds a job that is ready, running or waiting for its retry. Jobs scheduled for tomorrow do not count. */
   pending(): Promise<boolean>;
   /** Start a worker; resolves when it has started. */
   work(onJob: (payload: Payload) => Promise<void>): Promise<void>;
+  /** Start a worker that keeps to this rate. Left out: the system has no rate over all workers. */
+  workAtRate?(rate: StartRate, onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Start a worker whose handler runs this many durable steps in sequence. Left out: the system has no steps. */
   workSteps?(steps: number, onJob: (payload: Payload) => Promise<void>): Promise<void>;
   /** Enqueue a tree of jobs. Left out: the system has no jobs that wait for others. */

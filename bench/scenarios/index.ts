@@ -1,4 +1,5 @@
 import type { Scenario } from "../core/scenario.ts";
+import { buckets } from "./buckets.ts";
 import { cold } from "./cold.ts";
 import { crash } from "./crash.ts";
 import { drain } from "./drain.ts";
@@ -12,6 +13,7 @@ import { flows } from "./flows.ts";
 import { growth } from "./growth.ts";
 import { horizon } from "./horizon.ts";
 import { idle } from "./idle.ts";
+import { limits } from "./limits.ts";
 import { memory } from "./memory.ts";
 import { pickup } from "./pickup.ts";
 import { steps } from "./steps.ts";
@@ -36,4 +38,6 @@ export const scenarios: readonly Scenario[] = [
   steps,
   flows,
   fairness,
+  limits,
+  buckets,
 ];

@@ -47,6 +47,7 @@ export async function open({ redisPort }: Stores, config: Config): Promise<Clien
         await addMany(queue, payloads, state === "scheduled");
       }
     },
+    limit: async (max) => void (await queue.setGlobalConcurrency(max)),
     enqueueFlow: async (shape) => {
       const flows = new classes.FlowProducer({ connection });
       await flows.add(treeOf(shape));
@@ -67,6 +68,9 @@ export async function open({ redisPort }: Stores, config: Config): Promise<Clien
     },
     work: async (onJob) => {
       worker = await openWorker(classes, connection, config, onJob);
+    },
+    workAtRate: async (rate, onJob) => {
+      worker = await openWorker(classes, connection, config, onJob, rate);
     },
     close: async () => {
       await worker?.close();

@@ -1,5 +1,5 @@
 import { makePayload } from "../actor/payload.ts";
-import type { Config, FlowShape, Payload } from "../core/types.ts";
+import type { Config, FlowShape, Payload, StartRate } from "../core/types.ts";
 
 /** The part of BullMQ's API used here, for either store. */
 export type BullQueue = {
@@ -7,6 +7,7 @@ export type BullQueue = {
   on(event: "error", listener: () => void): void;
   add(name: string, data: Payload, options?: { priority?: number }): Promise<unknown>;
   addBulk(jobs: { name: string; data: Payload; opts?: { delay: number } }[]): Promise<unknown>;
+  setGlobalConcurrency(concurrency: number): Promise<unknown>;
   getJobCounts(...states: string[]): Promise<Record<string, number>>;
   close(): Promise<void>;
 };
@@ -40,7 +41,11 @@ export function treeOf({ groups, leaves }: FlowShape): BullTree {
   return job(groups === 0 ? manyLeaves() : many(groups, () => job(manyLeaves())));
 }
 
-type BullWork = { concurrency?: number; removeOnComplete?: { count: number } };
+type BullWork = {
+  concurrency?: number;
+  removeOnComplete?: { count: number };
+  limiter?: { max: number; duration: number };
+};
 
 /** Default: one job at a time, finished jobs kept. */
 const bullWork: Record<Config, BullWork> = {
@@ -67,8 +72,10 @@ export async function openWorker<Connection>(
   connection: Connection,
   config: Config,
   onJob: (payload: Payload) => Promise<void>,
+  rate?: StartRate,
 ): Promise<BullWorker> {
-  const options = { connection, ...bullWork[config] };
+  const limiter = rate === undefined ? {} : { limiter: { max: rate.limit, duration: rate.perMs } };
+  const options = { connection, ...bullWork[config], ...limiter };
   const worker = new Worker(queueName, async ({ data }) => await onJob(data), options);
   worker.on("error", silent);
   await worker.waitUntilReady();

@@ -67,6 +67,21 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
       );
       await sql.run("vacuum analyze");
     },
+    // Its own concurrency limit is the named queue, whose jobs run one at a time: as many queues as jobs may run at once.
+    limit: async (max) => {
+      await sql.run(
+        "insert into graphile_worker._private_job_queues (queue_name) select 'q' || n from generate_series(1, $1::integer) n",
+        [max],
+      );
+      await sql.run(
+        `update graphile_worker._private_jobs j
+         set job_queue_id = q.id
+         from (select id, row_number() over (order by id) as n from graphile_worker._private_job_queues) q
+         where q.n = 1 + j.id % $1::integer`,
+        [max],
+      );
+      await sql.run("vacuum analyze");
+    },
     pending: async () =>
       await sql.isTrue(
         "exists (select from graphile_worker._private_jobs where run_at < now() + interval '1 hour')",

@@ -21,7 +21,7 @@ export async function fillTables(sql: Sql, count: number, state: FillState): Pro
 
 export async function tablesPending(sql: Sql): Promise<boolean> {
   const any = (state: string): string => `exists (select from stint.job where state = '${state}')`;
-  return await sql.isTrue(`${any("ready")} or ${any("running")} or ${any("retrying")}`);
+  return await sql.isTrue(["ready", "running", "retrying", "parked"].map(any).join(" or "));
 }
 
 const fillJobs = (state: FillState): string => `

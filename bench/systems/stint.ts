@@ -1,5 +1,6 @@
 import {
   createStint,
+  defineDependency,
   defineJob,
   entry,
   handle,
@@ -48,11 +49,22 @@ export async function open({ postgres }: Stores, config: Config): Promise<Client
         await stint.enqueueMany(jobs.map(({ n, tenant }) => entry(noop, makePayload(n, 1), { tenant })));
     },
     fill: async (count, state) => await fillTables(sql, count, state),
+    limit: async (max) => void (await stint.limits.set(`kind:${kind}`, max, { reason: "benchmark" })),
     pending: async () => await tablesPending(sql),
     work: async (onJob) => {
       worker = stint.worker({
         pools: { default: slots[config] },
         handlers: [handle(noop, async ({ payload }) => await onJob(payload))],
+      });
+      await worker.start();
+    },
+    workAtRate: async ({ limit, perMs }, onJob) => {
+      const rate = { limit, per: perMs, burst: Math.ceil(limit / 10) };
+      const uses = [defineDependency("api", { rate })];
+      const limited = defineJob(kind, { payload: typed<Payload>(), uses });
+      worker = stint.worker({
+        pools: { default: slots[config] },
+        handlers: [handle(limited, async ({ payload }) => await onJob(payload))],
       });
       await worker.start();
     },

@@ -4,7 +4,7 @@
  * Code that enqueues imports this file, without any handler code. Delays are shorter than a real platform's, so that
  * twenty seconds are enough to see a retry, a rescue and a reminder.
  */
-import { defineJob, type JobDefinition } from "stint";
+import { defineDependency, defineJob, type JobDefinition } from "stint";
 import { z } from "zod";
 
 /** How many jobs of each queue run at once. */
@@ -21,6 +21,12 @@ export type Queue = keyof typeof slots;
 
 export const queues = Object.keys(slots) as Queue[];
 
+/** What the provider of study guides allows, over all workers. Jobs beyond it wait without a slot and without spending attempts. */
+export const guideProvider = defineDependency("guide-provider", {
+  concurrency: 3,
+  rate: { limit: 180, per: "1m", burst: 6 },
+});
+
 export const embedNote = defineJob("embed-note", {
   queue: "embedding",
   payload: z.object({ noteId: z.string(), text: z.string() }),
@@ -33,12 +39,15 @@ export const writeStudyGuide = defineJob("write-study-guide", {
   queue: "inference",
   payload: z.object({ guideId: z.string(), chapter: z.string(), reader: z.string() }),
   key: ({ guideId }) => `guide:${guideId}`,
+  uses: [guideProvider],
 });
 
 export const readPage = defineJob("read-page", {
   queue: "ocr",
   payload: z.object({ scanId: z.string(), file: z.string(), reader: z.string() }),
   timeout: "20s",
+  // One reader with many scans must not hold all slots.
+  limits: [{ name: "reader", key: ({ reader }) => reader, max: 2 }],
 });
 
 export const notify = defineJob("notify", {

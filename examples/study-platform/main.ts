@@ -7,7 +7,7 @@ import { openDatabase, stintSchema } from "./database.ts";
 import { Feed } from "./feed.ts";
 import { readFlags } from "./flags.ts";
 import { allHandlers, explainProviderErrors } from "./handlers.ts";
-import { slots } from "./jobs.ts";
+import { guideProvider, slots } from "./jobs.ts";
 import { Producer } from "./producer.ts";
 import { RescueStory } from "./rescue-story.ts";
 import { openScreen, print } from "./screen.ts";
@@ -26,6 +26,7 @@ const log = flags.log === undefined ? undefined : createWriteStream(flags.log, {
 const stint = createStint({
   database: database.url,
   schema: stintSchema,
+  dependencies: [guideProvider],
   logger: log === undefined ? silentLogger : jsonLogger({ write: (line) => log.write(line) }),
 });
 

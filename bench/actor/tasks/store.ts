@@ -14,6 +14,12 @@ export async function fill(
   await client.fill(count, state);
 }
 
+/** Let at most this many of the filled jobs run at once, over all workers. */
+export async function limit({ client }: Context, { max }: { max: number }): Promise<void> {
+  if (client.limit === undefined) throw new NotOfferedError("this system offers no limits over all workers");
+  await client.limit(max);
+}
+
 /** Enqueue a tree of jobs. Returns when all of it was stored. */
 export async function enqueueFlow({ client }: Context, shape: FlowShape): Promise<{ atMs: number }> {
   if (client.enqueueFlow === undefined) throw new NotOfferedError("this system offers no flows");

@@ -1,5 +1,5 @@
 import { nowMs } from "../../core/clock.ts";
-import { NotOfferedError, type Payload } from "../../core/types.ts";
+import { NotOfferedError, type Payload, type StartRate } from "../../core/types.ts";
 import type { Context } from "../context.ts";
 
 /** Start a worker whose handler only counts. */
@@ -12,6 +12,14 @@ export async function work({ client, runs }: Context): Promise<{ startedMs: numb
 export async function workFlows({ client, runs }: Context): Promise<{ startedMs: number }> {
   const onJob = async (payload: Payload): Promise<void> => await runs.run(payload);
   await (client.workFlows === undefined ? client.work(onJob) : client.workFlows(onJob));
+  return { startedMs: nowMs() };
+}
+
+/** The same, at a rate over all workers. */
+export async function workAtRate({ client, runs }: Context, rate: StartRate): Promise<{ startedMs: number }> {
+  if (client.workAtRate === undefined)
+    throw new NotOfferedError("this system offers no rate over all workers");
+  await client.workAtRate(rate, async (payload) => await runs.run(payload));
   return { startedMs: nowMs() };
 }
 
