@@ -15,14 +15,14 @@ const settings = {
 const all = ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "bench/core/*.test.ts"];
 
 /** Files that change their process (globals, signals, threads, memory), each in one of its own. The others share: to start one costs more than most files. */
-const apart = ["packages/stint/test/{embedded,health,hot-path,tracing}/**/*.test.ts"];
+const apart = ["packages/stint/test/{embedded,health,tracing}/**/*.test.ts"];
 
 /** A browser takes two seconds of CPU for a test: `npm run test:browser` runs these, `npm test` does not. */
 const inBrowser = ["packages/dashboard/test/browser/**/*.test.ts"];
 
 /** Files that mostly wait for leases and deadlines to run out, for up to a minute. Begun last, they would be all that still runs. */
 const waiting =
-  /\/(?:late-enqueue|late-claim|lost-connection|outage|frozen-claim|lease-thread|paused|completion|statement-timeout|inspector|sleep|timeout|pgbouncer|crash\/steps|dev|firing)\.test\.ts$/;
+  /\/(?:late-enqueue|late-claim|lost-connection|outage|frozen-claim|lease-thread|paused|completion|statement-timeout|inspector|sleep|timeout|pgbouncer|crash\/steps|crash\/pauses|dev|firing|recovery)\.test\.ts$/;
 
 /** Those apart first, then the others, which must follow each other, or their process would be ended between two. */
 class ApartFirst extends BaseSequencer {

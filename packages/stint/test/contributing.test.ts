@@ -45,3 +45,22 @@ test("every file named in CONTRIBUTING.md exists", () => {
   expect(named.length).toBeGreaterThan(20);
   expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
+
+test("npm run test:lab runs every file that has a slice in npm test", () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    scripts: Record<string, string>;
+  };
+  const paths = scripts["test:lab"]!.split(" ").filter((word) => word.startsWith("packages/"));
+  const sliced = ["packages/stint/src", "packages/stint/test", "packages/dashboard/test"]
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((name) =>
+        join(folder, name),
+      ),
+    )
+    .filter((file) => file.endsWith(".test.ts"))
+    .filter((file) => /support\/(?:lab|built-package)\.ts"/.test(readFileSync(join(root, file), "utf8")));
+  expect(sliced.length).toBeGreaterThan(50);
+  expect(
+    sliced.filter((file) => !paths.some((path) => file === path || file.startsWith(`${path}/`))),
+  ).toEqual([]);
+});

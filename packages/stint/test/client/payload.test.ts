@@ -11,6 +11,7 @@ import {
   type StandardSchema,
 } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { inLab } from "../support/lab.ts";
 
 const any = defineJob("any", { payload: typed<unknown>(), result: typed<unknown>() });
 
@@ -131,7 +132,7 @@ test("any JSON value reaches the handler unchanged, and returns as the result", 
       const storable = (one: unknown) => !JSON.stringify(one).includes(String.raw`\u0000`);
       expect(answers).toEqual(values.map((one) => (storable(one) ? { echo: one } : refusedOne)));
     }),
-    { numRuns: 15 },
+    { numRuns: inLab ? 15 : 6 },
   );
   await worker.stop();
 });

@@ -24,7 +24,7 @@ async function underLoad(lease: string): Promise<Load> {
   const stint = fresh.client();
   const more = async (count: number) =>
     await stint.enqueueMany(Array.from({ length: count }, () => entry(scripted, { do: "succeed" })));
-  const jobs = await more(300);
+  const jobs = await more(100);
   const start = () => startWorkerProcess(fresh, { worker: { pools: { default: 5 }, lease } });
   const workers = await Promise.all([start(), start()]);
   // Long enough for their leases to be renewed.
@@ -34,12 +34,12 @@ async function underLoad(lease: string): Promise<Load> {
   // The first to be there may be done with all of it before the other is.
   await until(
     async () => {
-      jobs.push(...(await more(200)));
+      jobs.push(...(await more(100)));
       return workers.every((worker) => ran(worker) > 20);
     },
     { message: "the load runs" },
   );
-  jobs.push(...(await more(800)));
+  jobs.push(...(await more(300)));
   return { fresh, ids: [...jobs, ...long].map(({ id }) => id), long: long.map(({ id }) => id), workers };
 }
 

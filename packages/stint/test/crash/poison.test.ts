@@ -2,7 +2,13 @@ import { expect, test } from "vitest";
 import { entry } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { bystander, scripted, startWorkerProcess, type WorkerProcess } from "../support/worker-process.ts";
+import {
+  bystander,
+  expireLeases,
+  scripted,
+  startWorkerProcess,
+  type WorkerProcess,
+} from "../support/worker-process.ts";
 
 test("a job that always kills its worker ends dead; its neighbours lose no attempt", async () => {
   const fresh = await freshSchema();
@@ -19,7 +25,7 @@ test("a job that always kills its worker ends dead; its neighbours lose no attem
     return left.length === 0;
   };
   while (!(await ended())) {
-    const life = await startWorkerProcess(fresh);
+    const life = await startWorkerProcess(fresh, { worker: { lease: "1h" } });
     lives.push(life);
     let alive = true;
     void life.ended.then(() => (alive = false));
@@ -32,6 +38,8 @@ test("a job that always kills its worker ends dead; its neighbours lose no attem
       },
       { message: "the worker dies, or everything has ended" },
     );
+    // The process is dead, or has no job: no other lease ends.
+    await expireLeases(fresh);
   }
 
   expect(lives.length).toBeLessThanOrEqual(5);

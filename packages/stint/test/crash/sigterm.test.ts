@@ -10,7 +10,7 @@ test("SIGTERM under load: jobs that end in time settle, the rest are released un
   const fresh = await freshSchema();
   const stint = fresh.client();
   const worker = await startWorkerProcess(fresh, {
-    worker: { pools: { default: 20 }, drain: "2s", abort: "50s" },
+    worker: { pools: { default: 20 }, drain: "10s", abort: "50s" },
   });
   await stint.enqueueMany(Array.from({ length: 60 }, () => entry(scripted, { do: "hang" })));
   await until(() => entered(worker).length === 20, { message: "all slots are taken" });

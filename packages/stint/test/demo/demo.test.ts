@@ -1,15 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { isAlive } from "#stint/embedded/processes.js";
 import { readFlags } from "../../../../examples/study-platform/flags.ts";
 import { query, testDatabaseUrl } from "../support/database.ts";
 import { until } from "../support/until.ts";
 import { inLab } from "../support/lab.ts";
+import { exampleArgs, root } from "./example.ts";
 
-const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const queues = ["embedding", "inference", "ocr", "notification", "agent", "maintenance"];
 
 describe("npm start", () => {
@@ -107,8 +106,7 @@ function endOf(flag: string): { code: unknown; errors: string } {
 type Demo = ReturnType<typeof startDemo>;
 
 function startDemo(args: string[], env: NodeJS.ProcessEnv = {}) {
-  const entry = "examples/study-platform/main.ts";
-  const child = spawn(process.execPath, ["--import", "jiti/register", entry, ...args], {
+  const child = spawn(process.execPath, [...exampleArgs("study-platform"), ...args], {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, DATABASE_URL: "", ...env },

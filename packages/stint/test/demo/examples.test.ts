@@ -1,10 +1,8 @@
 import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { freshSchemaName, query, testDatabaseUrl } from "../support/database.ts";
 import { slice } from "../support/lab.ts";
-
-const root = fileURLToPath(new URL("../../../../", import.meta.url));
+import { exampleArgs, root } from "./example.ts";
 
 /** What each example prints, among other lines, in this order. */
 const examples: Record<string, readonly RegExp[]> = {
@@ -14,6 +12,12 @@ const examples: Record<string, readonly RegExp[]> = {
     /^most charges at once: a 2, b 2$/m,
     /^events of account a: opened, deposited, closed$/m,
     /^limits: key:charges 2, key:charges=a 3$/m,
+  ],
+  "autoscaling-keda": [
+    /^metrics-api: recommended is 3$/m,
+    /^postgresql: the query returns 3$/m,
+    /^autoscale: 1 → 3: 1 of \d needed workers run/m,
+    /^autoscale: [23] → 1: The workers keep up/m,
   ],
   "cpu-heavy": [
     /^primes below 200,000: 17984, counted in another process: true$/m,
@@ -37,14 +41,14 @@ const examples: Record<string, readonly RegExp[]> = {
   "webhook-fan-out": [/^delivered 495, failed 5$/m, /^webhooks: 496 succeeded, 5 dead$/m],
 };
 
-/** Each takes two seconds of CPU, and `npm run types` checks them all. */
-const inEveryRun = new Set(["order-flow", "resumable-import"]);
+/** Each takes a second of CPU or more, and `npm run types` checks them all. */
+const inEveryRun = new Set(["order-flow"]);
 const run = slice(Object.entries(examples), ([name]) => inEveryRun.has(name));
 
 test.each(run)("examples/%s prints what it promises", async (name, lines) => {
   const schema = freshSchemaName();
   onTestFinished(async () => void (await query(`drop schema if exists "${schema}" cascade`)));
-  const child = spawn(process.execPath, ["--import", "jiti/register", `examples/${name}/main.ts`], {
+  const child = spawn(process.execPath, exampleArgs(name), {
     cwd: root,
     env: { ...process.env, DATABASE_URL: testDatabaseUrl(), STINT_SCHEMA: schema },
     stdio: ["ignore", "pipe", "pipe"],

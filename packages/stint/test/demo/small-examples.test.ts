@@ -1,13 +1,11 @@
 import { spawn } from "node:child_process";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { adminClient, testDatabaseUrl } from "../support/database.ts";
 import { inLab } from "../support/lab.ts";
+import { exampleArgs, root } from "./example.ts";
 
-const root = fileURLToPath(new URL("../../../../", import.meta.url));
-
-/** Runs an example as its readers start it, in a database of its own. Returns what it printed. */
+/** Runs an example in a database of its own. Returns what it printed. */
 async function run(name: string): Promise<string> {
   const database = `example_${name}_${process.pid}`;
   const admin = await adminClient(testDatabaseUrl());
@@ -18,7 +16,7 @@ async function run(name: string): Promise<string> {
   });
   const url = new URL(testDatabaseUrl());
   url.pathname = `/${database}`;
-  const child = spawn(process.execPath, ["--import", "jiti/register", `examples/${name}/main.ts`], {
+  const child = spawn(process.execPath, exampleArgs(name), {
     cwd: root,
     env: { ...process.env, DATABASE_URL: url.href, JITI_FS_CACHE: "false" },
     stdio: ["ignore", "pipe", "inherit"],

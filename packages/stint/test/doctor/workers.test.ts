@@ -2,9 +2,7 @@ import { expect, test } from "vitest";
 import { registerWorker } from "#stint/sql/workers.js";
 import type { KindView } from "#stint/inspect/types.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { findingsOf, healthyServer } from "./support.ts";
-
-const server = healthyServer();
+import { findingsOf } from "./support.ts";
 
 async function worker(
   fresh: Fresh,
@@ -16,7 +14,7 @@ async function worker(
 }
 
 test("a worker that stopped responding is reported; a sleeping one is not", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = await freshSchema();
   for (const id of ["lives", "silent", "asleep"]) await worker(fresh, id);
   await fresh.sql(
     "update stint.worker set seen_at = now() - interval '5 minutes', asleep = id = 'asleep' where id <> 'lives'",
@@ -32,7 +30,7 @@ test("a worker that stopped responding is reported; a sleeping one is not", asyn
 });
 
 test("workers of two versions are reported", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = await freshSchema();
   await worker(fresh, "old", "1.0.0");
   await worker(fresh, "new", "1.1.0");
 
@@ -42,7 +40,7 @@ test("workers of two versions are reported", async () => {
 });
 
 test("waiting jobs of an unserved kind are an error until a worker serves it", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = await freshSchema();
   const stint = fresh.client();
   await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
   await fresh.sql("update stint.job set run_at = now() - interval '3 minutes'");
@@ -60,7 +58,7 @@ test("waiting jobs of an unserved kind are an error until a worker serves it", a
 });
 
 test("expired leases that were not rescued are an error", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = await freshSchema();
   await fresh.sql("select stint.enqueue('send-receipt', '{}', '{\"queue\": \"mail\"}')");
   await fresh.sql(
     "update stint.job set state = 'running', lease_id = gen_random_uuid(), lease_until = now() - interval '10 minutes', worker = 'gone'",
@@ -72,7 +70,7 @@ test("expired leases that were not rescued are an error", async () => {
 });
 
 test("settings that match no queue are reported, with the queue that is meant", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = await freshSchema();
   const set = async (...names: string[]): Promise<void> => {
     for (const name of names)
       await fresh.sql("select stint.set_queue($1, '{\"targetAge\": 1000}', 'promised', 'ann')", [name]);
@@ -92,7 +90,7 @@ test("settings that match no queue are reported, with the queue that is meant", 
 });
 
 test("a backlog of kinds that a worker of the queue does not serve is reported", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = await freshSchema();
   await worker(fresh, "serves");
   await fresh.sql(`update stint.worker set pools = '{"mail": 2, "tenant-*": 1}', kinds = array['send']`);
   const arrive = async (queue: string, kind: string, live: number): Promise<unknown> =>
@@ -116,7 +114,7 @@ test("a backlog of kinds that a worker of the queue does not serve is reported",
 });
 
 test("advice about a lease is included", async () => {
-  const fresh = await freshSchema(server.url());
+  const fresh = await freshSchema();
   const kind = {
     kind: "ocr",
     leaseAdvice: "Give it a lease of 2 min: 1 % of its attempts last longer than 40 s.",

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startEmbedded, type Embedded } from "#stint/embedded/embedded.js";
 import { query } from "../support/database.ts";
+import { inLab } from "../support/lab.ts";
 import { untilEnded } from "../support/processes.ts";
 
 let server: Embedded;
@@ -56,7 +57,7 @@ test("the server does not run as root, even under root", async () => {
   expect(uid).not.toBe(0);
 });
 
-test("two servers use separate ports and data, and stop leaves nothing behind", async () => {
+test.runIf(inLab)("two servers use separate ports and data, and stop leaves nothing behind", async () => {
   const squatter = createServer();
   await new Promise<void>((resolve) => {
     squatter.listen(0, "127.0.0.1", resolve);

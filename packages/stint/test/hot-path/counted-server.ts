@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { query } from "../support/database.ts";
 import { ownServer } from "../support/own-server.ts";
@@ -53,30 +53,27 @@ export async function countedServer(): Promise<CountedServer> {
   for (const extension of ["pg_stat_statements", "pg_walinspect"])
     await query(`create extension ${extension}`, [], url);
 
+  const log = new LogReader(join(server.dataDir, "cluster", "log", "plans.json"));
+  /** pg_stat_statements drops the comment that a name is in; the log has it beside the same number. */
+  const names = new Map<string, string>();
+
   /** The lines of the server's log, up to now. */
-  async function logged(): Promise<string[]> {
+  async function logged(): Promise<readonly string[]> {
     const mark = randomUUID();
     await query(`select '${mark}'`, [], url);
-    const log = join(server.dataDir, "cluster", "log", "plans.json");
-    const text = await until(
+    await until(
       async () => {
-        const written = await readFile(log, "utf8");
-        return written.includes(mark) && written;
+        const more = await log.readOn();
+        for (const line of more) {
+          const id = /"query_id":(-?\d+)/.exec(line)?.[1];
+          const name = /\/\* stint:([^*]+) \*\//.exec(line)?.[1];
+          if (id !== undefined && name !== undefined) names.set(id, name);
+        }
+        return more.some((line) => line.includes(mark));
       },
       { message: "the server's log is written" },
     );
-    return String(text).split("\n").slice(0, -1);
-  }
-
-  /** pg_stat_statements drops the comment that a name is in; the log has it beside the same number. */
-  async function namesById(): Promise<Map<string, string>> {
-    const names = new Map<string, string>();
-    for (const line of await logged()) {
-      const id = /"query_id":(-?\d+)/.exec(line)?.[1];
-      const name = /\/\* stint:([^*]+) \*\//.exec(line)?.[1];
-      if (id !== undefined && name !== undefined) names.set(id, name);
-    }
-    return names;
+    return log.lines;
   }
 
   return {
@@ -96,7 +93,7 @@ export async function countedServer(): Promise<CountedServer> {
         [`"${role}"`],
         url,
       );
-      const names = await namesById();
+      await logged();
       const sent: Sent = {};
       for (const { id, text, calls, rows: count } of rows) {
         // The last plan of a transaction is logged when it ends, beside the number of that.
@@ -128,6 +125,33 @@ export async function countedServer(): Promise<CountedServer> {
     },
     remove: () => server.remove(),
   };
+}
+
+/** Reads each part of a growing file once: some tests look at the log again and again. */
+class LogReader {
+  readonly lines: string[] = [];
+  readonly #path: string;
+  #at = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** The lines that were completed since the last call. */
+  async readOn(): Promise<string[]> {
+    const file = await open(this.#path);
+    try {
+      const size = (await file.stat()).size - this.#at;
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, this.#at);
+      const end = buffer.subarray(0, bytesRead).lastIndexOf(10) + 1;
+      this.#at += end;
+      const more = buffer.toString("utf8", 0, end).split("\n").slice(0, -1);
+      this.lines.push(...more);
+      return more;
+    } finally {
+      await file.close();
+    }
+  }
 }
 
 function isControl(text: string): boolean {

@@ -2,12 +2,19 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
+import { inLab } from "../support/lab.ts";
 import { countedServer, type CountedServer, type Sent } from "./counted-server.ts";
 import { planFaults } from "./plan-faults.ts";
 import { written, type Written } from "./written.ts";
 
-const jobs = 20_000;
-const work = defineJob("work", { payload: typed<{ text: string }>() });
+/** Enough for claims of full size. */
+const jobs = inLab ? 20_000 : 6_000;
+type Text = { text: string };
+const work = defineJob("work", { payload: typed<Text>() });
+const limited = defineJob("limited", {
+  payload: typed<Text>(),
+  limits: [{ max: 10_000 }, { key: () => "a", max: 10_000 }],
+});
 
 let server: CountedServer;
 beforeAll(async () => {
@@ -20,16 +27,16 @@ afterAll(async () => {
 type Drain = { seconds: number; sent: Sent; written: Written };
 
 /** One worker, as it comes, runs jobs that do nothing until there are no more. */
-async function drain(fresh: Fresh): Promise<Drain> {
+async function drain(fresh: Fresh, job = work): Promise<Drain> {
   const payload = { text: "x".repeat(88) };
-  await fresh.client().enqueueMany(Array.from({ length: jobs }, () => entry(work, payload)));
+  await fresh.client().enqueueMany(Array.from({ length: jobs }, () => entry(job, payload)));
 
-  const worker = fresh.client({ database: await server.urlAs("drainer") }).worker({
+  const worker = fresh.client({ database: await server.urlAs(job.kind) }).worker({
     pools: { default: 10 },
     signals: false,
     // A stall of the machine releases nothing that waits for a slot.
     prefetch: "1h",
-    handlers: [handle(work, async () => undefined)],
+    handlers: [handle(job, async () => undefined)],
   });
   const drained = gate();
   let settled = 0;
@@ -44,7 +51,7 @@ async function drain(fresh: Fresh): Promise<Drain> {
   await worker.stop();
   const seconds = (performance.now() - startedAt) / 1000;
   const to = await server.position();
-  return { seconds, sent: await server.sentBy("drainer"), written: await written(fresh, from, to) };
+  return { seconds, sent: await server.sentBy(job.kind), written: await written(fresh, from, to) };
 }
 
 /** What a worker sends whether or not there are jobs, and at most how often in the first second. Quick jobs cost no renewal. */
@@ -122,7 +129,25 @@ test("a drained job costs few statements, three rows and three index entries, no
   // One to pick a row, and one more where its new version finds no room on the page and goes to another.
   expect(locks).toBeLessThanOrEqual(2 * (claimed + renewed));
 
-  expect(planFaults(await server.plansOf("drainer"))).toEqual([]);
+  expect(planFaults(await server.plansOf("work"))).toEqual([]);
+});
+
+test("under a limit with room to spare, a drained job costs the same rows", async () => {
+  const fresh = await freshSchema(server.url);
+  const { seconds, sent, written: wrote } = await drain(fresh, limited);
+  const named = (names: RegExp): number =>
+    Object.entries(sent).reduce((sum, [name, { calls }]) => sum + (names.test(name) ? calls : 0), 0);
+  const claims = named(/^claim/);
+
+  expect(claims).toBeLessThanOrEqual(20 + jobs / 500 + 20 * seconds);
+  expect(named(/^succeed/)).toBeLessThanOrEqual(3 * claims);
+  // The first claim finds no shares, and takes them. Later claims confirm them in their own statement.
+  expect(named(/^take-share/)).toBe(2);
+  expect(named(/^(?:take-places|open-shares)/)).toBeLessThanOrEqual(3);
+  const { "job UPDATE": updates = 0, "history INSERT": ended, "limit_place INSERT": places } = wrote;
+  expect(ended).toBe(jobs);
+  expect(updates).toBeLessThanOrEqual(jobs + (sent["renew"]?.rows ?? 0));
+  expect(places).toBeUndefined();
 });
 
 /** Without the rows that stand for the worker, its kinds and what they count. */

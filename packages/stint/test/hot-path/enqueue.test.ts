@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { defineJob, entry, handle, typed, type Stint } from "#stint/index.js";
 import { adminClient } from "../support/database.ts";
-import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, sharedSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
+import { inLab } from "../support/lab.ts";
 import { until } from "../support/until.ts";
 import { countedServer, type CountedServer, type Sent } from "./counted-server.ts";
 import { planFaults } from "./plan-faults.ts";
@@ -11,6 +12,9 @@ import { commits, written, type Written } from "./written.ts";
 const work = defineJob("work", { payload: typed<{ text: string }>() });
 const payload = { text: "x".repeat(88) };
 
+/** Jobs of the two tests that enqueue many. Thousands show what tens of thousands do. */
+const jobs = inLab ? 10_000 : 2_000;
+
 let server: CountedServer;
 beforeAll(async () => {
   server = await countedServer();
@@ -18,6 +22,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.remove();
 });
+
+const shared = sharedSchema(() => server.url);
 
 type Cost = { sent: Sent; written: Written; commits: number };
 
@@ -50,45 +56,45 @@ function deltas(count: number): Written {
 }
 
 test("ten callers share their commits, and each job is a row and two index entries", async () => {
-  const fresh = await freshSchema(server.url);
+  const fresh = shared();
 
   const cost = await costOf(fresh, "callers", async (stint) => {
     const callers = Array.from({ length: 10 }, async () => {
-      for (let sent = 0; sent < 1_000; sent++) await stint.enqueue(work, payload);
+      for (let sent = 0; sent < jobs / 10; sent++) await stint.enqueue(work, payload);
     });
     await Promise.all(callers);
   });
 
   // With two statements out and ten callers who do nothing but wait, there are five in each, if they split evenly.
   const statements = cost.sent["enqueue-new"]?.calls ?? 0;
-  expect(statements).toBeLessThanOrEqual(10_000 / 3);
+  expect(statements).toBeLessThanOrEqual(jobs / 3);
   expect(cost.commits).toBe(statements);
   expect(Object.keys(cost.sent).sort()).toEqual(["enqueue-new", "schema-version", "settings"]);
   // `on conflict` writes a row speculatively, then confirms it: two WAL records.
   expect(cost.written).toEqual({
-    ...readyJobs(10_000),
-    "job HEAP_CONFIRM": 10_000,
+    ...readyJobs(jobs),
+    "job HEAP_CONFIRM": jobs,
     ...deltas(statements),
   });
   expect(planFaults(await server.plansOf("callers"))).toEqual([]);
 });
 
 test("many jobs in one call are one statement and one commit", async () => {
-  const fresh = await freshSchema(server.url);
+  const fresh = shared();
 
   const cost = await costOf(fresh, "bulk", async (stint) => {
     for (let call = 0; call < 10; call++)
-      await stint.enqueueMany(Array.from({ length: 1_000 }, () => entry(work, payload)));
+      await stint.enqueueMany(Array.from({ length: jobs / 10 }, () => entry(work, payload)));
   });
 
   expect(cost.sent["enqueue-new"]?.calls).toBe(10);
   expect(cost.commits).toBe(10);
-  expect(cost.written).toEqual({ ...readyJobs(10_000), ...deltas(10) });
+  expect(cost.written).toEqual({ ...readyJobs(jobs), ...deltas(10) });
   expect(planFaults(await server.plansOf("bulk"))).toEqual([]);
 });
 
 test("enqueueMany writes one tally row per kind, queue and priority", async () => {
-  const fresh = await freshSchema(server.url);
+  const fresh = shared();
   const kinds = ["x", "y"].map((kind) =>
     defineJob(kind, { queue: `q-${kind}`, payload: typed<{ text: string }>() }),
   );
@@ -107,7 +113,7 @@ test("enqueueMany writes one tally row per kind, queue and priority", async () =
 });
 
 test("in a caller's transaction an enqueue is one statement and no commit of its own", async () => {
-  const fresh = await freshSchema(server.url);
+  const fresh = shared();
 
   const cost = await costOf(fresh, "transaction", async (stint, url) => {
     const client = await adminClient(url);
@@ -123,7 +129,7 @@ test("in a caller's transaction an enqueue is one statement and no commit of its
 });
 
 test("a scheduled job has one index entry for its due time; keys have their own", async () => {
-  const fresh = await freshSchema(server.url);
+  const fresh = shared();
 
   const later = await costOf(fresh, "later", async (stint) => {
     await stint.enqueueMany(Array.from({ length: 1_000 }, () => entry(work, payload, { delay: "1h" })));

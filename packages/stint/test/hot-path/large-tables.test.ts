@@ -1,6 +1,4 @@
-import type { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Run } from "#stint/db/db.js";
 import { claim, type Floor } from "#stint/sql/claim.js";
 import { promote } from "#stint/sql/promote.js";
 import { findReadyQueues } from "#stint/sql/ready-queues.js";
@@ -10,11 +8,11 @@ import { idleCheck } from "../support/idle-check.ts";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
-import { planned, prepare } from "../sql/explain.ts";
 import { hotFaults } from "../sql/hot-statements.ts";
 import { tooManyPages } from "../telemetry/large.ts";
 import { fillOneQueue } from "../support/fill-jobs.ts";
 import { inLab } from "../support/lab.ts";
+import { touched } from "./touched.ts";
 
 let server: OwnServer;
 beforeAll(async () => {
@@ -34,34 +32,6 @@ afterAll(async () => {
   await server.remove();
 });
 
-type Touched = {
-  /** Pages it had in hand, for reading and writing. */
-  pages: number;
-  /** Rows that came out of an index. */
-  rows: number;
-  /** Rows that were read in vain. */
-  removed: number;
-};
-
-/** What running the statement of this call touches; undone afterwards. */
-async function touched(
-  client: Client,
-  schema: string,
-  call: (db: Run) => Promise<unknown>,
-): Promise<Touched> {
-  await client.query("set plan_cache_mode = force_generic_plan");
-  const values = await prepare(client, schema, call);
-  await client.query("begin");
-  const nodes = await planned(client, values, "analyze, buffers, timing off, format json");
-  await client.query("rollback");
-  const scans = nodes.filter((node) => node["Index Name"] !== undefined);
-  return {
-    pages: (nodes[0]?.["Shared Hit Blocks"] ?? 0) + (nodes[0]?.["Shared Read Blocks"] ?? 0),
-    rows: scans.reduce((sum, node) => sum + (node["Actual Rows"] ?? 0) * (node["Actual Loops"] ?? 0), 0),
-    removed: nodes.reduce((sum, node) => sum + (node["Rows Removed by Filter"] ?? 0), 0),
-  };
-}
-
 const claimInput = {
   worker: "w",
   leaseId: newId(),
@@ -72,7 +42,7 @@ const claimInput = {
 };
 
 /** Jobs that are ready. A scan of thousands is seen as well as that of a million. */
-const ready = inLab ? 1_000_000 : 25_000;
+const ready = inLab ? 1_000_000 : 12_000;
 
 test("on large tables hot statements use their index, and views read few pages", async () => {
   const fresh = await freshSchema(server.url);
@@ -144,7 +114,8 @@ test("on large tables hot statements use their index, and views read few pages",
   expect(costs.findReadyQueues.pages).toBeLessThanOrEqual(3 * 5);
   expect(costs.onward.pages).toBeLessThanOrEqual(10 + 10 * 20);
   expect(costs.promote.pages).toBeLessThanOrEqual(10 + 10 * 20);
-  expect(costs.idleCheck.pages).toBeLessThanOrEqual(4 * 5);
+  // And one page of the index of queues with settings, for admission and for claim orders: that index is empty here.
+  expect(costs.idleCheck.pages).toBeLessThanOrEqual(4 * 5 + 2);
 }, 180_000);
 
 /** Runs this many jobs as a fast worker would, and returns its floor. */
@@ -167,7 +138,7 @@ async function drain(fresh: Fresh, jobs: number): Promise<Floor> {
 test("behind a forgotten transaction a claim from the floor reads few pages", async () => {
   const fresh = await freshSchema(server.url);
   const [client, forgotten] = [await adminClient(fresh.url), await adminClient(fresh.url)];
-  const jobs = inLab ? 50_000 : 10_000;
+  const jobs = inLab ? 50_000 : 4_000;
   await fresh.sql(
     `insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
      select gen_random_uuid(), 'work', 'a', 'ready', now() + n * interval '1 us', now(), '{}'

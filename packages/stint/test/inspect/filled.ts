@@ -1,3 +1,5 @@
+import { inLab } from "../support/lab.ts";
+
 /** The id of the job enqueued `n` seconds after the beginning of 2026; `low` keeps those of one second apart. */
 export const idOf = (n: number, low = 0): string => {
   const time = (Date.UTC(2026, 0, 1) + n * 1_000).toString(16).padStart(12, "0");
@@ -8,8 +10,11 @@ const sqlId = (low: number): string => `(
   overlay(lpad(to_hex(${Date.UTC(2026, 0, 1)} + n::bigint * 1000), 12, '0') placing '-' from 9 for 0)
   || '-7000-8000-' || lpad(to_hex(${low}), 12, '0'))::uuid`;
 
+/** More than there are live jobs, so that the newest jobs are among them. */
+export const succeeded = inLab ? 200_000 : 110_000;
+
 /**
- * 200,000 that succeeded over seven days, 50,000 dead and 100,000 live, one of each a second. Every thousandth is of the
+ * Many that succeeded over seven days, 50,000 dead and 100,000 live, one of each a second. Every thousandth is of the
  * kind `rare`, and two of the dead died of `ENOSPC`. Nothing is analysed: the planner knows nothing of them.
  */
 export async function fill(sql: (text: string) => Promise<unknown>): Promise<void> {
@@ -17,8 +22,8 @@ export async function fill(sql: (text: string) => Promise<unknown>): Promise<voi
     `insert into stint.history (id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes,
        interruptions, epoch, run, payload)
      select ${sqlId(1)}, case when n % 1000 = 0 then 'rare' else 'work' end, 'a', 'succeeded', 0, now(), now(),
-       now() + (n / 28600) * interval '1 day', 1, 0, 0, 1, 1, '{}'
-     from generate_series(1, 200000) n`,
+       now() + (n / ${Math.ceil(succeeded / 7)}) * interval '1 day', 1, 0, 0, 1, 1, '{}'
+     from generate_series(1, ${succeeded}) n`,
   );
   await sql(
     `insert into stint.history (id, kind, queue, state, priority, run_at, created_at, finished_at, attempts, crashes,

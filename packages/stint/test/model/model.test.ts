@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { forSchema } from "#stint/db/statement.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { inLab } from "../support/lab.ts";
 import { wrongTallies } from "../support/tallies.ts";
 import { commandLists, type Command } from "./commands.ts";
 import { breachesOf, readHistory, recordHistory, type Change } from "./history.ts";
@@ -12,7 +13,7 @@ import { World } from "./world.ts";
 // Replay a failure with STINT_TEST_SEED=<the seed it printed>.
 // STINT_TEST_RUNS=<number> tries more sequences than a run of all tests has time for.
 const seed = Number(process.env["STINT_TEST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
-const numRuns = Number(process.env["STINT_TEST_RUNS"] ?? 40);
+const numRuns = Number(process.env["STINT_TEST_RUNS"] ?? (inLab ? 200 : 12));
 
 test("for any sequence of commands, the SQL returns and stores what the model does", async () => {
   const fresh = await freshOnOneConnection();
@@ -34,7 +35,7 @@ test("for any sequence of commands, the SQL returns and stores what the model do
   });
   await fc.assert(property, { numRuns, seed, endOnFailure: true });
 
-  // Not one of these may be missing, or the property was true for want of trying. Some are rare: forty sequences may miss one by chance.
+  // Not one of these may be missing, or the property was true for want of trying. Some are rare: a dozen sequences may miss one by chance.
   const missing = (): string[] => mustHappen.filter((what) => !seen.has(what));
   for (let more = 1; missing().length > 0 && more <= 20; more++)
     await fc.assert(property, { numRuns: 20, seed: seed + more, endOnFailure: true });

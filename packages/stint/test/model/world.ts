@@ -124,7 +124,12 @@ export class World {
       }
       case "again": {
         const fence = this.#pick(command.fence);
-        const planned = await planNextRun(db, fence, { delayMs: command.delayMs, at: null, payload: null });
+        const planned = await planNextRun(db, fence, {
+          delayMs: command.delayMs,
+          at: null,
+          payload: null,
+          limits: null,
+        });
         // The database makes the id of the next run.
         const [next] = await this.#fresh.sql<{ id: string }>(
           `select row ->> 'id' as id from stint.next_run where job_id = $1`,

@@ -170,10 +170,10 @@ describe.skipIf(!hasPgBouncer)("PgBouncer in transaction mode", () => {
     const fresh = await freshSchema();
     const stint = client(fresh, await pgBouncer({ poolSize: 2 }));
     const { worker, all } = await startWorker(stint, {
-      lease: "1s",
+      lease: "4s",
       handlers: [
         handle(work, () => {
-          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500);
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 9_000);
           return 1;
         }),
       ],

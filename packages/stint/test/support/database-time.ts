@@ -8,12 +8,20 @@ export async function passTime(fresh: Pick<Fresh, "url">, ms: number): Promise<v
   await query("select pg_sleep($1)", [ms / 1_000], fresh.url);
 }
 
-/** Waits until the job's current attempt is older than `ms` by the database's clock. Pass more than the lease to show its renewal. */
-export async function untilRunningFor(fresh: Fresh, id: string, ms: number): Promise<void> {
-  const old = `select from stint.job where id = $1 and claimed_at + $2 * interval '1 ms' < clock_timestamp()`;
-  await until(async () => (await fresh.sql(old, [id, ms])).length === 1, {
-    message: `the job has run for ${ms} ms`,
-  });
+/** Waits until the lease of a running job was renewed this many times. */
+export async function untilRenewed(fresh: Fresh, id: string, times: number): Promise<void> {
+  const seen = new Set<string>();
+  await until(
+    async () => {
+      const [row] = await fresh.sql<{ lease: string }>(
+        `select lease_until::text as lease from stint.job where id = $1 and state = 'running'`,
+        [id],
+      );
+      if (row !== undefined) seen.add(row.lease);
+      return seen.size > times;
+    },
+    { message: `the lease was renewed ${times} times` },
+  );
 }
 
 /** An estimate of the database's clock that is wrong by this much. */

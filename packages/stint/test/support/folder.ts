@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
 /** A new temp folder. It is readable by all, as Postgres runs as another user when the suite runs as root. */
-export async function openFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "stint-test-"));
+export async function openFolder(parent = tmpdir()): Promise<string> {
+  const folder = await mkdtemp(join(parent, "stint-test-"));
   await chmod(folder, 0o755);
   return folder;
 }

@@ -6,6 +6,7 @@ import { PgDb } from "#stint/db/pg.js";
 import type { ServerClock } from "#stint/db/server-clock.js";
 import { forSchema } from "#stint/db/statement.js";
 import { freshSchemaName, query, testDatabaseUrl } from "./database.ts";
+import { takeReadySchema } from "./own-server.ts";
 import { fingerprint, hasShelf, putOnShelf, takeFromShelf, type Shelved } from "./shelf.ts";
 
 /** An installation for one test. It is reused or removed when the test passed, and kept and named when it failed. */
@@ -49,8 +50,9 @@ export function sharedSchema(url: () => string = testDatabaseUrl): () => Fresh {
 }
 
 async function make(url: string): Promise<Shelved> {
-  const schema = freshSchemaName();
-  await migrate({ connection: url, schema });
+  const ready = hasShelf(url) ? undefined : await takeReadySchema(url);
+  const schema = ready ?? freshSchemaName();
+  if (ready === undefined) await migrate({ connection: url, schema });
   return { schema, fingerprint: null };
 }
 

@@ -12,21 +12,29 @@ export const killInTurnMs = inLab ? 3_600_000 : 240_000;
  */
 export async function killInTurn(
   fresh: Fresh,
-  given: { program: string; processes: number; jobs: number; kills: number },
+  given: {
+    program: string;
+    processes: number;
+    jobs: number;
+    kills: number;
+    pools?: Record<string, number>;
+    /** Called while one process is dead and another one is paused. */
+    meanwhile?: (kill: number) => Promise<void>;
+  },
 ): Promise<void> {
-  const { processes, jobs, kills } = given;
+  const { processes, jobs, kills, pools = { default: 6 }, meanwhile } = given;
   const program = builtProgram(given.program);
   const start = async (): Promise<WorkerProcess> =>
     await startWorkerProcess(fresh, {
       program,
-      worker: { pools: { default: 6 }, lease: "1h", rescueEvery: 300, maxCrashes: 100 },
+      worker: { pools, lease: "1h", rescueEvery: 300, maxCrashes: 100 },
     });
   const ended = async (): Promise<number> => {
     await expireDead(fresh);
     const [row] = await fresh.sql<{ count: number }>(`select count(*)::integer as count from stint.history`);
     return row!.count;
   };
-  await fresh.sql(`create table stint.death (pid integer, at timestamptz)`);
+  await fresh.sql(`create table if not exists stint.death (pid integer, at timestamptz)`);
   const workers: WorkerProcess[] = [];
   while (workers.length < processes) workers.push(await start());
   for (let kill = 1; kill <= kills; kill++) {
@@ -40,6 +48,7 @@ export async function killInTurn(
     doomed.kill("SIGKILL");
     await doomed.ended;
     await fresh.sql(`insert into stint.death values ($1, clock_timestamp())`, [doomed.pid]);
+    await meanwhile?.(kill);
     workers[kill % workers.length] = await start();
     paused.kill("SIGCONT");
   }

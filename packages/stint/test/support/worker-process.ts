@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, renameSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import esbuild from "esbuild";
 import { inject, onTestFinished } from "vitest";
@@ -58,11 +58,12 @@ export type WorkerProcess = {
 export const workerProgram = fileURLToPath(new URL("../fixtures/worker-process.mjs", import.meta.url));
 
 /**
- * A fixture and the library in one file, built once for a run: a process that loads them file by file takes twice the CPU to start.
+ * A program and the library in one file, built once for a run: a process that loads them file by file takes twice the CPU to start.
  * The tests of `stint worker` run the library as it is installed.
  */
 export function builtProgram(program: string): string {
-  const file = join(`${inject("cluster")}-programs`, basename(program));
+  const name = `${basename(dirname(program))}-${basename(program, extname(program))}.mjs`;
+  const file = join(`${inject("cluster")}-programs`, name);
   if (existsSync(file)) return file;
   const building = `${file}.${process.pid}`;
   esbuild.buildSync({
@@ -72,10 +73,12 @@ export function builtProgram(program: string): string {
     platform: "node",
     format: "esm",
     external: ["pg-native"],
+    // As in scripts/embed.mjs.
+    define: { Response: "undefined" },
     logLevel: "error",
     // esbuild cannot turn the driver's `require` of Node's own modules into imports.
     banner: {
-      js: `import { createRequire } from "node:module"; const require = createRequire(import.meta.url);`,
+      js: `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`,
     },
   });
   // Another test file may do the same at the same time: a file of this name is always complete.
@@ -83,8 +86,8 @@ export function builtProgram(program: string): string {
   return file;
 }
 
-/** Short enough for a test to wait for, and long enough that a worker on a loaded machine renews in time. */
-export const fast = { lease: "3s", rescueEvery: 300, poll: 300 } as const;
+/** Short enough for a test to wait for, and long enough that a worker renews in time on a machine that stalls for some seconds. */
+export const fast = { lease: "10s", rescueEvery: 300, poll: 300 } as const;
 
 /** End the leases of workers that are dead or paused now, so that a test need not wait for it. */
 export async function expireLeases(fresh: Fresh): Promise<void> {

@@ -59,9 +59,10 @@ test("the reason of a cancel stays if the job fails, is requeued or its worker d
   expect(await stint.get(failed.id)).toMatchObject({ state: "cancelled", reason: "refunded" });
 
   const orphan = await stint.enqueue(hang, {});
+  // In a second: a living worker looks only for leases that ran out since it last looked.
   await fresh.sql(
     `update stint.job set state = 'running', worker = 'killed', attempts = 1, epoch = 1, lease_id = gen_random_uuid(),
-       lease_until = now() - interval '1 minute', claimed_at = now() where id = $1`,
+       lease_until = clock_timestamp() + interval '1 second', claimed_at = now() where id = $1`,
     [orphan.id],
   );
   await stint.cancel(orphan.id, { reason: "customer left" });

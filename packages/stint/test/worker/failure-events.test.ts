@@ -170,13 +170,13 @@ test("the worker that rescues a job reports its crash, and its death by crashes"
   expect(dead).toMatchObject({ outcome: "crashed", job: { id: last, kind: "work" } });
 });
 
-/** A job whose worker was killed while it ran it. */
+/** A job whose worker was killed while it ran it. Its lease ends in a second: a living worker looks only for leases that ran out since it last looked. */
 async function crashed(fresh: Fresh, maxCrashes: number): Promise<string> {
   const { id } = await fresh.client().enqueue(work, {}, { maxCrashes });
   await fresh.sql(
     `update stint.job
      set state = 'running', worker = 'killed', attempts = 1, epoch = 1, lease_id = gen_random_uuid(),
-       lease_until = now() - interval '1 minute', claimed_at = now() - interval '2 minutes'
+       lease_until = clock_timestamp() + interval '1 second', claimed_at = now() - interval '2 minutes'
      where id = $1`,
     [id],
   );

@@ -3,7 +3,7 @@ import { defineJob, entry, handle, steps, typed } from "#stint/index.js";
 import type { Worker } from "#stint/worker/worker.js";
 import { adminClient } from "../support/database.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
-import { unusedSchema, type Fresh } from "../support/fresh.ts";
+import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
@@ -96,7 +96,7 @@ async function startBusy(fresh: Fresh): Promise<Busy> {
 }
 
 test("a job committed late, with a time before the floor, is claimed", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const client = await adminClient(fresh.url);
   await client.query("begin");
   const { runs } = await startBusy(fresh);
@@ -111,7 +111,7 @@ test("a job committed late, with a time before the floor, is claimed", async () 
 });
 
 test.runIf(inLab)("a retried job is claimed among the others", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const { ran } = await startBusy(fresh);
   const { id } = await fresh.client().enqueue(wanted, { fail: true });
   await until(() => ran.includes(`${id}/2`), { message: "it runs again" });
@@ -119,7 +119,7 @@ test.runIf(inLab)("a retried job is claimed among the others", async () => {
 });
 
 test("a job that another worker released is claimed, though it is before the floor", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const held = gate();
   const other = await startWorker(fresh.client(), {
     pools: { default: 1 },
@@ -143,7 +143,7 @@ test("a job that another worker released is claimed, though it is before the flo
 test.each(slice([-7, 7], (priority) => priority < 0))(
   "a job of a new priority, %d, is claimed in its turn",
   async (priority) => {
-    const fresh = await unusedSchema();
+    const fresh = await freshSchema();
     const { runs, ran } = await startBusy(fresh);
     const { id } = await fresh.client().enqueue(wanted, {}, { priority });
     // Less urgent than the stream, it may wait until that has a moment's rest.
@@ -155,7 +155,7 @@ test.each(slice([-7, 7], (priority) => priority < 0))(
 );
 
 test("many jobs before the floor are claimed without a sweep for each claim", async () => {
-  const fresh = await unusedSchema();
+  const fresh = await freshSchema();
   const { ran, onward } = await startBusy(fresh);
   await stopStream?.();
   await until(async () => (await fresh.sql("select from stint.job limit 1")).length === 0, {

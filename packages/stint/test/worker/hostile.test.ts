@@ -60,7 +60,7 @@ test.each(Object.entries(thrown))("a handler that throws %s leaves a recorded fa
   expect(await stint.get(id)).toMatchObject({ attempts: 1, log: [{ outcome: "failed" }] });
   // The only slot is free again.
   await stint.waitFor(await stint.enqueue(work, { n: -1 }), { timeout: "60s" });
-  expect(worker.running).toBe(0);
+  await expect.poll(() => worker.running, { timeout: 60_000 }).toBe(0);
 });
 
 test("an attempt is decided, whatever its handler or middleware does", async () => {

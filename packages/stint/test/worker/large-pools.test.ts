@@ -122,7 +122,7 @@ test("many queues of three jobs are drained with few claims over a slow network"
   expect(large.count("claim")).toBeLessThan(size / 5);
 });
 
-test.each(slice([2, 40, 500], (size) => size !== 40))(
+test.each(slice([2, 40, 500], (size) => size === 500))(
   "of %i queues none waits behind a busy one",
   async (size) => {
     const fresh = await freshSchema();

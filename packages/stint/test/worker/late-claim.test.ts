@@ -148,6 +148,7 @@ test.each([-3_600_000, -10_000, 10_000, 3_600_000])(
       scope: new ClaimScope({ kinds: ["work"], queues: ["default"] }),
       kindLeaseMs: {},
       leaseMs,
+      shares: { isUsed: false, confirmed: () => undefined },
       onFound: () => undefined,
       onReleased: () => undefined,
     });
@@ -183,7 +184,7 @@ test("a half-open renewal connection does not lose the lease", async () => {
   const stint = fresh.client({ database: proxy.url, prepare: false });
   const end = gate();
   const mute = proxy.muteAt("/* stint:renew */");
-  const { all } = await startWorker(stint, { lease: leaseMs, handlers: [handle(work, () => end.opened)] });
+  const { all } = await startWorker(stint, { lease: "9s", handlers: [handle(work, () => end.opened)] });
   await fresh.client().enqueue(work, {});
   await mute;
   const renewals = proxy.count("/* stint:renew */");

@@ -112,7 +112,7 @@ test("an outage longer than the lease counts no crash", async () => {
   const proxy = await startCutProxy(fresh.url);
   const client = () => fresh.client({ database: proxy.url });
   const untilTold = {
-    lease: "1s",
+    lease: "5s",
     handlers: [
       handle(work, async ({ signal }) => {
         throw await abortOf(signal);

@@ -190,7 +190,7 @@ test.runIf(inLab)("a busy worker that claims it with many crash suspects quarant
   expect(suspects.length).toBeLessThanOrEqual(slots);
 });
 
-test("SIGTERM while jobs wait releases them, and loses nothing", async () => {
+test.runIf(inLab)("SIGTERM while jobs wait releases them, and loses nothing", async () => {
   const fresh = await freshSchema();
   const worker = await startWorkerProcess(fresh, { worker: { pools, prefetch: "1h" } });
   const holding = await enqueueAmong(fresh, hangs);

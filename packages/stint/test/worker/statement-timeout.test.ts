@@ -10,7 +10,7 @@ import { startWorker } from "../support/watch.ts";
 import { slice } from "../support/lab.ts";
 
 const work = defineJob("work", { payload: typed<object>(), maxCrashes: 1 });
-const leaseMs = 3_000;
+const leaseMs = 8_000;
 
 /** A worker's connection string whose role has time limits of 200 ms. */
 async function limitedRole(fresh: Fresh): Promise<string> {

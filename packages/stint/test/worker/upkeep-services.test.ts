@@ -25,6 +25,7 @@ function start(fresh: Fresh, list: readonly UpkeepService[]): { upkeep: Upkeep; 
       keepDoneMs: 1_000_000,
       keepDeadMs: 1_000_000,
       onPromoted: () => undefined,
+      onReady: () => undefined,
       onRescued: () => undefined,
       onPauses: () => undefined,
       onExpired: () => undefined,
