@@ -6,7 +6,8 @@ import type { LeasedJob } from "./claim-leases.ts";
 import type { AttemptEvent } from "./events.ts";
 import type { Handler } from "./handler.ts";
 import type { Extension } from "./extend.ts";
-import { HandlerCall, type CallingAttempt, type HandlerDeps } from "./handler-call.ts";
+import { HandlerCall } from "./handler-call.ts";
+import type { CallingAttempt, HandlerDeps } from "./handler-deps.ts";
 import type { Pool } from "./pool.ts";
 import type { Verdict } from "./verdict.ts";
 

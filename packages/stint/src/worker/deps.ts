@@ -7,7 +7,7 @@ import type { Emitter } from "../runtime/emitter.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { CrashQuarantine } from "./crash-quarantine.ts";
 import type { WorkerEvents } from "./events.ts";
-import type { HandlerDeps } from "./handler-call.ts";
+import type { HandlerDeps } from "./handler-deps.ts";
 import type { Leases } from "./leases.ts";
 import type { Places } from "./places.ts";
 import type { Metering } from "./metering.ts";

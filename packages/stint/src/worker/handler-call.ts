@@ -1,4 +1,4 @@
-import type { Db, OnFault, Tx } from "../db/db.ts";
+import type { OnFault, Tx } from "../db/db.ts";
 import { InvalidOptionError, TimedOutError } from "../errors.ts";
 import type { Duration } from "../model/duration.ts";
 import type { ClaimedJob } from "../model/job.ts";
@@ -11,54 +11,18 @@ import { dependencyResults, type DependencyResult } from "../sql/flows.ts";
 import { completeInTransaction, type Success } from "./complete.ts";
 import { Completion } from "./completion.ts";
 import { Context, type AttemptOfContext } from "./context.ts";
-import { encodeResult, type ResultDeps } from "./encode-result.ts";
-import { extend, type ExtendableAttempt } from "./extend.ts";
+import { encodeResult } from "./encode-result.ts";
+import { extend } from "./extend.ts";
 import type { Handler, HandlerContext } from "./handler.ts";
-import type { IsolatedHandlers } from "./isolation/isolated-handlers.ts";
-import type { Leases } from "./leases.ts";
+import type { CallingAttempt, HandlerDeps } from "./handler-deps.ts";
 import { report, type OnEnd } from "./on-end.ts";
-import type { ResolvedWorkerOptions } from "./options.ts";
-import { Plan, type PlanDeps } from "./plan.ts";
+import { Plan } from "./plan.ts";
 import { policyOf, timeoutOf } from "./policy.ts";
-import type { TransactionGate } from "./transaction-gate.ts";
-import { AttemptProgress, type ProgressDeps } from "./progress.ts";
-import { AttemptSteps, type StepsDeps } from "./steps.ts";
+import { AttemptProgress } from "./progress.ts";
+import { AttemptSteps } from "./steps.ts";
 import { isSuspended } from "./suspension.ts";
 import { returned, returnedInvalid, suspended, threw, type Verdict } from "./verdict.ts";
 import { watched } from "./watched-attempt.ts";
-
-/** What calling a handler needs of its worker. */
-export type HandlerDeps = StepsDeps &
-  PlanDeps &
-  ProgressDeps &
-  ResultDeps & {
-    readonly db: Db;
-    readonly options: Pick<
-      ResolvedWorkerOptions,
-      | "handlers"
-      | "middlewares"
-      | "attempts"
-      | "backoff"
-      | "timeoutMs"
-      | "maxTimeoutMs"
-      | "maxCrashes"
-      | "abortMs"
-    >;
-    readonly isolated: Pick<IsolatedHandlers, "run">;
-    readonly leases: Pick<Leases, "inHandler">;
-    readonly gate: Pick<TransactionGate, "needs" | "close" | "run">;
-    readonly logger: Logger;
-  };
-
-/** What it needs of its attempt. */
-export type CallingAttempt = ExtendableAttempt & {
-  /** The number under which the lease thread knows the attempt. */
-  readonly serial: number;
-  readonly signal: AbortSignal;
-  /** Why its signal aborted, if it did. */
-  readonly aborted: Error | undefined;
-  readonly traceId: string | undefined;
-};
 
 /** The call of one handler, from the stored payload to a verdict. */
 export class HandlerCall implements AttemptOfContext {
