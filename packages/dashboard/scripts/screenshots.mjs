@@ -54,21 +54,21 @@ async function picture(name, path, { viewport = desk, colorScheme = "light" } = 
   process.stdout.write(`${name}.png ${Math.round(size / 1_000)} kB\n`);
 }
 
-async function ask(path, body) {
+async function request(path, body) {
   const response = await fetch(new URL(`api/${path}`, home), {
     ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
     headers: { "content-type": "application/json", "x-stint": "1" },
   });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(`${path}: ${answer.error.message}`);
-  return answer;
+  const json = await response.json();
+  if (!response.ok) throw new Error(`${path}: ${json.error.message}`);
+  return json;
 }
 
 /** The job of the worker that the demo kills: it has two attempts, on two workers. */
 async function rescuedJob() {
   let after = "";
   for (;;) {
-    const { jobs, next } = await ask(`jobs?kind=research-topic&state=succeeded&limit=200${after}`);
+    const { jobs, next } = await request(`jobs?kind=research-topic&state=succeeded&limit=200${after}`);
     const rescued = jobs.find(({ crashes }) => crashes > 0);
     if (rescued !== undefined) return rescued.id;
     if (next === null) throw new Error("No job was rescued yet: let the demo run for longer.");
@@ -78,16 +78,16 @@ async function rescuedJob() {
 
 async function replaySome() {
   const filter = { state: "dead", kind: "write-study-guide", error: "Chemistry" };
-  const begun = await ask("operations", { action: "replay", filter, reason: "the chapter was added" });
+  const begun = await request("operations", { action: "replay", filter, reason: "the chapter was added" });
   for (let state = begun.state; state === "running"; await sleep(200)) {
-    state = (await ask(`operations/${begun.id}`)).state;
+    state = (await request(`operations/${begun.id}`)).state;
   }
 }
 
 /** The demo now and then scans a map, which takes much longer than a page. */
 async function untilSomethingIsSlow() {
   for (let looks = 0; looks < 200; looks++) {
-    if ((await ask("slow")).length > 0) return;
+    if ((await request("slow")).length > 0) return;
     await sleep(300);
   }
   throw new Error("Nothing was slow for a minute.");

@@ -123,10 +123,10 @@ export function dateOf(value: unknown, name: string): Date {
 
 export function limitOf(
   query: URLSearchParams,
-  { usual, max, name = "limit" }: { usual: number; max: number; name?: string },
+  { fallback, max, name = "limit" }: { fallback: number; max: number; name?: string },
 ): number {
   const text = query.get(name);
-  if (text === null || text === "") return usual;
+  if (text === null || text === "") return fallback;
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
   if (limit < 1 || limit > max) throw badRequest(`${name} must be a whole number from 1 to ${max}.`);
   return limit;

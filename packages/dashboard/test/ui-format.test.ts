@@ -75,7 +75,7 @@ test("a queue is late past its target, soon within 15 minutes, else ok", () => {
   expect(standingOf(of(10, 900_000))).toBe("soon");
   expect(standingOf(of(10, 900_001))).toBe("ok");
   expect(standingOf(of(null, null))).toBe("ok");
-  expect(standingWords(of(360_000, 0)).says).toBe("1 min past its target");
+  expect(standingWords(of(360_000, 0)).detail).toBe("1 min past its target");
 });
 
 test("the URL is read as words, and anything else is left out", () => {
@@ -120,7 +120,7 @@ test("a new series starts with its first figure, an old one is complete", () => 
   });
   const shown = (figures: number) => trimEmpty(series(figures)).series?.points.length;
   expect([shown(60), shown(59), shown(30), shown(3), shown(0)]).toEqual([60, 60, 31, 12, 60]);
-  expect(trimEmpty(series(3)).says).toMatch(/^figures begin at .+, one point is 1 min$/);
+  expect(trimEmpty(series(3)).detail).toMatch(/^figures begin at .+, one point is 1 min$/);
 });
 
 const depthless = { ready: null, running: null, oldestReadyMs: null };

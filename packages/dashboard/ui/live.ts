@@ -25,17 +25,17 @@ const retryEventsMs = 30_000;
 let paused = false;
 let connection: Connection = "connecting";
 /** Why there are no fresh figures, in the server's words if it sent any. */
-let trouble = "";
+let problem = "";
 /** When the server last responded, or last sent fresh figures. */
 let since = Date.now();
 const listeners = new Set<() => void>();
 
 function show(next: Connection, why = "", at = Date.now()): void {
-  if (next === connection && why === trouble) return;
+  if (next === connection && why === problem) return;
   // The first moment of an outage counts, whatever else goes wrong during it.
   if (next !== connection) since = at;
   connection = next;
-  trouble = why;
+  problem = why;
   for (const listener of listeners) listener();
 }
 
@@ -49,8 +49,8 @@ export function useConnection(): Connection {
 }
 
 /** Empty unless the connection is `silent` or `away`. */
-export function useTrouble(): string {
-  return useSyncExternalStore(subscribe, () => trouble);
+export function useProblem(): string {
+  return useSyncExternalStore(subscribe, () => problem);
 }
 
 /** Since when the connection is what it is: while it is `silent` or `away`, when the last news came. */

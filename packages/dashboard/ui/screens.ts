@@ -35,4 +35,4 @@ export const screens: readonly Screen[] = [
 ];
 
 /** The screens in the navigation, the palette and the shortcuts. */
-export const places = screens.filter((screen) => screen.icon !== undefined);
+export const navigation = screens.filter((screen) => screen.icon !== undefined);

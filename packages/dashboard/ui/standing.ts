@@ -19,13 +19,13 @@ export function standingOf({ breachInMs, oldestReadyMs, targetMs, paused }: Meas
 }
 
 /** The word and what it means: `late`, `in 4 min 10 s`, `ok`, `paused`. */
-export function standingWords(queue: Measured): { word: Standing; says: string } {
+export function standingWords(queue: Measured): { word: Standing; detail: string } {
   const word = standingOf(queue);
-  if (word === "paused") return { word, says: "no further job of it starts" };
+  if (word === "paused") return { word, detail: "no further job of it starts" };
   if (word === "late") {
     const over = (queue.oldestReadyMs ?? 0) - queue.targetMs;
-    return { word, says: over > 0 ? `${duration(over)} past its target` : "past its target" };
+    return { word, detail: over > 0 ? `${duration(over)} past its target` : "past its target" };
   }
-  if (queue.breachInMs === null) return { word, says: "on track" };
-  return { word, says: `will miss its target in ${duration(queue.breachInMs)}` };
+  if (queue.breachInMs === null) return { word, detail: "on track" };
+  return { word, detail: `will miss its target in ${duration(queue.breachInMs)}` };
 }

@@ -23,7 +23,7 @@ export const flowRoutes = [
         ...(search === "" ? {} : { search: textOf(search, "search", 128) }),
         ...(live === undefined ? {} : { live: live === "true" }),
         ...afterOf(query),
-        limit: limitOf(query, { usual: 50, max: 100 }),
+        limit: limitOf(query, { fallback: 50, max: 100 }),
       };
     },
     run: async (tools, filter) => presentFlows(await tools.inspector().flows(filter), tools.redactor),

@@ -45,7 +45,7 @@ export const jobRoutes = [
     query: [...jobFilterKeys, "after", "limit"],
     parse: ({ query }) => ({
       ...filterOf(query),
-      limit: limitOf(query, { usual: 50, max: 200 }),
+      limit: limitOf(query, { fallback: 50, max: 200 }),
       ...afterOf(query),
     }),
     run: async (tools, filter, visitor) => {

@@ -45,7 +45,7 @@ export const scheduleRoutes = [
         ...namedIn(query, "kind"),
         ...(state === undefined ? {} : { state }),
         ...afterOf(query),
-        limit: limitOf(query, { usual: 50, max: 200 }),
+        limit: limitOf(query, { fallback: 50, max: 200 }),
       };
     },
     run: async (tools, filter) => {
@@ -87,7 +87,7 @@ export const scheduleRoutes = [
       const before = query.get("before") ?? "";
       return {
         name: nameOf(query.get("name")),
-        limit: limitOf(query, { usual: 50, max: 200 }),
+        limit: limitOf(query, { fallback: 50, max: 200 }),
         ...(before === "" ? {} : { before: dateOf(before, "before") }),
       };
     },
@@ -112,7 +112,7 @@ export const scheduleRoutes = [
       const { name } = optional(query, "name", 128);
       return {
         schedule: name ?? (timing as object as ScheduleTiming),
-        count: limitOf(query, { usual: 10, max: 100, name: "count" }),
+        count: limitOf(query, { fallback: 10, max: 100, name: "count" }),
         ...(zone === undefined ? {} : { zone }),
       };
     },

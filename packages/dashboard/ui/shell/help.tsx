@@ -1,10 +1,12 @@
 import { modKey } from "../shortcuts.ts";
-import { places } from "../screens.ts";
+import { navigation } from "../screens.ts";
 import { Overlay } from "./overlay.tsx";
 
 /** All keyboard shortcuts. */
 export function Help({ close }: { readonly close: () => void }) {
-  const go = places.flatMap(({ key, title }) => (key === undefined ? [] : [[["g", key], title] as const]));
+  const go = navigation.flatMap(({ key, title }) =>
+    key === undefined ? [] : [[["g", key], title] as const],
+  );
   const groups = [
     { title: "Go to", keys: go },
     {

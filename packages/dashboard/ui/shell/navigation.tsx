@@ -3,16 +3,16 @@ import { useEffect, useRef } from "react";
 import { destination } from "../components/link.tsx";
 import { short } from "../format.ts";
 import { useHealth } from "../queries.ts";
-import { places } from "../screens.ts";
+import { navigation } from "../screens.ts";
 
 /** Links to all screens, with the most important counts. */
 export function Navigation() {
   const { data: health } = useHealth();
   const late = health?.queues.filter(({ breachInMs }) => breachInMs === 0).length ?? 0;
-  const figures: Readonly<Record<string, { count: number; says: string; tone?: string } | undefined>> = {
-    "/": { count: late, says: "past their target" },
-    "/dead": { count: health?.total.dead ?? 0, says: "dead" },
-    "/slow": { count: health?.slow ?? 0, says: "slow", tone: "soon" },
+  const figures: Readonly<Record<string, { count: number; detail: string; tone?: string } | undefined>> = {
+    "/": { count: late, detail: "past their target" },
+    "/dead": { count: health?.total.dead ?? 0, detail: "dead" },
+    "/slow": { count: health?.slow ?? 0, detail: "slow", tone: "soon" },
   };
   // On a phone the list is wider than the screen: scroll the current entry into view.
   const nav = useRef<HTMLElement>(null);
@@ -25,7 +25,7 @@ export function Navigation() {
   return (
     <nav className="navigation" aria-label="Screens" ref={nav}>
       <ul>
-        {places.map(({ path, title, icon, key }) => {
+        {navigation.map(({ path, title, icon, key }) => {
           const figure = figures[path];
           return (
             <li key={path}>
@@ -42,7 +42,7 @@ export function Navigation() {
                 {figure !== undefined && figure.count > 0 && (
                   <span className={`navigation-figure tabular ${figure.tone ?? ""}`}>
                     {short(figure.count)}
-                    <span className="spoken"> {figure.says}</span>
+                    <span className="spoken"> {figure.detail}</span>
                   </span>
                 )}
               </Link>

@@ -3,7 +3,7 @@ import { useDeferredValue, useId, useState, type KeyboardEvent } from "react";
 import { destination, type To } from "../components/link.tsx";
 import { togglePaused } from "../live.ts";
 import { useHealth, useKinds } from "../queries.ts";
-import { places } from "../screens.ts";
+import { navigation } from "../screens.ts";
 import { setTheme, themes } from "../theme.ts";
 import { Overlay } from "./overlay.tsx";
 
@@ -92,7 +92,7 @@ function useEntries(wanted: string): readonly Entry[] {
     ];
   }
   const all: Entry[] = [
-    ...places.map(({ path, title, key }) => ({
+    ...navigation.map(({ path, title, key }) => ({
       sort: "Screen",
       text: title,
       hint: key === undefined ? undefined : `g ${key}`,

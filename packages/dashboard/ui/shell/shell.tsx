@@ -5,8 +5,8 @@ import { Banner } from "../components/page.tsx";
 import { Toasts } from "../components/toast.tsx";
 import { clock } from "../format.ts";
 import { useShortcuts, type Shortcuts } from "../shortcuts.ts";
-import { togglePaused, useConnection, useSince, useTrouble } from "../live.ts";
-import { places } from "../screens.ts";
+import { togglePaused, useConnection, useSince, useProblem } from "../live.ts";
+import { navigation } from "../screens.ts";
 import { Help } from "./help.tsx";
 import { Navigation } from "./navigation.tsx";
 import { Palette } from "./palette.tsx";
@@ -18,7 +18,7 @@ export function Shell() {
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
   const navigate = useNavigate();
   const connection = useConnection();
-  const trouble = useTrouble();
+  const problem = useProblem();
   const since = useSince();
   const main = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
@@ -35,7 +35,7 @@ export function Shell() {
     "?": () => setOpen("help"),
     "g p": () => togglePaused(),
   };
-  for (const { key, path } of places) {
+  for (const { key, path } of navigation) {
     if (key !== undefined) keys[`g ${key}`] = () => void navigate(destination({ path }));
   }
   useShortcuts(keys);
@@ -58,7 +58,7 @@ export function Shell() {
                   : `No fresh figures since ${clock(since)}.`
               }
             >
-              {trouble} The page shows older figures and retries every few seconds.
+              {problem} The page shows older figures and retries every few seconds.
             </Banner>
           </div>
         )}

@@ -6,19 +6,19 @@ import { setPaused, useConnection, useSince, type Connection } from "../live.ts"
 import { useMe } from "../queries.ts";
 import { setTheme, themes, useTheme, type Theme } from "../theme.ts";
 
-const connections: Record<Connection, { word: string; says: string }> = {
-  connecting: { word: "Connecting", says: "Waiting for the first figures." },
-  live: { word: "Live", says: "The server sends the figures as they change." },
+const connections: Record<Connection, { word: string; detail: string }> = {
+  connecting: { word: "Connecting", detail: "Waiting for the first figures." },
+  live: { word: "Live", detail: "The server sends the figures as they change." },
   polling: {
     word: "Polling",
-    says: "Live events are blocked. The page polls every 5 s.",
+    detail: "Live events are blocked. The page polls every 5 s.",
   },
   silent: {
     word: "Not responding",
-    says: "The server does not respond. The page retries every few seconds.",
+    detail: "The server does not respond. The page retries every few seconds.",
   },
-  away: { word: "No fresh figures", says: "The server responds, but without fresh figures." },
-  paused: { word: "Paused", says: "Updates are paused until you resume." },
+  away: { word: "No fresh figures", detail: "The server responds, but without fresh figures." },
+  paused: { word: "Paused", detail: "Updates are paused until you resume." },
 };
 
 const icons: Record<Theme, string> = {
@@ -64,7 +64,7 @@ export function TopBar({
         <kbd>{modKey} K</kbd>
       </button>
       <div className="top-right">
-        <span className={`connection ${connection}`} title={connections[connection].says} role="status">
+        <span className={`connection ${connection}`} title={connections[connection].detail} role="status">
           <svg viewBox="0 0 10 10" aria-hidden="true">
             {connection === "live" ? (
               <circle cx="5" cy="5" r="4" />

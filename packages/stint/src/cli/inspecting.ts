@@ -1,11 +1,14 @@
 import type { Inspector } from "../inspect/types.ts";
 import type { Context } from "./context.ts";
 
-/** Ask the inspector of this invocation's installation, and close it whatever comes of it. */
-export async function inspecting<T>(context: Context, ask: (inspector: Inspector) => Promise<T>): Promise<T> {
+/** Run work with the inspector of this installation. The inspector is closed afterwards, also on an error. */
+export async function inspecting<T>(
+  context: Context,
+  work: (inspector: Inspector) => Promise<T>,
+): Promise<T> {
   const inspector = (await context.client()).inspector();
   try {
-    return await ask(inspector);
+    return await work(inspector);
   } finally {
     await inspector.close();
   }

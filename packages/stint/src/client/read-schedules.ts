@@ -23,7 +23,7 @@ import {
 import { slotsOfSchedule, type Slot } from "../sql/schedule-slots.ts";
 
 /** Sends a statement that may be repeated. */
-export type Ask = <T>(work: (db: Db) => Promise<T>) => Promise<T>;
+export type Read = <T>(work: (db: Db) => Promise<T>) => Promise<T>;
 
 export type ListSchedulesOptions = {
   /** Names that begin with this. */
@@ -56,19 +56,19 @@ export type NextSlotsOptions = {
   after?: Date;
 };
 
-export async function readSchedule(ask: Ask, name: string): Promise<ScheduleDetail | undefined> {
+export async function readSchedule(read: Read, name: string): Promise<ScheduleDetail | undefined> {
   const wanted = checkName(name, "schedules.get(name)");
-  return await ask(async (db) => await getSchedule(db, wanted));
+  return await read(async (db) => await getSchedule(db, wanted));
 }
 
 /** @throws {ScheduleNotFoundError} There is none of this name. */
-export async function requireSchedule(ask: Ask, name: string): Promise<ScheduleDetail> {
-  const schedule = await readSchedule(ask, name);
+export async function requireSchedule(read: Read, name: string): Promise<ScheduleDetail> {
+  const schedule = await readSchedule(read, name);
   if (schedule === undefined) throw new ScheduleNotFoundError(name);
   return schedule;
 }
 
-export async function readSchedules(ask: Ask, options: ListSchedulesOptions): Promise<SchedulePage> {
+export async function readSchedules(read: Read, options: ListSchedulesOptions): Promise<SchedulePage> {
   const what = "schedules.list";
   refuseUnknownKeys(what, options, ["prefix", "search", "state", "owner", "kind", "after", "limit"]);
   const { prefix, search, state, owner, kind, after } = options;
@@ -82,22 +82,22 @@ export async function readSchedules(ask: Ask, options: ListSchedulesOptions): Pr
     kind: kind === undefined ? null : checkName(kind, `${what}.kind`),
     limit: limit + 1,
   };
-  const found = await ask(async (db) => await listSchedules(db, filter));
+  const found = await read(async (db) => await listSchedules(db, filter));
   const schedules = found.slice(0, limit);
   return { schedules, next: found.length > limit ? schedules.at(-1)?.name : undefined };
 }
 
-export async function readSlots(ask: Ask, name: string, options: SlotsOptions): Promise<Slot[]> {
+export async function readSlots(read: Read, name: string, options: SlotsOptions): Promise<Slot[]> {
   const what = "schedules.slots";
   refuseUnknownKeys(what, options, ["before", "limit"]);
   const wanted = checkName(name, `${what}(name)`);
   const before = options.before === undefined ? undefined : requireDate(`${what}.before`, options.before);
   const limit = requireInteger(`${what}.limit`, options.limit ?? 50, { min: 1, max: 1000 });
-  return await ask(async (db) => await slotsOfSchedule(db, wanted, before, limit));
+  return await read(async (db) => await slotsOfSchedule(db, wanted, before, limit));
 }
 
 export async function readNextSlots(
-  ask: Ask,
+  read: Read,
   schedule: string | ScheduleTiming,
   options: NextSlotsOptions,
 ): Promise<Date[]> {
@@ -106,13 +106,13 @@ export async function readNextSlots(
   const count = requireInteger(`${what}.count`, options.count ?? 10, { min: 1, max: 1000 });
   if (options.after !== undefined) requireDate(`${what}.after`, options.after);
   const timing =
-    typeof schedule === "string" ? toTiming(await requireSchedule(ask, schedule)) : given(what, schedule);
-  return nextSlots(timing, options.after?.getTime() ?? Date.parse(await ask(databaseNow)), count);
+    typeof schedule === "string" ? toTiming(await requireSchedule(read, schedule)) : given(what, schedule);
+  return nextSlots(timing, options.after?.getTime() ?? Date.parse(await read(databaseNow)), count);
 }
 
-export async function readScheduleAudit(ask: Ask, name: string): Promise<AuditEntry[]> {
+export async function readScheduleAudit(read: Read, name: string): Promise<AuditEntry[]> {
   const wanted = checkName(name, "schedules.audit(name)");
-  return await ask(async (db) => await scheduleAudit(db, wanted));
+  return await read(async (db) => await scheduleAudit(db, wanted));
 }
 
 /**

@@ -34,7 +34,7 @@ import {
   readSchedules,
   readSlots,
   requireSchedule,
-  type Ask,
+  type Read,
   type ListSchedulesOptions,
   type NextSlotsOptions,
   type SchedulePage,
@@ -129,17 +129,17 @@ export class SchedulesClient {
 
   /** A schedule; undefined if there is none of this name. */
   async get(name: string): Promise<ScheduleDetail | undefined> {
-    return await readSchedule(this.#ask, name);
+    return await readSchedule(this.#read, name);
   }
 
   /** Schedules by name, a page at a time. */
   async list(options: ListSchedulesOptions = {}): Promise<SchedulePage> {
-    return await readSchedules(this.#ask, options);
+    return await readSchedules(this.#read, options);
   }
 
   /** The latest slots of a schedule, newest first: which fired, which did not and why. */
   async slots(name: string, options: SlotsOptions = {}): Promise<Slot[]> {
-    return await readSlots(this.#ask, name, options);
+    return await readSlots(this.#read, name, options);
   }
 
   /**
@@ -148,12 +148,12 @@ export class SchedulesClient {
    * @throws {InvalidOptionError} The timing cannot work.
    */
   async next(schedule: string | ScheduleTiming, options: NextSlotsOptions = {}): Promise<Date[]> {
-    return await readNextSlots(this.#ask, schedule, options);
+    return await readNextSlots(this.#read, schedule, options);
   }
 
   /** The newest 100 changes of a schedule, newest first. */
   async audit(name: string): Promise<AuditEntry[]> {
-    return await readScheduleAudit(this.#ask, name);
+    return await readScheduleAudit(this.#read, name);
   }
 
   /**
@@ -289,11 +289,11 @@ export class SchedulesClient {
   }
 
   async #require(name: string): Promise<ScheduleDetail> {
-    return await requireSchedule(this.#ask, name);
+    return await requireSchedule(this.#read, name);
   }
 
   /** Every change may be repeated: sent again after a lost result, it changes nothing. */
-  readonly #ask: Ask = async (work) => await this.#run(work);
+  readonly #read: Read = async (work) => await this.#run(work);
 
   async #run<T>(work: (db: Db) => Promise<T>): Promise<T> {
     try {

@@ -106,7 +106,7 @@ create table if not exists stint.migration (
 `;
 
 async function prepareSchema(client: Client, schema: string): Promise<void> {
-  await patiently(async () => {
+  await retryWhileLocked(async () => {
     await begin(client);
     try {
       await lockMigrations(client, schema);
@@ -123,7 +123,7 @@ async function prepareSchema(client: Client, schema: string): Promise<void> {
 }
 
 async function applyStep(client: Client, schema: string, step: Migration): Promise<boolean> {
-  return await patiently(async () => {
+  return await retryWhileLocked(async () => {
     await begin(client);
     try {
       await lockMigrations(client, schema);
@@ -184,7 +184,7 @@ async function rollback(client: Client): Promise<void> {
 }
 
 /** Retry while a lock is held by another migration, or by a long statement on Stint's tables. */
-async function patiently<T>(work: () => Promise<T>): Promise<T> {
+async function retryWhileLocked<T>(work: () => Promise<T>): Promise<T> {
   const retryDelay = new RetryDelay();
   for (let tries = 1; ; tries++) {
     try {

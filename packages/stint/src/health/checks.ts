@@ -12,13 +12,13 @@ export type Checked = Pick<Worker, "state" | "overdueMs" | "sinceLastLookMs" | "
 const mostOverdueMs = 120_000;
 const databaseWithinMs = 2_000;
 /** The database is checked at most this often, whatever the number of requests. */
-const askEveryMs = 1_000;
+const checkEveryMs = 1_000;
 
 /** Liveness, startup and readiness of the workers of a process. */
 export class Checks {
   readonly #workers: readonly Checked[];
-  #asking: Promise<Health> | undefined;
-  #askAgainAt = 0;
+  #checking: Promise<Health> | undefined;
+  #nextCheckAt = 0;
 
   constructor(workers: readonly Checked[]) {
     this.#workers = workers;
@@ -42,17 +42,17 @@ export class Checks {
     if (states.some((state) => state === "stopping" || state === "stopped")) return "draining";
     if (states.some((state) => state !== "running")) return "not started";
     const now = performance.now();
-    if (this.#asking === undefined || now >= this.#askAgainAt) {
-      this.#askAgainAt = now + askEveryMs;
-      this.#asking = this.#database();
+    if (this.#checking === undefined || now >= this.#nextCheckAt) {
+      this.#nextCheckAt = now + checkEveryMs;
+      this.#checking = this.#database();
     }
-    return await this.#asking;
+    return await this.#checking;
   }
 
   /** One result for all workers: the workers of a process share one database. */
   async #database(): Promise<Health> {
     let found: Health = "database";
-    const asked = Promise.all(this.#workers.map(async (worker) => await worker.check())).then(
+    const checked = Promise.all(this.#workers.map(async (worker) => await worker.check())).then(
       () => {
         found = "ok";
       },
@@ -60,7 +60,7 @@ export class Checks {
         if (error instanceof SchemaVersionError) found = "schema";
       },
     );
-    await settledWithin(databaseWithinMs, asked);
+    await settledWithin(databaseWithinMs, checked);
     return found;
   }
 }

@@ -6,7 +6,7 @@ import {
   readSchedules,
   readSlots,
   toTiming,
-  type Ask,
+  type Read,
   type ListSchedulesOptions,
   type NextSlotsOptions,
   type SlotsOptions,
@@ -73,15 +73,15 @@ const mostInView = 50;
 
 /** Reads schedules, their ledger and their next slots. */
 export function inspectSchedules(db: Db): SchedulesInspector {
-  const ask: Ask = async (work) => await withRetry(db, work);
+  const read: Read = async (work) => await withRetry(db, work);
   return {
     async schedules(filter = {}) {
-      const { schedules, next } = await readSchedules(ask, filter);
+      const { schedules, next } = await readSchedules(read, filter);
       if (schedules.length === 0) return { schedules: [], next: null };
       const names = schedules.map(({ name }) => name);
       const [latest, now] = await Promise.all([
-        ask(async (run) => await latestSlots(run, names, mostInList)),
-        ask(databaseNow),
+        read(async (run) => await latestSlots(run, names, mostInList)),
+        read(databaseNow),
       ]);
       const rowOf = (schedule: Schedule): ScheduleRow => ({
         ...schedule,
@@ -91,25 +91,25 @@ export function inspectSchedules(db: Db): SchedulesInspector {
       return { schedules: schedules.map(rowOf), next: next ?? null };
     },
 
-    scheduleCounts: async () => await ask(countSchedules),
+    scheduleCounts: async () => await read(countSchedules),
 
     async schedule(name) {
-      const schedule = await readSchedule(ask, name);
+      const schedule = await readSchedule(read, name);
       if (schedule === undefined) return undefined;
       const [slots, audit, now] = await Promise.all([
-        readSlots(ask, name, { limit: mostInView }),
-        readScheduleAudit(ask, name),
-        ask(databaseNow),
+        readSlots(read, name, { limit: mostInView }),
+        readScheduleAudit(read, name),
+        read(databaseNow),
       ]);
       return { schedule, slots, audit, coming: comingSlots(schedule, Date.parse(now), mostInView) };
     },
 
-    scheduleSlots: async (name, options = {}) => await readSlots(ask, name, options),
+    scheduleSlots: async (name, options = {}) => await readSlots(read, name, options),
 
     async nextSlots(schedule, { zone: wanted, ...options } = {}) {
       const shown = wanted === undefined ? undefined : findZone(wanted, "schedules.next.zone");
-      const slots = await readNextSlots(ask, schedule, options);
-      const zone = shown ?? findZone(await zoneOf(ask, schedule), "zone");
+      const slots = await readNextSlots(read, schedule, options);
+      const zone = shown ?? findZone(await zoneOf(read, schedule), "zone");
       return {
         zone: zone.name,
         slots: slots.map((at) => ({ at, local: localText(zone, at.getTime()) })),
@@ -118,9 +118,9 @@ export function inspectSchedules(db: Db): SchedulesInspector {
   };
 }
 
-async function zoneOf(ask: Ask, schedule: string | ScheduleTiming): Promise<string> {
+async function zoneOf(read: Read, schedule: string | ScheduleTiming): Promise<string> {
   return typeof schedule === "string"
-    ? ((await readSchedule(ask, schedule))?.zone ?? "UTC")
+    ? ((await readSchedule(read, schedule))?.zone ?? "UTC")
     : (schedule.zone ?? "UTC");
 }
 

@@ -120,7 +120,7 @@ export async function endOperation(
 }
 
 // If its process has crashed, no process would act on the request.
-const askForEnd = statement(
+const requestEnd = statement(
   "abort-operation",
   `
   update stint.operation
@@ -131,7 +131,7 @@ const askForEnd = statement(
 );
 
 export async function abortOperation(db: Run, id: string): Promise<void> {
-  await db.run(askForEnd, [id]);
+  await db.run(requestEnd, [id]);
 }
 
 const selectNow = statement(

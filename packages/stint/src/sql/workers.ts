@@ -71,7 +71,7 @@ export async function registerWorker(db: Run, worker: WorkerInfo): Promise<Regis
 }
 
 const touchWorker = statement(
-  "beat",
+  "heartbeat",
   `
   update stint.worker
   set seen_at = clock_timestamp(), listening = $2, draining = $3, asleep = $4, vitals = coalesce($5::text::jsonb, vitals)
@@ -80,7 +80,7 @@ const touchWorker = statement(
 );
 
 /** Send a heartbeat. False: the row was deleted because the worker did not respond; register it again. */
-export async function beat(
+export async function heartbeat(
   db: Run,
   id: string,
   { listening, draining = false, asleep = false, vitals }: WorkerState,

@@ -255,7 +255,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   const upkeep = new Upkeep(db, {
     logger,
     ...upkeepOptionsOf(options),
-    queues: () => (pools.saturated ? [] : pools.askedQueues.filter((queue) => !scope.excludes(queue))),
+    queues: () => (pools.saturated ? [] : pools.namedQueues.filter((queue) => !scope.excludes(queue))),
     search:
       pools.search &&
       (() => ({ ...pools.searched, serves: (queue) => pools.serves(queue) && !scope.excludes(queue) })),

@@ -74,5 +74,5 @@ export type FromThread =
   /** Leases can be renewed: the first time, and again after each failure. */
   | { type: "ready" }
   /** Leases cannot be renewed now. The thread retries. */
-  | { type: "trouble"; message: string; transient: boolean }
+  | { type: "failed"; message: string; transient: boolean }
   | { type: "blocked"; ms: number; kinds: readonly string[] };

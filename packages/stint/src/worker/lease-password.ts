@@ -1,17 +1,17 @@
 import { Wakeable } from "../runtime/sleep.ts";
 
 /** A blocked main thread cannot call the password function. After this time the last password is used. */
-const askWithinMs = 1_000;
+const laterWithinMs = 1_000;
 const firstWithinMs = 5_000;
 
 /** Passwords for the lease thread. It requests one by message at every connect, because only the main thread can call the function. */
 export class LeasePassword {
-  readonly #ask: () => void;
+  readonly #request: () => void;
   #arrived = new Wakeable();
   #last: string | undefined;
 
-  constructor(ask: () => void) {
-    this.#ask = ask;
+  constructor(request: () => void) {
+    this.#request = request;
   }
 
   /** The main thread has responded; undefined if the function threw. */
@@ -23,8 +23,8 @@ export class LeasePassword {
   async get(): Promise<string> {
     // A new object: a late response to the last request must not be taken for this one.
     this.#arrived = new Wakeable();
-    this.#ask();
-    await this.#arrived.wait(this.#last === undefined ? firstWithinMs : askWithinMs);
+    this.#request();
+    await this.#arrived.wait(this.#last === undefined ? firstWithinMs : laterWithinMs);
     if (this.#last === undefined) throw new Error("the password function returned no password");
     return this.#last;
   }

@@ -270,7 +270,7 @@ function failed(error: unknown): void {
   renewable = false;
   tryAgainAt = now() + retryDelay.next();
   const message = error instanceof Error ? error.message : String(error);
-  post({ type: "trouble", message, transient: isTransient(error) });
+  post({ type: "failed", message, transient: isTransient(error) });
 }
 
 /** Abandon a connection that does not respond while there is time to try another. */

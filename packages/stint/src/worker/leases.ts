@@ -46,7 +46,7 @@ export class Leases {
   #thread: Thread | undefined;
   #claims: ClaimChannel | undefined;
   #renewable = false;
-  #starting: { resolve: () => void; reject: (error: Error) => void; lastTrouble: string } | undefined;
+  #starting: { resolve: () => void; reject: (error: Error) => void; lastFailure: string } | undefined;
   #restarting: NodeJS.Timeout | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
   #stopping = false;
@@ -74,7 +74,7 @@ export class Leases {
   async start(): Promise<void> {
     this.#stopping = false;
     const ready = new Promise<void>((resolve, reject) => {
-      this.#starting = { resolve, reject, lastTrouble: "the thread did not respond" };
+      this.#starting = { resolve, reject, lastFailure: "the thread did not respond" };
     });
     const overdue = setTimeout(() => this.#refuse(), readyWithinMs);
     try {
@@ -89,8 +89,8 @@ export class Leases {
     }
   }
 
-  #refuse(trouble = this.#starting?.lastTrouble ?? "", cause?: unknown): void {
-    this.#starting?.reject(unavailable(trouble, cause));
+  #refuse(failure = this.#starting?.lastFailure ?? "", cause?: unknown): void {
+    this.#starting?.reject(unavailable(failure, cause));
   }
 
   #startThread(): void {
@@ -231,13 +231,13 @@ export class Leases {
       case "blocked":
         listener.blocked(message.ms, message.kinds);
         break;
-      case "trouble":
+      case "failed":
         this.#renewable = false;
         if (this.#starting === undefined) {
           const text = "could not renew leases; no jobs are claimed until a renewal succeeds";
           logger.warn({ detail: message.message }, text);
         } else {
-          this.#starting.lastTrouble = message.message;
+          this.#starting.lastFailure = message.message;
           if (!message.transient) this.#refuse();
         }
         break;
@@ -271,9 +271,12 @@ export class Leases {
 
   async #sendPassword(): Promise<void> {
     const { connection, logger } = this.#options;
-    const ask = typeof connection === "object" ? connection.password : undefined;
+    const password = typeof connection === "object" ? connection.password : undefined;
     try {
-      this.#post({ type: "password", password: typeof ask === "function" ? await ask() : ask });
+      this.#post({
+        type: "password",
+        password: typeof password === "function" ? await password() : password,
+      });
     } catch (error) {
       logger.warn({ err: error }, "the password function threw; the lease thread uses the last password");
       this.#post({ type: "password", password: undefined });

@@ -179,7 +179,7 @@ test("the queues of a pool are asked together, with equal shares of its room", (
 
 test("a pool with a pattern is searched, and asks the queues that were found", () => {
   const pools = make({ name: "pool", queues: ["tenant-*", "vip"], slots: 4 });
-  expect([pools.takes(0), pools.askedQueues, pools.searchInMs(0)]).toEqual([[], [], 0]);
+  expect([pools.takes(0), pools.namedQueues, pools.searchInMs(0)]).toEqual([[], [], 0]);
   expect(pools.search?.start()).toEqual([
     { first: "tenant-", until: "tenant." },
     { first: "vip", until: "vip\u0001" },

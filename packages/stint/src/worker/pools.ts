@@ -60,7 +60,7 @@ export class Pools {
   }
 
   /** The queues of the pools that need no search. */
-  get askedQueues(): readonly string[] {
+  get namedQueues(): readonly string[] {
     return this.#pools.flatMap(({ options, isSearched }) => (isSearched ? [] : options.queues));
   }
 

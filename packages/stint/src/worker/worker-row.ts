@@ -3,7 +3,7 @@ import type { Listener } from "../db/listener.ts";
 import type { ClaimOrderSetting } from "../sql/claim-order.ts";
 import type { Vitals } from "../sql/series.ts";
 import {
-  beat,
+  heartbeat,
   forgetWorker,
   recordStop,
   setWorkerPools,
@@ -68,7 +68,7 @@ export class WorkerRow {
   /** Write the state of the worker. False: its row is gone. */
   async update(state: () => WorkerState = () => this.#state()): Promise<boolean> {
     const { deps, id } = this.#options;
-    return await this.#updates.run(async () => await beat(deps.db, id, state()));
+    return await this.#updates.run(async () => await heartbeat(deps.db, id, state()));
   }
 
   /** The pool of these queues has so many slots now. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { beat, registerWorker } from "#stint/sql/workers.js";
+import { heartbeat, registerWorker } from "#stint/sql/workers.js";
 import type { WorkerView } from "#stint/inspect/types.js";
 import { stateOf, versionsOf } from "#stint/cli/worker-text.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
@@ -88,7 +88,7 @@ test("workers prints each status, and warns of lost workers and mixed versions",
       pools: { mail: 3 },
       kinds: ["send-receipt"],
     });
-  await beat(fresh.db, "drains", { listening: false, draining: true });
+  await heartbeat(fresh.db, "drains", { listening: false, draining: true });
   await fresh.sql("update stint.worker set seen_at = now() - interval '90 seconds' where id = 'quiet'");
 
   const { stdout, stderr } = await run("workers");

@@ -40,7 +40,7 @@ function snapshot(queues: readonly QueueHealth[], more: Partial<Snapshot> = {}):
 }
 
 const plain = { width: undefined, dye: (text: string) => text };
-const about = { schema: "stint", trouble: undefined };
+const about = { schema: "stint", problem: undefined };
 const mail = queue("mail", {
   depth: { ...depth, ready: 112, running: 8, dead: 3 },
   oldestReadyMs: 75_000,
@@ -117,7 +117,7 @@ test("errors, a pause and unserved kinds are shown as text", () => {
     { ...data, health: { ...data.health, unserved, slow: 2 } },
     { ...firstView, paused: true },
     { columns: 200, rows: 24 },
-    { schema: "stint", trouble: "the database is away" },
+    { schema: "stint", problem: "the database is away" },
   );
 
   expect(lines[0]).toContain(" paused ");

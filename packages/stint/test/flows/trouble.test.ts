@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { flowsRule } from "#stint/doctor/checks/flows.js";
 import { defineJob, entry, handle, PermanentError, typed, type Handler, type Stint } from "#stint/index.js";
 
-import { flowTroubles } from "#stint/sql/doctor/flows.js";
+import { flowProblems } from "#stint/sql/doctor/flows.js";
 import { jobsOf } from "../inspect/inspectors.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
@@ -28,7 +28,7 @@ async function why(fresh: Fresh, id: string): Promise<string> {
 }
 
 const findings = async (fresh: Fresh): Promise<string[]> =>
-  flowsRule(await flowTroubles(fresh.db), "stint").findings.map(
+  flowsRule(await flowProblems(fresh.db), "stint").findings.map(
     ({ level, title, what }) => `${level}: ${title}: ${what}`,
   );
 

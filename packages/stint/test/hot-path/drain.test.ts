@@ -63,7 +63,7 @@ const besides = {
   "register-worker": 1,
   "stop-worker": 1,
   listen: 1,
-  beat: 3,
+  heartbeat: 3,
   "idle-check": 3,
   promote: 3,
   rescue: 2,

@@ -200,7 +200,7 @@ test("1,000 concurrent enqueues wake an idle worker a few times", async () => {
   await until(
     async () => {
       // It records this twice: when it starts, and when it listens.
-      const said = (await server.sentBy("idle"))["beat"]?.calls ?? 0;
+      const said = (await server.sentBy("idle"))["heartbeat"]?.calls ?? 0;
       return said >= 2 && (await fresh.sql("select from stint.worker where listening")).length === 1;
     },
     { message: "the worker listens for wakes" },

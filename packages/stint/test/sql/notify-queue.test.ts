@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { forSchema } from "#stint/db/statement.js";
-import { registerWorker, beat } from "#stint/sql/workers.js";
+import { registerWorker, heartbeat } from "#stint/sql/workers.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
@@ -17,7 +17,7 @@ afterAll(async () => {
 test("a full notification queue cannot fail the commit of a transaction that enqueues", async () => {
   const fresh = await freshSchema(server.url);
   await registerWorker(fresh.db, { id: "w", host: "h", pid: 1, version: "0", pools: {}, kinds: [] });
-  await beat(fresh.db, "w", { listening: true });
+  await heartbeat(fresh.db, "w", { listening: true });
   const [sleeper, user] = [await adminClient(server.url), await adminClient(server.url)];
   // A session listens and never reads: notifications stay in the queue from now on.
   await sleeper.query("listen anything");

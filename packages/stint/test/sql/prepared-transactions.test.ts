@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { defineJob, entry, handle, typed, type TransactionLike } from "#stint/index.js";
 import { forSchema } from "#stint/db/statement.js";
-import { beat, registerWorker } from "#stint/sql/workers.js";
+import { heartbeat, registerWorker } from "#stint/sql/workers.js";
 import { adminClient } from "../support/database.ts";
 import { sharedSchema, type Fresh } from "../support/fresh.ts";
 import { ownServer, type OwnServer } from "../support/own-server.ts";
@@ -24,7 +24,7 @@ async function withListeningWorker(): Promise<Fresh> {
   await fresh.sql("delete from stint.worker");
   await fresh.sql("delete from stint.job");
   await registerWorker(fresh.db, { id: "w", host: "h", pid: 1, version: "0", pools: {}, kinds: [] });
-  await beat(fresh.db, "w", { listening: true });
+  await heartbeat(fresh.db, "w", { listening: true });
   return fresh;
 }
 

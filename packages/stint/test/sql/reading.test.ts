@@ -6,7 +6,7 @@ import { queues } from "#stint/sql/queues.js";
 import { finish } from "#stint/sql/finish.js";
 import { requeue } from "#stint/sql/requeue.js";
 import {
-  beat,
+  heartbeat,
   forgetUnresponsiveWorkers,
   forgetWorker,
   listWorkers,
@@ -148,7 +148,7 @@ test("kinds with waiting jobs that no worker serves in that queue are listed", a
   const worker = { host: "h", pid: 1, version: "v", kinds: ["served"] };
   await registerWorker(db, { ...worker, id: "w1", pools: { a: 1 } });
   await registerWorker(db, { ...worker, id: "w2", pools: { b: 1 } });
-  await beat(db, "w2", { listening: false, draining: true });
+  await heartbeat(db, "w2", { listening: false, draining: true });
 
   const found = await unserved(db, 10_000);
 
@@ -168,10 +168,10 @@ test("workers are listed while they report", async () => {
   await registerWorker(db, { ...info, id: "three" });
   await fresh.sql(`update stint.worker set seen_at = now() - interval '5 minutes' where id = 'two'`);
 
-  const heard = await beat(db, "one", { listening: true });
+  const heard = await heartbeat(db, "one", { listening: true });
   const silent = await forgetUnresponsiveWorkers(db, 60_000);
   await forgetWorker(db, "three");
-  const unknown = await beat(db, "two", { listening: true });
+  const unknown = await heartbeat(db, "two", { listening: true });
 
   expect([heard, unknown]).toEqual([true, false]);
   expect(silent).toEqual(["two"]);

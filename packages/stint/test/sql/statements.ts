@@ -126,7 +126,7 @@ import {
 import { runningJobs } from "#stint/sql/slow.js";
 import { fold, recount } from "#stint/sql/tallies.js";
 import {
-  beat,
+  heartbeat,
   forgetUnresponsiveWorkers,
   forgetWorker,
   latestStops,
@@ -423,7 +423,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   settledByOwner: (db) => settledByOwner(db, fences),
   registerWorker: (db) =>
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),
-  beat: (db) => beat(db, "w", { listening: true }),
+  heartbeat: (db) => heartbeat(db, "w", { listening: true }),
   forgetWorker: (db) => forgetWorker(db, "nobody"),
   setWorkerPools: (db) => setWorkerPools(db, "unknown", { a: 2 }),
   forgetUnresponsiveWorkers: (db) => forgetUnresponsiveWorkers(db, day),

@@ -253,7 +253,7 @@ test("a worker reports its state at each flush and its counts before it stops", 
   });
   await stint.enqueue(mail, {});
   const inspector = inspect(stint);
-  // The second beat comes after ten seconds.
+  // The second heartbeat comes after ten seconds.
   const [view] = (await until(
     async () => {
       const views = await inspector.workers();

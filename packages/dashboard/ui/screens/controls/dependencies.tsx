@@ -187,7 +187,7 @@ function Running({ dependency }: { readonly dependency: Dependency }) {
   const { running, effectiveConcurrency, settings, declared } = dependency;
   const max = settings.concurrency?.max ?? null;
   const declaredMax = declared?.concurrency?.max ?? null;
-  const says = [
+  const detail = [
     ...(effectiveConcurrency === null || effectiveConcurrency === max
       ? []
       : [`lowered from ${number(max ?? 0)} after rate limits`]),
@@ -202,7 +202,7 @@ function Running({ dependency }: { readonly dependency: Dependency }) {
       ) : (
         <PlacesInUse held={running} max={effectiveConcurrency} />
       )}
-      {says.length === 0 ? null : <div className="second">{says.join(", ")}</div>}
+      {detail.length === 0 ? null : <div className="second">{detail.join(", ")}</div>}
     </>
   );
 }

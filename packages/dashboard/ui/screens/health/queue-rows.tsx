@@ -148,7 +148,7 @@ export function QueueRows({
 
 /** The oldest age in large type, with its target as a bar and a word. */
 function Age({ queue }: { readonly queue: Queue }) {
-  const { word, says } = standingWords(queue);
+  const { word, detail } = standingWords(queue);
   const { oldestReadyMs, targetMs, breachInMs } = queue;
   return (
     <div className="health-age">
@@ -162,7 +162,7 @@ function Age({ queue }: { readonly queue: Queue }) {
         />
         <span className="second">target {roundDuration(targetMs)}</span>
       </div>
-      <div className="health-age-word" title={says}>
+      <div className="health-age-word" title={detail}>
         <StandingMark standing={word} />
         {(word === "late" || word === "soon") && (
           <span className="second">{word === "late" ? overBy(queue) : `in ${duration(breachInMs)}`}</span>

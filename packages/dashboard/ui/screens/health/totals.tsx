@@ -8,7 +8,7 @@ type Figure = {
   readonly title: string;
   readonly value: string;
   readonly exact?: string;
-  readonly says: string;
+  readonly detail: string;
   readonly to?: To;
   readonly tone?: "late" | "soon";
 };
@@ -17,7 +17,7 @@ type Figure = {
 export function Totals({ health }: { readonly health: Wire<Health> | undefined }) {
   return (
     <ul className="totals card" aria-label="Totals" aria-busy={health === undefined}>
-      {(health === undefined ? waiting : figures(health)).map(({ title, value, exact, says, to, tone }) => (
+      {(health === undefined ? waiting : figures(health)).map(({ title, value, exact, detail, to, tone }) => (
         <li key={title} className={tone ?? ""}>
           <span className="totals-title">{title}</span>
           {to === undefined ? (
@@ -27,7 +27,7 @@ export function Totals({ health }: { readonly health: Wire<Health> | undefined }
               {value}
             </GoTo>
           )}
-          <span className="totals-says">{says}</span>
+          <span className="totals-detail">{detail}</span>
         </li>
       ))}
     </ul>
@@ -49,7 +49,7 @@ function figures({ queues, total, workers, slow }: Wire<Health>): readonly Figur
     {
       title: "Oldest ready",
       value: duration(oldest?.oldestReadyMs),
-      says:
+      detail:
         late > 0
           ? `${number(late)} of ${number(queues.length)} queues late`
           : soon > 0
@@ -64,34 +64,34 @@ function figures({ queues, total, workers, slow }: Wire<Health>): readonly Figur
       title: "Ready",
       value: short(total.ready),
       exact: number(total.ready),
-      says: `${rate(sum(({ rates }) => rates.arrived))} arrived, ${rate(sum(({ rates }) => rates.ended))} ended`,
+      detail: `${rate(sum(({ rates }) => rates.arrived))} arrived, ${rate(sum(({ rates }) => rates.ended))} ended`,
       to: { path: "/jobs", search: { state: "ready" } },
     },
     {
       title: "Running",
       value: short(total.running),
-      says: slow > 0 ? `${number(slow)} slow` : "none slow",
+      detail: slow > 0 ? `${number(slow)} slow` : "none slow",
       to: { path: "/jobs", search: { state: "running" } },
       ...(slow > 0 ? { tone: "soon" } : {}),
     },
     {
       title: "Waiting to run",
       value: short(total.retrying + total.scheduled + total.parked),
-      says: parts({ retrying: total.retrying, scheduled: total.scheduled, parked: total.parked }),
+      detail: parts({ retrying: total.retrying, scheduled: total.scheduled, parked: total.parked }),
       to: { path: "/jobs", search: { state: ["retrying", "scheduled", "parked"] } },
     },
     {
       title: "Dead",
       value: short(total.dead),
       exact: number(total.dead),
-      says: total.dead === 0 ? "none" : "need attention",
+      detail: total.dead === 0 ? "none" : "need attention",
       to: { path: "/dead" },
       ...(total.dead > 0 ? { tone: "late" } : {}),
     },
     {
       title: "Workers",
       value: number(workers),
-      says: slots === 0 ? "no slots" : `${number(busy)} of ${number(slots)} slots busy`,
+      detail: slots === 0 ? "no slots" : `${number(busy)} of ${number(slots)} slots busy`,
       to: { path: "/workers" },
       ...(workers === 0 ? { tone: "late" } : {}),
     },
@@ -113,4 +113,4 @@ const waiting: readonly Figure[] = [
   "Waiting to run",
   "Dead",
   "Workers",
-].map((title) => ({ title, value: " ", says: " " }));
+].map((title) => ({ title, value: " ", detail: " " }));

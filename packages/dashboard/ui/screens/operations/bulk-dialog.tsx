@@ -29,13 +29,13 @@ export function BulkDialog({
 }) {
   const [begun, setBegun] = useState<Wire<Operation>>();
   return begun === undefined ? (
-    <Ask action={action} filter={filter} onClose={onClose} onBegun={setBegun} />
+    <Preview action={action} filter={filter} onClose={onClose} onBegun={setBegun} />
   ) : (
     <Watch action={action} begun={begun} onClose={onClose} />
   );
 }
 
-function Ask({
+function Preview({
   action,
   filter,
   onClose,
@@ -52,8 +52,8 @@ function Ask({
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
 
-  const ask = preview.mutate;
-  useEffect(() => ask({ action: action.name, filter }), [ask, action, filter]);
+  const load = preview.mutate;
+  useEffect(() => load({ action: action.name, filter }), [load, action, filter]);
 
   const production = me?.environment?.production === true ? me.environment.name : undefined;
   const matched = useCountOn(preview.data?.matched, action, filter);
@@ -105,7 +105,7 @@ function Ask({
       <p className="muted">{action.means}</p>
       <FilterWords filter={filter} />
       {preview.isError ? (
-        <Failed error={preview.error} again={() => ask({ action: action.name, filter })} />
+        <Failed error={preview.error} again={() => load({ action: action.name, filter })} />
       ) : null}
       {preview.data === undefined ? (
         preview.isError ? null : (

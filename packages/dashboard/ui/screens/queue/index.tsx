@@ -58,7 +58,7 @@ function Queue() {
         ) : (
           <span className="queue-note tabular">
             <StandingMark standing={standingWords(now).word} />
-            <span>{standingWords(now).says}</span>
+            <span>{standingWords(now).detail}</span>
           </span>
         )
       }
@@ -75,7 +75,7 @@ function Queue() {
     >
       {now?.paused === undefined || now.paused === null ? null : <Paused paused={now.paused} />}
       <Now now={now} />
-      <Section title="Over time" aside={<ZoomNote zoom={zoom} setZoom={setZoom} whole={shown.says} />}>
+      <Section title="Over time" aside={<ZoomNote zoom={zoom} setZoom={setZoom} whole={shown.detail} />}>
         {series.error !== null && series.data === undefined ? (
           <Failed error={series.error} again={() => void series.refetch()} />
         ) : (

@@ -4,13 +4,13 @@ import { GoTo, type To } from "../../components/link.tsx";
 import { duration, number, plural, rate, roundDuration, share } from "../../format.ts";
 import { running } from "../../running.ts";
 
-type Figure = { readonly title: string; readonly value: string; readonly says: string; readonly to?: To };
+type Figure = { readonly title: string; readonly value: string; readonly detail: string; readonly to?: To };
 
 /** The queue's current figures, with placeholders while they load. */
 export function Now({ now }: { readonly now: Wire<QueueHealth> | undefined }) {
   return (
     <dl className="queue-now card tabular" aria-busy={now === undefined}>
-      {(now === undefined ? waiting : figures(now)).map(({ title, value, says, to }) => (
+      {(now === undefined ? waiting : figures(now)).map(({ title, value, detail, to }) => (
         <div key={title}>
           <dt>{title}</dt>
           <dd>
@@ -21,7 +21,7 @@ export function Now({ now }: { readonly now: Wire<QueueHealth> | undefined }) {
                 {value}
               </GoTo>
             )}
-            <span className="second">{says}</span>
+            <span className="second">{detail}</span>
           </dd>
         </div>
       ))}
@@ -35,18 +35,18 @@ function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHeal
     {
       title: "Oldest ready",
       value: duration(now.oldestReadyMs),
-      says: `target ${roundDuration(now.targetMs)}`,
+      detail: `target ${roundDuration(now.targetMs)}`,
     },
     {
       title: "Ready",
       value: number(depth.ready),
-      says: (now.paused ?? null) === null ? draining(depth.ready, now.drainMs) : "paused",
+      detail: (now.paused ?? null) === null ? draining(depth.ready, now.drainMs) : "paused",
       to: jobs("ready"),
     },
     {
       title: "Running",
       value: number(running(depth, slots).now),
-      says: [
+      detail: [
         workers === 0 ? "no worker" : `${plural(slots.total, "slot")} on ${plural(workers, "worker")}`,
         running(depth, slots).beside,
       ]
@@ -54,17 +54,17 @@ function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHeal
         .join(", "),
       to: jobs("running"),
     },
-    { title: "Ended", value: rate(rates.ended), says: `${rate(rates.arrived)} arrived` },
+    { title: "Ended", value: rate(rates.ended), detail: `${rate(rates.arrived)} arrived` },
     {
       title: "Retries",
       value: share(now.retryShare),
-      says: `${number(depth.retrying)} retrying`,
+      detail: `${number(depth.retrying)} retrying`,
       to: jobs("retrying"),
     },
     {
       title: "Dead",
       value: number(depth.dead),
-      says: depth.dead === 0 ? "none" : `oldest ${duration(now.oldestDeadMs)}`,
+      detail: depth.dead === 0 ? "none" : `oldest ${duration(now.oldestDeadMs)}`,
       to: { path: "/dead", search: { queue } },
     },
   ];
@@ -76,5 +76,5 @@ function draining(ready: number, drainMs: number | null): string {
 }
 
 const waiting: readonly Figure[] = ["Oldest ready", "Ready", "Running", "Ended", "Retries", "Dead"].map(
-  (title) => ({ title, value: "–", says: " " }),
+  (title) => ({ title, value: "–", detail: " " }),
 );

@@ -122,11 +122,11 @@ export function WorkerRows({ workers }: { readonly workers: readonly Worker[] | 
 }
 
 function Condition({ worker }: { readonly worker: Worker }) {
-  const { word, tone, says } = conditionOf(worker);
+  const { word, tone, detail } = conditionOf(worker);
   return (
     <>
       <span className={tone}>{word}</span>
-      {says !== "" && <div className="second">{says}</div>}
+      {detail !== "" && <div className="second">{detail}</div>}
     </>
   );
 }
@@ -134,18 +134,18 @@ function Condition({ worker }: { readonly worker: Worker }) {
 function conditionOf(worker: Worker) {
   const { draining, asleep, listening, heartbeatAgeMs, busy } = worker;
   if (worker.unresponsive) {
-    return { word: "not responding", tone: "bad", says: `for ${duration(heartbeatAgeMs)}` };
+    return { word: "not responding", tone: "bad", detail: `for ${duration(heartbeatAgeMs)}` };
   }
   if (draining)
     return {
       word: "draining",
       tone: "warn",
-      says: busy === 0 ? "nothing left to run" : `${number(busy)} still running`,
+      detail: busy === 0 ? "nothing left to run" : `${number(busy)} still running`,
     };
-  if (asleep) return { word: "asleep", tone: "muted", says: "until the next wake" };
+  if (asleep) return { word: "asleep", tone: "muted", detail: "until the next wake" };
   return {
     word: busy > 0 ? "working" : "idle",
     tone: "",
-    says: listening ? "" : "polling (no notifications)",
+    detail: listening ? "" : "polling (no notifications)",
   };
 }

@@ -21,7 +21,7 @@ export type Frame = {
 export type Surroundings = {
   readonly schema: string;
   /** Why the figures are not fresh. */
-  readonly trouble: string | undefined;
+  readonly problem: string | undefined;
 };
 
 /** The whole screen as lines, at most as many as it has rows. */
@@ -166,9 +166,9 @@ function totals({ total, queues, workers, slow, unserved }: Snapshot["health"]):
   return parts;
 }
 
-function footer({ dead }: Snapshot, view: View, { schema, trouble }: Surroundings): Piece[][] {
+function footer({ dead }: Snapshot, view: View, { schema, problem }: Surroundings): Piece[][] {
   const lines: Piece[][] = [];
-  if (trouble !== undefined) lines.push([paint(["red", "bold"], `Not fresh: ${trouble}`)]);
+  if (problem !== undefined) lines.push([paint(["red", "bold"], `Not fresh: ${problem}`)]);
   if (view.typing) lines.push([`Filter: ${view.filter}_`]);
   else if (view.filter !== "") lines.push([`Filter: ${view.filter} (Esc clears it)`]);
   if (view.screen === "dead") {

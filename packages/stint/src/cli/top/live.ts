@@ -17,14 +17,14 @@ export async function watch(inspector: Inspector, { out, schema, everyMs }: Live
   // Undefined: the user has quit.
   const now: { view: View | undefined } = { view: firstView };
   let rows: readonly string[] = [];
-  let trouble: string | undefined;
+  let problem: string | undefined;
   let asked = new Wakeable();
 
   const show = (): void => {
     if (now.view === undefined) return;
     const size = terminal.size();
     const paper = { width: size.columns, dye: out.dye.bind(out) };
-    const frame = draw(paper, snapshot, now.view, size, { schema, trouble });
+    const frame = draw(paper, snapshot, now.view, size, { schema, problem });
     rows = frame.rows;
     terminal.write(frame.lines);
   };
@@ -59,10 +59,10 @@ export async function watch(inspector: Inspector, { out, schema, everyMs }: Live
       try {
         snapshot = await take(inspector, wanted.screen);
         asOf = wanted.screen;
-        trouble = undefined;
+        problem = undefined;
       } catch (error) {
         // Continues: `top` must stay open during an outage of the database.
-        trouble = error instanceof Error ? error.message : String(error);
+        problem = error instanceof Error ? error.message : String(error);
       }
       show();
     }

@@ -1,6 +1,6 @@
 import { command } from "../../model/command.ts";
 import { plural } from "../../model/figures.ts";
-import { flowTroubles, mostTroubles, type FlowTrouble, type FlowTroubles } from "../../sql/doctor/flows.ts";
+import { flowProblems, mostProblems, type FlowProblem, type FlowProblems } from "../../sql/doctor/flows.ts";
 import type { Check } from "../check.ts";
 import { error, warning, type Finding, type Seen } from "../finding.ts";
 
@@ -8,23 +8,23 @@ import { error, warning, type Finding, type Seen } from "../finding.ts";
 export const flows: Check = {
   name: "flows",
   needsSchema: true,
-  look: async ({ session, schema }) => flowsRule(await flowTroubles(session), schema),
+  look: async ({ session, schema }) => flowsRule(await flowProblems(session), schema),
 };
 
-export function flowsRule(found: FlowTroubles, schema: string): Seen {
+export function flowsRule(found: FlowProblems, schema: string): Seen {
   const { live, stuck, open, refused, undone } = found;
-  const why = (one: FlowTrouble): string => `\`${command(schema, "jobs", "why", one.id)}\``;
+  const why = (one: FlowProblem): string => `\`${command(schema, "jobs", "why", one.id)}\``;
   const findings: Finding[] = [];
   const add = (
     make: typeof error,
     title: string,
-    all: readonly FlowTrouble[],
-    fix: (one: FlowTrouble) => string,
+    all: readonly FlowProblem[],
+    fix: (one: FlowProblem) => string,
   ): void => {
     const [first] = all;
     if (first === undefined) return;
     const more =
-      all.length === 1 ? "" : `, and ${all.length === mostTroubles ? "at least " : ""}${all.length - 1} more`;
+      all.length === 1 ? "" : `, and ${all.length === mostProblems ? "at least " : ""}${all.length - 1} more`;
     findings.push(make(title, `${first.kind} ${first.id}: ${first.why}${more}`, fix(first)));
   };
   add(
