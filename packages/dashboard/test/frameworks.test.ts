@@ -151,13 +151,13 @@ describe.each(mounts)("$name", ({ base, mount }) => {
     const health = await raw(port, `${base}/api/health`);
     expect([health.status, JSON.parse(health.text)]).toMatchObject([200, { queues: [] }]);
 
-    const body = JSON.stringify({ reason: "mended — ✓" });
+    const body = JSON.stringify({ reason: "fixed — ✓" });
     const headers = { "content-type": "application/json", "x-stint": "1" };
     const replayed = await raw(port, `${base}/api/jobs/${jobId}/replay`, { method: "POST", headers, body });
     expect([replayed.status, replayed.text]).toEqual([200, "{}"]);
     expect(stint.calls.at(-1)).toEqual({
       name: "replay",
-      args: [jobId, { actor: "ada", reason: "mended — ✓" }],
+      args: [jobId, { actor: "ada", reason: "fixed — ✓" }],
     });
   });
 
@@ -223,10 +223,10 @@ test.each([
   const dashboard = open({ role: "operate", user: "ada" }, { stint });
   const port = await listen(express().use(parser).use(dashboard.node));
   const headers = { "content-type": "application/json", "x-stint": "1" };
-  const body = JSON.stringify({ reason: "mended" });
+  const body = JSON.stringify({ reason: "fixed" });
   const response = await raw(port, `/api/jobs/${jobId}/replay`, { method: "POST", headers, body });
 
-  expect([response.status, stint.calls.at(-1)?.args[1]]).toEqual([200, { actor: "ada", reason: "mended" }]);
+  expect([response.status, stint.calls.at(-1)?.args[1]]).toEqual([200, { actor: "ada", reason: "fixed" }]);
 });
 
 test.each(["node:http below a path", "express"])(

@@ -39,7 +39,7 @@ test("at the limit of running operations, another is refused with 409 and the fi
   const response = await post(open({ role: "operate" }, { stint: fakeStint({ begin }) }), "/api/operations", {
     action: "replay",
     filter: { state: ["dead"] },
-    reason: "mended",
+    reason: "fixed",
   });
   expect([response.status, response.body]).toEqual([
     409,

@@ -93,8 +93,8 @@ test("a schedule whose name has slashes is shown, paused, resumed, run and remov
   const gone = await request(dashboard, path("show", { name }));
   expect([gone.status, codeOf(gone)]).toEqual([404, "SCHEDULE_NOT_FOUND"]);
   for (const action of ["pause", "resume", "run", "remove"]) {
-    const answer = await post(dashboard, `/api/schedules/${action}`, { name, reason: "again" });
-    expect([action, answer.status, codeOf(answer)]).toEqual([action, 404, "SCHEDULE_NOT_FOUND"]);
+    const result = await post(dashboard, `/api/schedules/${action}`, { name, reason: "again" });
+    expect([action, result.status, codeOf(result)]).toEqual([action, 404, "SCHEDULE_NOT_FOUND"]);
   }
 });
 
@@ -138,9 +138,9 @@ test("add refuses bad input with the reason, and changes nothing", async () => {
   const { stint } = await installation({ jobs: [remind] });
   const dashboard = open({ role: "admin" }, { stint });
   for (const [what, body, says] of bad) {
-    const answer = await post(dashboard, "/api/schedules/add", body);
-    const message = (answer.body as { error: { message: string } }).error.message;
-    expect([what, answer.status, message]).toEqual([what, 400, expect.stringContaining(says)]);
+    const result = await post(dashboard, "/api/schedules/add", body);
+    const message = (result.body as { error: { message: string } }).error.message;
+    expect([what, result.status, message]).toEqual([what, 400, expect.stringContaining(says)]);
   }
   expect((await stint.schedules.list()).schedules).toEqual([]);
 });
@@ -165,8 +165,8 @@ test("a preview has local times of any zone, across clock changes", async () => 
     [{}, "one of them"],
   ];
   for (const [given, says] of refused) {
-    const answer = await request(dashboard, path("next", given));
-    expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(says)]);
+    const result = await request(dashboard, path("next", given));
+    expect([result.status, result.text]).toEqual([400, expect.stringContaining(says)]);
   }
   expect((await request(dashboard, path("next", { name: "none" }))).status).toBe(404);
 });

@@ -74,7 +74,7 @@ test("cancel, run-now and replay happen once with their actor; a repeat is refus
   expect(await act(ids.running, "cancel", {})).toEqual([200, { was: "asked" }]);
   expect(await act(ids.scheduled, "cancel", {})).toMatchObject([409, { error: { code: "WRONG_STATE" } }]);
   expect(await act(ids.retrying, "run-now", {})).toEqual([200, {}]);
-  expect(await act(ids.dead, "replay", { reason: "mended" })).toEqual([200, {}]);
+  expect(await act(ids.dead, "replay", { reason: "fixed" })).toEqual([200, {}]);
   expect(await act(ids.succeeded, "replay", { reason: "again" })).toMatchObject([
     409,
     { error: { code: "WRONG_STATE" } },
@@ -82,7 +82,7 @@ test("cancel, run-now and replay happen once with their actor; a repeat is refus
   expect(await act(jobId, "cancel", {})).toMatchObject([404, { error: { code: "JOB_NOT_FOUND" } }]);
 
   expect(await stint.audit(ids.scheduled)).toMatchObject([{ actor: "ada@example.com", reason: "a test" }]);
-  expect(await stint.audit(ids.dead)).toMatchObject([{ actor: "ada@example.com", reason: "mended" }]);
+  expect(await stint.audit(ids.dead)).toMatchObject([{ actor: "ada@example.com", reason: "fixed" }]);
   const { audit } = (await request(dashboard, `/api/jobs/${ids.dead}`)).body as JobDetail;
   expect(audit).toMatchObject([{ actor: "ada@example.com" }]);
 });
@@ -95,13 +95,13 @@ test("a bulk operation is previewed, begun, followed to its end, and audited per
 
   const preview = await post(dashboard, "/api/operations/preview", wanted);
   expect(preview.body).toMatchObject({ matched: { count: 1, capped: false }, sample: [{ id: ids.dead }] });
-  const refused = await post(dashboard, "/api/operations", { ...wanted, reason: "mended" });
+  const refused = await post(dashboard, "/api/operations", { ...wanted, reason: "fixed" });
   expect(refused.status).toBe(400);
 
-  const begun = await post(dashboard, "/api/operations", { ...wanted, reason: "mended", confirm: "live" });
+  const begun = await post(dashboard, "/api/operations", { ...wanted, reason: "fixed", confirm: "live" });
   expect([begun.status, begun.body]).toMatchObject([
     201,
-    { action: "replay", actor: "ada", reason: "mended" },
+    { action: "replay", actor: "ada", reason: "fixed" },
   ]);
   const { id } = begun.body as Operation;
   const ended = await until(async () => {
@@ -110,7 +110,7 @@ test("a bulk operation is previewed, begun, followed to its end, and audited per
   });
   expect(ended).toMatchObject({ state: "finished", done: 1, skipped: 0 });
   expect((await request(dashboard, "/api/operations")).body).toMatchObject([{ id }]);
-  expect(await stint.audit(ids.dead)).toMatchObject([{ actor: "ada", reason: "mended" }]);
+  expect(await stint.audit(ids.dead)).toMatchObject([{ actor: "ada", reason: "fixed" }]);
   expect((await post(dashboard, `/api/operations/${jobId}/abort`, {})).status).toBe(404);
 });
 

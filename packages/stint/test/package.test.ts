@@ -13,8 +13,8 @@ const folder = fileURLToPath(new URL("../", import.meta.url));
 
 /** Paths of what would be published, asked once. */
 const packed = run("npm", ["pack", "--dry-run", "--json"], { cwd: folder }).then(({ stdout }) => {
-  const [answer] = JSON.parse(stdout.slice(stdout.indexOf("[\n"))) as { files: { path: string }[] }[];
-  return answer!.files.map((file) => file.path);
+  const [result] = JSON.parse(stdout.slice(stdout.indexOf("[\n"))) as { files: { path: string }[] }[];
+  return result!.files.map((file) => file.path);
 });
 
 test("the package has exactly the files it needs", async () => {

@@ -30,7 +30,7 @@ describe("lanes", () => {
   });
 
   test("a dead job does not wait: its wait starts at the replay", () => {
-    const replay = { at: at(900), actor: "ada", action: "replay", reason: "mended" };
+    const replay = { at: at(900), actor: "ada", action: "replay", reason: "fixed" };
     const log = [ended(1, 10, 30)];
     expect(lanesOf(response({ state: "ready", finishedAt: null, log }, [replay])).at(-1)).toMatchObject({
       waitFrom: 900,

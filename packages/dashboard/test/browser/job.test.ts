@@ -120,12 +120,12 @@ describe.skipIf(browserPath === undefined)("job", () => {
     await dialog.getByRole("button", { name: "Replay" }).click({ force: true });
     expect((await stint.get(id!))?.state).toBe("dead");
 
-    await dialog.getByLabel("Reason").fill("mended");
+    await dialog.getByLabel("Reason").fill("fixed");
     await dialog.getByLabel("Reason").press("Enter");
     await dialog.waitFor({ state: "detached" });
     await until(async () => (await stint.get(id!))?.state === "ready", { message: "it is ready" });
     await eventually(() => page.getByRole("region", { name: "Audit" }).innerText()).toMatch(
-      /replay by grace: mended/,
+      /replay by grace: fixed/,
     );
     await page.locator(".state-mark", { hasText: "ready" }).waitFor();
     expect(problems).toEqual([]);

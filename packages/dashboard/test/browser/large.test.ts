@@ -31,7 +31,7 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
         if (response.status() >= 400) failed.push(`${response.status()} ${response.url()}`);
       });
       await page.reload();
-      const hasAnswer = async (path: string) =>
+      const responds = async (path: string) =>
         await eventually(() => responded.has(`/api/${path}`)).toBe(true);
 
       await eventually(() => page.getByRole("rowheader").count()).toBe(7);
@@ -44,10 +44,10 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
       await page.getByRole("rowheader", { name: "kind-3", exact: true }).waitFor();
       await go(page, "workers");
       await page.getByRole("heading", { level: 1, name: "Workers" }).waitFor();
-      await hasAnswer("workers");
+      await responds("workers");
       await go(page, "slow");
       await page.getByRole("heading", { level: 1, name: "Slow" }).waitFor();
-      await hasAnswer("slow");
+      await responds("slow");
 
       // Page by page, from the last id of the previous page.
       await go(page, "jobs");
@@ -93,11 +93,11 @@ describe.skipIf(browserPath === undefined)("many jobs", () => {
         .waitFor();
       await go(page, "operations");
       await page.getByRole("heading", { level: 1, name: "Operations" }).waitFor();
-      await hasAnswer("operations");
+      await responds("operations");
 
       // Health arrives by events or by its own request, whichever is faster; its rows were checked at the start.
       const paths = ["kinds", "stats", "tenants", "series", "jobs", "jobs/count", "dead/groups"];
-      for (const path of [...paths, "operations/preview"]) await hasAnswer(path);
+      for (const path of [...paths, "operations/preview"]) await responds(path);
       expect(failed).toEqual([]);
       expect(problems).toEqual([]);
     },

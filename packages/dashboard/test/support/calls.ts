@@ -6,10 +6,10 @@ const filter = { state: ["dead"] };
 const bodies: Record<string, unknown> = {
   "jobs/:id/cancel": { reason: "not needed" },
   "jobs/:id/run-now": {},
-  "jobs/:id/replay": { reason: "mended" },
+  "jobs/:id/replay": { reason: "fixed" },
   "jobs/:id/change": { priority: 5, reason: "urgent" },
   "operations/preview": { action: "replay", filter },
-  operations: { action: "replay", filter, reason: "mended" },
+  operations: { action: "replay", filter, reason: "fixed" },
   "operations/:id/abort": {},
   "flows/:id/cancel": { reason: "not needed" },
   "pauses/pause": { scope: "queue", name: "emails", for: "2h", reason: "incident 12" },

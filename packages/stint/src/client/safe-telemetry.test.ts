@@ -25,19 +25,19 @@ describe("telemetry that forgets", () => {
   test.each([
     ["to send", async () => undefined, [undefined]],
     [
-      "to answer",
+      "to return",
       async (_jobs: unknown, send: (trace: undefined) => Promise<unknown>) => void (await send(undefined)),
       [undefined],
     ],
   ])("%s: the jobs are sent once, and the result is that of the send", async (_what, enqueue, traces) => {
     const { telemetry } = safe({ enqueue: enqueue as Telemetry["enqueue"] });
     const sent: unknown[] = [];
-    const answer = await telemetry.enqueue([], async (given) => {
+    const result = await telemetry.enqueue([], async (given) => {
       sent.push(given);
       return "sent";
     });
 
-    expect({ answer, sent }).toEqual({ answer: "sent", sent: traces });
+    expect({ result, sent }).toEqual({ result: "sent", sent: traces });
   });
 
   test("that an enqueue failed: the enqueue still fails", async () => {
@@ -51,7 +51,7 @@ describe("telemetry that forgets", () => {
   });
 
   test.each([
-    ["to answer", (work: () => unknown) => void work()],
+    ["to return", (work: () => unknown) => void work()],
     ["to work", () => undefined],
     ["that it worked", (work: () => unknown) => [work(), work()]],
   ])("%s: the work is done once, and its result counts", (_what, run) => {
@@ -79,12 +79,12 @@ describe("telemetry that throws", () => {
   ])("%s: the jobs are sent once", async (_when, enqueue, trace) => {
     const { telemetry } = safe({ enqueue });
     const sent: unknown[] = [];
-    const answer = await telemetry.enqueue([], async (given) => {
+    const result = await telemetry.enqueue([], async (given) => {
       sent.push(given);
       return "sent";
     });
 
-    expect({ answer, sent }).toEqual({ answer: "sent", sent: [trace] });
+    expect({ result, sent }).toEqual({ result: "sent", sent: [trace] });
   });
 
   test("an enqueue that fails fails with its own error, and is not repeated", async () => {

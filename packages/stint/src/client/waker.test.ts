@@ -5,13 +5,13 @@ import { Waker } from "./waker.ts";
 
 /** A waker whose wakes the test completes. */
 function byHand() {
-  const wakes: { hints: unknown; answer: () => void; fail: () => void }[] = [];
+  const wakes: { hints: unknown; respond: () => void; fail: () => void }[] = [];
   let onWake = (): void => undefined;
   const db = {
     schema: "stint",
     run: async (_: unknown, [hints]: readonly unknown[]) => {
       await new Promise<void>((resolve, reject) => {
-        wakes.push({ hints, answer: resolve, fail: () => reject(new Error("connection lost")) });
+        wakes.push({ hints, respond: resolve, fail: () => reject(new Error("connection lost")) });
         onWake();
       });
       return [];
@@ -26,7 +26,7 @@ const encoded = (row: Partial<EnqueueRow>): EncodedRow => ({
   payload: "1",
   meta: undefined,
 });
-const answered = (rows: readonly EncodedRow[], listening: boolean, notCreated?: number): EnqueuedRow[] =>
+const stored = (rows: readonly EncodedRow[], listening: boolean, notCreated?: number): EnqueuedRow[] =>
   rows.map((_, index) => ({
     ordinal: index + 1,
     id: "id",
@@ -82,13 +82,13 @@ test("hints gather while a wake is in flight, each once, and none is lost", asyn
   expect(sent()).toHaveLength(1);
 
   const second = next();
-  wakes[0]?.answer();
+  wakes[0]?.respond();
   await second;
   waker.wake(["ready:a"], true);
   const third = next();
   wakes[1]?.fail();
   await third;
-  wakes[2]?.answer();
+  wakes[2]?.respond();
   await waker.idle();
 
   expect(sent()).toEqual([["ready:a"], ["ready:b", "due"], ["ready:a"]]);
@@ -101,7 +101,7 @@ test("a stream of enqueues sends a few wakes, not one for each", async () => {
     const sent = next();
     waker.wake(["ready:a"], true);
     if (round > 0) await sent;
-    wakes[round]?.answer();
+    wakes[round]?.respond();
     await Promise.resolve();
   }
   await waker.idle();
@@ -113,30 +113,30 @@ test("a stream of enqueues sends a few wakes, not one for each", async () => {
 
 test("created jobs wake their queue, delayed ones their due time, existing ones none", () => {
   const { waker, sent } = byHand();
-  const heard: string[] = [];
-  waker.listen((hint) => heard.push(hint));
+  const received: string[] = [];
+  waker.listen((hint) => received.push(hint));
   const rows = ["a", "a", "b", "a", "c"].map((queue) => encoded({ queue }));
   rows.push(
     encoded({ queue: "d", delay_ms: 5 }),
     encoded({ queue: "e", run_at: "2999-01-01T00:00:00.000Z" }),
   );
-  waker.enqueued(rows, answered(rows, true, 4), true);
+  waker.enqueued(rows, stored(rows, true, 4), true);
 
   expect(sent()).toEqual([["ready:a", "ready:b", "due"]]);
-  expect(heard).toEqual(["ready:a", "ready:b", "due"]);
+  expect(received).toEqual(["ready:a", "ready:b", "due"]);
 });
 
 test("without other listeners only the workers of this process are notified", async () => {
   const { waker, sent } = byHand();
-  const heard: string[] = [];
-  const stop = waker.listen((hint) => heard.push(hint));
+  const received: string[] = [];
+  const stop = waker.listen((hint) => received.push(hint));
   const rows = [encoded({})];
-  waker.enqueued(rows, answered(rows, false), true);
-  waker.enqueued(rows, answered(rows, true), false);
+  waker.enqueued(rows, stored(rows, false), true);
+  waker.enqueued(rows, stored(rows, true), false);
   stop();
-  waker.enqueued(rows, answered(rows, false), true);
+  waker.enqueued(rows, stored(rows, false), true);
   await waker.idle();
 
   expect(sent()).toEqual([]);
-  expect(heard).toEqual(["ready:a", "ready:a"]);
+  expect(received).toEqual(["ready:a", "ready:a"]);
 });

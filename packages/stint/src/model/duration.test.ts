@@ -74,8 +74,8 @@ function msOrRefusal(text: string): unknown {
 test("any text is either read as a non-negative integer or refused with a typed error", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[0-9]{0,4}(\.[0-9])?(ms|s|m|h|d)?/)), (text) => {
-      const answer = msOrRefusal(text);
-      expect(answer).toSatisfy(
+      const result = msOrRefusal(text);
+      expect(result).toSatisfy(
         (value) => value instanceof InvalidOptionError || (Number.isSafeInteger(value) && Number(value) >= 0),
       );
     }),

@@ -16,8 +16,8 @@ const receipt = z.object({
 });
 
 /** A schema that returns the given result. */
-function answering<Out>(answer: () => SchemaResult<Out> | Promise<SchemaResult<Out>>): StandardSchema<Out> {
-  return { "~standard": { version: 1, vendor: "test", validate: answer } };
+function returning<Out>(respond: () => SchemaResult<Out> | Promise<SchemaResult<Out>>): StandardSchema<Out> {
+  return { "~standard": { version: 1, vendor: "test", validate: respond } };
 }
 
 test("a schema's types are those the schema library infers", () => {
@@ -58,7 +58,7 @@ test("further issues are listed up to a limit", () => {
 
   expect(() =>
     validate(
-      answering(() => ({ issues })),
+      returning(() => ({ issues })),
       1,
       subject,
     ),
@@ -68,7 +68,7 @@ test("further issues are listed up to a limit", () => {
 });
 
 test("a message of a megabyte is cut", () => {
-  const schema = answering(() => ({
+  const schema = returning(() => ({
     issues: [{ message: "x".repeat(1_000_000), path: ["k".repeat(1_000_000)] }],
   }));
   let message = "";
@@ -83,10 +83,10 @@ test("a message of a megabyte is cut", () => {
 
 test("a schema that throws or rejects is reported with its error", async () => {
   const cause = new Error("schema is broken");
-  const thrower = answering(() => {
+  const thrower = returning(() => {
     throw cause;
   });
-  const rejecter = answering(() => Promise.reject(cause));
+  const rejecter = returning(() => Promise.reject(cause));
 
   expect(() => validate(thrower, 1, subject)).toThrow(
     expect.objectContaining({
@@ -101,7 +101,7 @@ test("a schema that throws or rejects is reported with its error", async () => {
 test("a schema that returns no result is reported", () => {
   expect(() =>
     validate(
-      answering(() => null as never),
+      returning(() => null as never),
       1,
       subject,
     ),
@@ -111,7 +111,7 @@ test("a schema that returns no result is reported", () => {
 test("an issue without path or message still refuses the value", () => {
   expect(() =>
     validate(
-      answering(() => ({ issues: [] })),
+      returning(() => ({ issues: [] })),
       1,
       subject,
     ),

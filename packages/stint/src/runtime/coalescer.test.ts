@@ -6,13 +6,13 @@ import { Coalescer } from "./coalescer.ts";
 function byHand(options: { maxBatch?: number; inFlight?: number } = {}) {
   const sends: {
     items: number[];
-    answer: (results: (number | Error)[]) => void;
+    respond: (results: (number | Error)[]) => void;
     fail: (error: Error) => void;
   }[] = [];
   const coalescer = new Coalescer<number, number>({
     maxBatch: options.maxBatch ?? 100,
     inFlight: options.inFlight ?? 1,
-    send: (items) => new Promise((answer, fail) => sends.push({ items, answer, fail })),
+    send: (items) => new Promise((respond, fail) => sends.push({ items, respond, fail })),
   });
   const nth = (index: number) => {
     const send = sends[index];
@@ -34,7 +34,7 @@ test("an item submitted while idle is sent in the same turn", async () => {
   await turn();
 
   expect(sends.map(({ items }) => items)).toEqual([[1]]);
-  nth(0).answer([10]);
+  nth(0).respond([10]);
   await expect(result).resolves.toBe(10);
 });
 
@@ -44,7 +44,7 @@ test("items submitted in one turn share a send", async () => {
   await turn();
 
   expect(sends.map(({ items }) => items)).toEqual([[1, 2, 3]]);
-  nth(0).answer([10, 20, 30]);
+  nth(0).respond([10, 20, 30]);
   await expect(Promise.all(results)).resolves.toEqual([10, 20, 30]);
 });
 
@@ -58,7 +58,7 @@ test("items gather while a send is out, and go out together when it returns", as
   await turns();
   expect(sends).toHaveLength(1);
 
-  nth(0).answer([10]);
+  nth(0).respond([10]);
   await turns();
   expect(sends.map(({ items }) => items)).toEqual([[1], [2, 3]]);
 });
@@ -72,10 +72,10 @@ test("no batch is larger than its limit, and no more than `inFlight` are out", a
     [3, 4],
   ]);
 
-  nth(1).answer([0, 0]);
+  nth(1).respond([0, 0]);
   await turns();
   expect(nth(2).items).toEqual([5, 6]);
-  nth(0).answer([0, 0]);
+  nth(0).respond([0, 0]);
   await turns();
   expect(nth(3).items).toEqual([7]);
 });
@@ -84,7 +84,7 @@ test("an error in a result fails its own caller only", async () => {
   const { coalescer, nth } = byHand();
   const results = [1, 2].map((item) => coalescer.submit(item));
   await turn();
-  nth(0).answer([new Error("bad row"), 20]);
+  nth(0).respond([new Error("bad row"), 20]);
 
   await expect(results[0]).rejects.toThrow("bad row");
   await expect(results[1]).resolves.toBe(20);
@@ -100,7 +100,7 @@ test("a send that rejects fails all of its items, and the next batch still goes 
 
   for (const result of failed) await expect(result).rejects.toBe(error);
   await turns();
-  nth(1).answer([30]);
+  nth(1).respond([30]);
   await expect(next).resolves.toBe(30);
 });
 
@@ -129,11 +129,11 @@ test("idle waits for everything queued and out", async () => {
     idle = true;
   });
   await turns();
-  nth(0).answer([10]);
+  nth(0).respond([10]);
   await turns();
   expect(idle).toBe(false);
 
-  nth(1).answer([20]);
+  nth(1).respond([20]);
   await waiting;
   expect(idle).toBe(true);
 });
@@ -155,11 +155,11 @@ test("in any order of events, every item gets its own result exactly once", asyn
           },
         });
         const items = Array.from({ length: 12 }, (_, item) => item);
-        const answers = items.map((item) =>
+        const results = items.map((item) =>
           scheduler.schedule(Promise.resolve(item)).then((due) => coalescer.submit(due)),
         );
 
-        expect(await scheduler.waitFor(Promise.all(answers))).toEqual(items.map((item) => item * 10));
+        expect(await scheduler.waitFor(Promise.all(results))).toEqual(items.map((item) => item * 10));
         expect(sent.toSorted((a, b) => a - b)).toEqual(items);
         await coalescer.idle();
       },
@@ -187,22 +187,22 @@ test("a callback that throws does not affect the results of other items", async 
   const received: string[] = [];
   const errors: unknown[] = [];
   const coalescer = new Coalescer<number, string>({
-    send: async (items) => await Promise.resolve(items.map((item) => `answer ${item}`)),
+    send: async (items) => await Promise.resolve(items.map((item) => `respond ${item}`)),
     maxBatch: 10,
     onCallbackError: (error) => errors.push(error),
   });
   for (const item of [1, 2, 3]) {
     coalescer.add(
       item,
-      (answer) => {
+      (respond) => {
         if (item === 2) throw new Error("a listener's");
-        received.push(answer);
+        received.push(respond);
       },
       (_, failed) => received.push(`failed ${failed}`),
     );
   }
   await coalescer.idle();
 
-  expect(received).toEqual(["answer 1", "answer 3"]);
+  expect(received).toEqual(["respond 1", "respond 3"]);
   expect(errors).toEqual([new Error("a listener's")]);
 });

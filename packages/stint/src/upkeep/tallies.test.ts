@@ -10,7 +10,7 @@ type Sent = { readonly name: string; readonly values: readonly unknown[] };
 /** The columns that a flush returns. */
 const flushed: Row = { runs: null, now_ms: 0 };
 
-function tallies(answer: (sent: Sent) => Promise<Row[]>): {
+function tallies(respond: (sent: Sent) => Promise<Row[]>): {
   made: ReturnType<(typeof talliesService)["create"]>;
   meter: Meter;
 } {
@@ -18,7 +18,7 @@ function tallies(answer: (sent: Sent) => Promise<Row[]>): {
   const db: Db = {
     schema: "stint",
     clock: new ServerClock(),
-    run: async ({ name }, values) => await answer({ name, values }),
+    run: async ({ name }, values) => await respond({ name, values }),
     transaction: () => Promise.reject(new Error("not asked for")),
     close: async () => undefined,
   };

@@ -14,13 +14,13 @@ import { Pools } from "./pools.ts";
 const job = (n: number): ClaimedJob =>
   claimedJob(`job-${n}`, { runAt: `2026-01-01 00:00:00.${String(n).padStart(6, "0")}+00` });
 
-type Answer = (takes: readonly Take[], floors?: readonly Floor[]) => ClaimedJob[];
+type Respond = (takes: readonly Take[], floors?: readonly Floor[]) => ClaimedJob[];
 
 /** A loop over one pool. The test returns the jobs of its claims; each job keeps its slot. `turns` counts scope checks. */
 function start(
   queue: string,
   slots: number,
-  answer: Answer,
+  respond: Respond,
   roundTrip: () => Promise<unknown> = () => wait(1),
 ) {
   const scope = new ClaimScope({ kinds: ["work"], queues: [queue] });
@@ -48,7 +48,7 @@ function start(
       else seen.onward += 1;
       sent.push(`claim ${takes.map((take) => take.queue).join(" ")}`);
       await roundTrip();
-      return answer(takes, floors);
+      return respond(takes, floors);
     },
     urgent: async () => await Promise.resolve([]),
     aged: async () => await Promise.resolve([]),

@@ -22,7 +22,7 @@ import type { Ended, Settled } from "./settler.ts";
 
 type Settling = {
   ended: Ended;
-  answer: (settled: Settled) => void;
+  respond: (settled: Settled) => void;
   fail: (error: Error) => void;
 };
 
@@ -79,7 +79,7 @@ function pipelineOf(slots: number, run: HandlerFunction<never, unknown>, crowded
         story.push("settling");
         settling.push({
           ended,
-          answer: (settled) => onSettled(settled, ended),
+          respond: (settled) => onSettled(settled, ended),
           fail: (error) => onFailed(error, ended),
         });
       },
@@ -125,7 +125,7 @@ const never = async (): Promise<never> => await new Promise(() => undefined);
 test("a job passes through every stage in order, and nothing of it is left", async () => {
   const { pipeline, pools, story, claims, claim, settled } = pipelineOf(1, () => undefined);
   claim(claimedJob("a"));
-  (await settled()).answer("settled");
+  (await settled()).respond("settled");
 
   expect(story).toEqual(["onClaimed", "claimed", "began", "settling", "onRoom", "settled", "onRoom"]);
   expect([pools.busy, pipeline.attempts.size, pipeline.attempts.ended]).toEqual([0, 0, 1]);
@@ -167,8 +167,8 @@ test("begin: a job claimed after all handlers were asked to stop is released", a
   const { pipeline, story, claim, settled } = pipelineOf(1, run);
   pipeline.interruptAll(new StoppingError());
   claim(claimedJob("a"));
-  const { ended, answer } = await settled();
-  answer("settled");
+  const { ended, respond } = await settled();
+  respond("settled");
 
   expect(ended.verdict).toMatchObject({ ends: false, ending: { outcome: "released" } });
   expect(run).not.toHaveBeenCalled();
@@ -179,9 +179,9 @@ test("begin: a job that runs alone has its slot until its outcome is recorded", 
   const { pipeline, pools, settled } = pipelineOf(1, () => undefined);
   let over = false;
   const alone = pipeline.runAlone(claimedJob("a"), monotonicMs()).then(() => (over = true));
-  const { answer } = await settled();
+  const { respond } = await settled();
   expect([pools.busy, over]).toEqual([1, false]);
-  answer("settled");
+  respond("settled");
   await alone;
 
   expect(pools.busy).toBe(0);
@@ -192,14 +192,14 @@ test("run: a handler that throws at once has failed, and its slot is free", asyn
     throw new Error("no");
   });
   claim(claimedJob("a"));
-  const { ended, answer } = await settled();
+  const { ended, respond } = await settled();
   expect(ended.verdict).toMatchObject({
     state: "retrying",
     countsAs: "attempt",
     ending: { outcome: "failed" },
   });
   expect(pools.views).toMatchObject([{ busy: 0 }]);
-  answer("settled");
+  respond("settled");
 
   expect(pipeline.attempts.size).toBe(0);
 });
@@ -209,9 +209,9 @@ test("run: an attempt that outlives its timeout is decided while its handler run
   const work = new Promise<void>((resolve) => (finish = resolve));
   const { pipeline, pools, story, claim, settled } = pipelineOf(1, async () => await work);
   claim(claimedJob("a", { timeoutMs: 20 }));
-  const { ended, answer } = await settled();
+  const { ended, respond } = await settled();
   expect(ended.verdict).toMatchObject({ ending: { outcome: "timed-out" } });
-  answer("settled");
+  respond("settled");
   await vi.waitUntil(() => story.includes("stuck"), { interval: 1 });
   expect([pipeline.attempts.stuck, pools.views[0]?.busy]).toEqual([1, 1]);
   finish();
@@ -252,8 +252,8 @@ test.each(["lost", "failed"] as const)(
   async (how) => {
     const { pipeline, pools, story, claims, claim, settled } = pipelineOf(1, () => undefined);
     claim(claimedJob("a"));
-    const { answer, fail } = await settled();
-    if (how === "lost") answer("lost");
+    const { respond, fail } = await settled();
+    if (how === "lost") respond("lost");
     else fail(new Error("refused"));
 
     expect([pools.busy, pipeline.attempts.size, pipeline.attempts.unrecorded]).toEqual([0, 0, 0]);
@@ -265,7 +265,7 @@ test.each(["lost", "failed"] as const)(
 test("settle: a requeued job is due again after its delay", async () => {
   const { story, claim, settled } = pipelineOf(1, async () => await Promise.reject(new Error("no")));
   claim(claimedJob("a"));
-  (await settled()).answer("settled");
+  (await settled()).respond("settled");
 
   expect(story).toContain("onRequeued later");
 });

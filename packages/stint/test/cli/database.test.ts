@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, typed } from "#stint/index.js";
 import { freshSchemaName, testDatabaseUrl } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
-import { answer, project, stint, type Ended } from "./support.ts";
+import { jsonOf, project, stint, type Ended } from "./support.ts";
 
 const canary = "c4nary-p@ss:w0rd";
 
@@ -80,7 +80,7 @@ test("while dev runs, jobs can be inspected even with a broken config", async ()
 
   expect(text).toMatchObject({ code: 0, stdout: expect.stringContaining("ready") });
   expect(text.stderr).toMatch(/^Warning: Without the config.*stint\.config\.ts: could not be loaded/);
-  expect(answer(json)).toMatchObject({ jobs: [{ kind: "add" }] });
+  expect(jsonOf(json)).toMatchObject({ jobs: [{ kind: "add" }] });
   expect(JSON.parse(json.stderr)).toMatchObject({ warning: expect.stringContaining("could not be loaded") });
   expect(needsKinds).toMatchObject({ code: 2, stderr: expect.stringContaining("could not be loaded") });
 });

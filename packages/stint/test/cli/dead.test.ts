@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, handle, PermanentError, typed, type Stint } from "#stint/index.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { answer, stintOn } from "./support.ts";
+import { jsonOf, stintOn } from "./support.ts";
 
 const mail = defineJob("mail", { payload: typed<object>() });
 const scan = defineJob("scan", { payload: typed<object>() });
@@ -33,7 +33,7 @@ test("dead list prints the groups of errors, then each job's error", async () =>
 
   const text = await run("dead", "list");
   const scans = await run("dead", "list", "--kind", "scan");
-  const json = answer(await run("dead", "list", "--queue", "default", "--limit", "2", "--json")) as Answer;
+  const json = jsonOf(await run("dead", "list", "--queue", "default", "--limit", "2", "--json")) as Printed;
 
   expect(text.code).toBe(0);
   expect(text.stdout).toMatch(
@@ -58,17 +58,17 @@ test("dead list prints the groups of errors, then each job's error", async () =>
     partial: false,
   });
 
-  const second = answer(await run("dead", "list", "--after", json.next, "--json"));
+  const second = jsonOf(await run("dead", "list", "--after", json.next, "--json"));
   expect(second).toEqual({ jobs: [expect.objectContaining({ id: ids[0] })], next: null, partial: false });
 });
 
-type Answer = { groups: { fingerprint: string }[]; next: string };
+type Printed = { groups: { fingerprint: string }[]; next: string };
 
 test("a group is listed and replayed by its fingerprint", async () => {
   const { fresh, client } = await withDead();
   const run = stintOn(fresh);
   await fresh.sql(`update stint.history set reason = 'Error: another thing' where kind = 'scan'`);
-  const { groups } = answer(await run("dead", "list", "--json")) as Answer;
+  const { groups } = jsonOf(await run("dead", "list", "--json")) as Printed;
   const chosen = ["--fingerprint", groups[1]!.fingerprint];
 
   const listed = await run("dead", "list", ...chosen);
@@ -101,7 +101,7 @@ test("dead replay requeues named jobs with the reason, and lists those it could 
 
   const again = await run("dead", "replay", ids[0]!, ids[1]!, "--reason", "fixed", "--json");
   expect(again.code).toBe(1);
-  expect(answer(again)).toMatchObject({ replayed: [ids[1]], failed: [{ id: ids[0], code: "WRONG_STATE" }] });
+  expect(jsonOf(again)).toMatchObject({ replayed: [ids[1]], failed: [{ id: ids[0], code: "WRONG_STATE" }] });
   expect(await fresh.sql("select reason from stint.audit where reason = 'fixed'")).toHaveLength(2);
 });
 
@@ -111,7 +111,7 @@ test("dead replay --all counts first, and needs --yes without a terminal", async
   const all = ["dead", "replay", "--all", "--kind", "mail"];
 
   expect((await run(...all, "--dry-run")).stdout).toBe("Would replay 2 dead jobs.\n");
-  expect(answer(await run(...all, "--dry-run", "--json"))).toEqual({ wouldReplay: 2 });
+  expect(jsonOf(await run(...all, "--dry-run", "--json"))).toEqual({ wouldReplay: 2 });
   expect(await run(...all, "--reason", "fixed")).toMatchObject({
     code: 2,
     stdout: "",

@@ -8,7 +8,7 @@ import { freshSchema } from "../support/fresh.ts";
 import { inLab } from "../support/lab.ts";
 import { untilEnded } from "../support/processes.ts";
 import { until } from "../support/until.ts";
-import { answer, project, start, stint } from "./support.ts";
+import { jsonOf, project, start, stint } from "./support.ts";
 
 function handlers(version: number): string {
   return `
@@ -37,11 +37,11 @@ test("dev starts Postgres, runs jobs, reloads after an edit, and drains on SIGIN
   const gate = join(folder, "gate");
   const dev = start(["dev"], { cwd: folder });
   const result = async (payload: object): Promise<unknown> => {
-    const { id } = answer(
+    const { id } = jsonOf(
       await stint(["enqueue", "work", JSON.stringify(payload), "--json"], { cwd: folder }),
     ) as { id: string };
     await dev.wrote(`${id} succeeded`);
-    return (answer(await stint(["jobs", "show", id, "--json"], { cwd: folder })) as Job).result;
+    return (jsonOf(await stint(["jobs", "show", id, "--json"], { cwd: folder })) as Job).result;
   };
 
   await dev.wrote("Serving default ×2 (work)");

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { adminClient, freshSchemaName, testDatabaseUrl } from "../support/database.ts";
 import { healthyServer } from "../doctor/support.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { answer, stint, stintOn } from "./support.ts";
+import { jsonOf, stint, stintOn } from "./support.ts";
 
 type Document = {
   ok: boolean;
@@ -48,7 +48,7 @@ test("doctor prints each check, each finding with its fix, and the totals", asyn
 
 test("doctor --json prints one document with the checks and the findings", async () => {
   const ended = await stintOn(await broken())("doctor", "--json");
-  const document = answer(ended) as Document;
+  const document = jsonOf(ended) as Document;
 
   expect(ended).toMatchObject({ code: 1, stderr: "" });
   expect(document).toMatchObject({ ok: false, counts: { error: expect.any(Number) } });

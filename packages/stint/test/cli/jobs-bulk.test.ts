@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, entry, typed } from "#stint/index.js";
 import type { JobPage, Operation } from "#stint/inspect.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { answer, start, stintOn } from "./support.ts";
+import { jsonOf, start, stintOn } from "./support.ts";
 
 const add = defineJob("add", { payload: typed<unknown>(), queue: "sums" });
 
@@ -21,7 +21,7 @@ test("jobs list takes every filter, and refuses impossible ones", async () => {
   await some(fresh, 3, "acme");
   await some(fresh, 2, "other");
   const list = async (...flags: string[]): Promise<JobPage> =>
-    answer(await run("jobs", "list", ...flags, "--json")) as JobPage;
+    jsonOf(await run("jobs", "list", ...flags, "--json")) as JobPage;
 
   expect((await list("--tenant", "acme", "--since", "1h")).jobs).toHaveLength(3);
   expect((await list("--tenant", "acme", "--since", "2099-01-01T00:00:00Z")).jobs).toEqual([]);
@@ -42,7 +42,7 @@ test("a pattern for kinds lists and cancels only jobs of matching kinds", async 
   const other = defineJob("a-d", { payload: typed<unknown>(), queue: "sums" });
   await fresh.client().enqueue(other, {}, { delay: "1h" });
 
-  const listed = answer(await run("jobs", "list", "--kind", "ad*", "--json")) as JobPage;
+  const listed = jsonOf(await run("jobs", "list", "--kind", "ad*", "--json")) as JobPage;
   const ended = await run("jobs", "cancel", "--kind", "ad*", "--reason", "left us", "--yes");
 
   expect(listed.jobs.map(({ kind }) => kind)).toEqual(["add", "add"]);
@@ -73,7 +73,7 @@ test("many jobs are cancelled, replayed and run now, with the reason in each aud
   await some(fresh, 2, "other");
 
   const cancelled = await run("jobs", "cancel", "--tenant", "acme", "--reason", "left us", "--yes");
-  const replayed = answer(
+  const replayed = jsonOf(
     await run("jobs", "replay", "--state", "cancelled", "--reason", "came back", "--yes", "--json"),
   ) as Operation;
   const ran = await run("jobs", "run-now", "--all", "--reason", "no time", "--yes");

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defineJob, handle, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
-import { answer, stintOn } from "./support.ts";
+import { jsonOf, stintOn } from "./support.ts";
 
 const add = defineJob("add", { payload: typed<unknown>(), queue: "sums" });
 
@@ -12,7 +12,7 @@ test("jobs why prints the cause of a wait and the fix, as text and JSON", async 
   const { id } = await fresh.client().enqueue(add, {});
 
   const text = await run("jobs", "why", id);
-  const json = answer(await run("jobs", "why", id, "--json"));
+  const json = jsonOf(await run("jobs", "why", id, "--json"));
 
   expect(text.code).toBe(0);
   expect(text.stdout).toMatch(

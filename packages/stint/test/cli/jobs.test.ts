@@ -3,7 +3,7 @@ import { defineJob, handle, typed, type Job } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
-import { answer, project, stint, stintOn, type RunOptions } from "./support.ts";
+import { jsonOf, project, stint, stintOn, type RunOptions } from "./support.ts";
 
 const add = defineJob("add", { payload: typed<unknown>(), queue: "sums" });
 
@@ -53,7 +53,7 @@ test("enqueue adds a job of the config's kind with its options", async () => {
     tags: ["a,b", "c"],
     tenant: "acme",
   });
-  const { id, created } = answer(json) as { id: string; created: boolean };
+  const { id, created } = jsonOf(json) as { id: string; created: boolean };
   expect(created).toBe(true);
   expect(await client.get(id)).toMatchObject({ state: "ready", payload: { a: 2 } });
 });
@@ -76,7 +76,7 @@ test("enqueue reports an existing job, by dedupe key and by id", async () => {
   ];
   type Deduped = { id: string; created: boolean };
   const run = async (): Promise<Deduped> =>
-    answer(await stint(["enqueue", "add", `{"a":1}`, ...flags, "--json"], options)) as Deduped;
+    jsonOf(await stint(["enqueue", "add", `{"a":1}`, ...flags, "--json"], options)) as Deduped;
 
   const first = await run();
   const second = await run();
@@ -115,8 +115,8 @@ test("jobs list prints aligned rows, and its pages connect", async () => {
   const second = await client.enqueue("add", { a: 2 }, { delay: "1h" });
 
   const text = await run("jobs", "list");
-  const page = answer(await run("jobs", "list", "--limit", "1", "--json")) as { jobs: Job[]; next: string };
-  const rest = answer(await run("jobs", "list", "--after", page.next, "--json")) as {
+  const page = jsonOf(await run("jobs", "list", "--limit", "1", "--json")) as { jobs: Job[]; next: string };
+  const rest = jsonOf(await run("jobs", "list", "--after", page.next, "--json")) as {
     jobs: Job[];
     next: null;
   };
@@ -146,7 +146,7 @@ test("jobs list prints aligned rows, and its pages connect", async () => {
     "acme",
   ];
   expect(
-    (answer(await run("jobs", "list", ...filters, "--json")) as { jobs: Job[] }).jobs.map((job) => job.id),
+    (jsonOf(await run("jobs", "list", ...filters, "--json")) as { jobs: Job[] }).jobs.map((job) => job.id),
   ).toEqual([first.id]);
   expect(await run("jobs", "list", "--state", "redy")).toMatchObject({
     code: 2,
@@ -162,8 +162,8 @@ test("jobs run-now and cancel act on one job and print it", async () => {
 
   expect(await run("jobs", "run-now", id)).toMatchObject({ code: 0, stdout: `${id} is ready.\n` });
   expect((await client.get(id))?.state).toBe("ready");
-  expect(answer(await run("jobs", "run-now", id, "--json"))).toEqual({ id, state: "ready" });
-  expect(answer(await run("jobs", "cancel", id, "--reason", "test", "--json"))).toEqual({
+  expect(jsonOf(await run("jobs", "run-now", id, "--json"))).toEqual({ id, state: "ready" });
+  expect(jsonOf(await run("jobs", "cancel", id, "--reason", "test", "--json"))).toEqual({
     id,
     outcome: "cancelled",
   });
@@ -188,7 +188,7 @@ test("jobs show prints every field of a job, and an error for a missing one", as
   expect(text.stdout).toContain(id);
   expect(text.stdout).toMatch(/^Key +k$/m);
   expect(text.stdout).toContain('  "a": [');
-  expect(answer(await run("jobs", "show", id, "--json"))).toMatchObject({
+  expect(jsonOf(await run("jobs", "show", id, "--json"))).toMatchObject({
     id,
     kind: "add",
     payload: { a: [1, 2] },
@@ -222,7 +222,7 @@ test("jobs show prints the audit of a job and the time of a requested cancel", a
   await client.cancel(id, { actor: "bob", reason: "withdrawn" });
 
   const text = await run("jobs", "show", id);
-  const json = answer(await run("jobs", "show", id, "--json"));
+  const json = jsonOf(await run("jobs", "show", id, "--json"));
   looked.open();
   await worker.stop();
 
@@ -271,7 +271,7 @@ test("job contents cannot send terminal escapes, and their passwords are hidden"
     expect(stdout).not.toContain("hunter2");
   }
   for (const { stdout } of documents) expect(stdout.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
-  expect((answer(documents[0]) as Job<{ text: string }>).payload.text).toBe(hostile);
+  expect((jsonOf(documents[0]) as Job<{ text: string }>).payload.text).toBe(hostile);
 });
 
 test("colours need a terminal or a force flag, and never override NO_COLOR", async () => {
@@ -307,8 +307,8 @@ test("queues prints counts by state and slots; workers lists the workers", async
 
   const queues = await run("queues");
   const workers = await run("workers");
-  const json = answer(await run("queues", "--json")) as { queues: object[] };
-  const who = answer(await run("workers", "--json")) as { workers: object[] };
+  const json = jsonOf(await run("queues", "--json")) as { queues: object[] };
+  const who = jsonOf(await run("workers", "--json")) as { workers: object[] };
   await worker.stop();
 
   expect(queues.stdout).toMatch(/^QUEUE +OLDEST READY +READY +RUNNING/);

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { migrationStatus } from "#stint/db/migrate.js";
 import { migrate, type MigrateOptions } from "#stint/dev.js";
 import { freshSchemaName, query, testDatabaseUrl } from "../support/database.ts";
-import { answer, project, stint, type Ended } from "./support.ts";
+import { jsonOf, project, stint, type Ended } from "./support.ts";
 
 function emptySchema(): { schema: string; run: (...args: string[]) => Promise<Ended> } {
   const schema = freshSchemaName();
@@ -38,9 +38,9 @@ test("migrate installs a schema, and a second run changes nothing", async () => 
 test("migrate --json prints what it did, would do and found done", async () => {
   const { schema, run } = emptySchema();
 
-  const would = answer(await run("migrate", "--dry-run", "--json")) as { wouldApply: object[] };
-  const did = answer(await run("migrate", "--json")) as { applied: object[] };
-  const found = answer(await run("migrate", "--status", "--json"));
+  const would = jsonOf(await run("migrate", "--dry-run", "--json")) as { wouldApply: object[] };
+  const did = jsonOf(await run("migrate", "--json")) as { applied: object[] };
+  const found = jsonOf(await run("migrate", "--status", "--json"));
 
   expect(would.wouldApply[0]).toMatchObject({ version: 1, name: "foundation" });
   expect(did).toMatchObject({
@@ -80,7 +80,7 @@ test("grants prints a script for the schema and role, without a database", async
     code: 0,
     stdout: expect.stringContaining(`grant usage on schema "billing" to "web app";`),
   });
-  expect(answer(json)).toMatchObject({
+  expect(jsonOf(json)).toMatchObject({
     rights: "read",
     role: "metrics",
     schema: "stint",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { defineJob, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
-import { answer, stintOn } from "./support.ts";
+import { jsonOf, stintOn } from "./support.ts";
 
 const work = defineJob("work", { payload: typed<null>() });
 
@@ -17,7 +17,7 @@ test("pause, pauses, jobs why and resume work from a terminal", async () => {
   expect(paused.stdout).toMatch(/Paused queue default until \d{4}-/);
   expect((await stint("pauses")).stdout).toMatch(/queue default .* down/);
   expect((await stint("jobs", "why", id)).stdout).toMatch(/Its queue is paused \(default\) .*: down/);
-  expect(answer(await stint("pauses", "--json"))).toMatchObject({
+  expect(jsonOf(await stint("pauses", "--json"))).toMatchObject({
     pauses: [{ scope: "queue", name: "default", reason: "down" }],
   });
   expect((await stint("queues", "show", "default")).stdout).toMatch(/pause .* down/);

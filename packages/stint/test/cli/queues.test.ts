@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { defineJob, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
-import { answer, stintOn } from "./support.ts";
+import { jsonOf, stintOn } from "./support.ts";
 
 const pay = defineJob("pay", { queue: "payments", payload: typed<object>() });
 
@@ -44,7 +44,7 @@ test("queues show of a queue that a pattern decides names the pattern", async ()
   expect((await run("queues", "show", "payments")).stdout).toMatch(
     /Target age +2 min \(live change of pay\*\)/,
   );
-  expect(answer(await run("queues", "show", "payments", "--json"))).toMatchObject({
+  expect(jsonOf(await run("queues", "show", "payments", "--json"))).toMatchObject({
     queue: "payments",
     setting: null,
     health: { targetMs: 120_000, targetFrom: { source: "live", setFor: "pay*" } },

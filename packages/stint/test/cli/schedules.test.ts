@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { freshSchema } from "../support/fresh.ts";
-import { answer, project, stint, stintOn, type Ended } from "./support.ts";
+import { jsonOf, project, stint, stintOn, type Ended } from "./support.ts";
 import { audit } from "../schedules/support.ts";
 
 const region = { region: "eu" };
@@ -103,7 +103,7 @@ test("schedules next shows slots in any zone, also of a rule that is not stored"
   expect(stored.stdout).toMatch(/Asia\/Kolkata +UTC\n\w{3} \S+ 17:30:00 \+05:30 +\S+T12:00:00\.000Z/);
 
   const rule = await run("schedules", "next", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--json");
-  expect((answer(rule) as { slots: unknown[] }).slots).toHaveLength(10);
+  expect((jsonOf(rule) as { slots: unknown[] }).slots).toHaveLength(10);
   expect((await run("schedules", "next")).code).toBe(2);
   expect((await run("schedules", "next", "noon", "--zone", "Nowhere")).stderr).toContain(
     "--zone: must be the IANA name",

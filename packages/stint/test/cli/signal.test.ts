@@ -3,7 +3,7 @@ import { defineJob, handle, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
-import { answer, stintOn } from "./support.ts";
+import { jsonOf, stintOn } from "./support.ts";
 
 const order = defineJob("order", { payload: typed<null>(), key: () => "order:42", signals: ["approved"] });
 
@@ -34,9 +34,9 @@ test("signal, jobs show and jobs complete work from a terminal", async () => {
   expect(wrong.code).toBe(2);
   expect(wrong.stderr).toContain('did you mean "approved"?');
   const sent = await stintOn(fresh)("signal", "order:42", "approved", '{"by":"ann"}', "--json");
-  expect(answer(sent)).toEqual({ job: id, signal: "approved" });
+  expect(jsonOf(sent)).toEqual({ job: id, signal: "approved" });
   expect(await client.waitFor(id, { timeout: "60s" })).toEqual({ by: "ann" });
-  expect(answer(await stintOn(fresh)("jobs", "show", id, "--json"))).toMatchObject({
+  expect(jsonOf(await stintOn(fresh)("jobs", "show", id, "--json"))).toMatchObject({
     steps: [{ name: "charge" }, { name: "signal approved", state: "done", result: { by: "ann" } }],
     progress: { fraction: 0.5, lineCount: 2 },
     signals: [],

@@ -3,7 +3,7 @@ import { heartbeat, registerWorker } from "#stint/sql/workers.js";
 import type { WorkerView } from "#stint/inspect/types.js";
 import { stateOf, versionsOf } from "#stint/cli/worker-text.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
-import { answer, stintOn } from "./support.ts";
+import { jsonOf, stintOn } from "./support.ts";
 
 async function withJobs(): Promise<Fresh> {
   const fresh = await freshSchema();
@@ -29,7 +29,7 @@ test("stats prints totals and depths by queue, kind and priority", async () => {
 test("stats in JSON is one document", async () => {
   const ended = await stintOn(await withJobs())("stats", "--json");
 
-  expect(answer(ended)).toMatchObject({
+  expect(jsonOf(ended)).toMatchObject({
     total: { ready: 2, scheduled: 1 },
     byQueue: [
       { queue: "mail", depth: { ready: 2 } },
@@ -47,7 +47,7 @@ test("stats prints waiting tenants, and how many jobs it searched", async () => 
   expect((await run("stats")).stdout).toMatch(
     /^WAITING TENANTS, AMONG THE 3 READY\nTENANT +READY\nacme +2\nbolt +1$/m,
   );
-  expect(answer(await run("stats", "--json"))).toMatchObject({
+  expect(jsonOf(await run("stats", "--json"))).toMatchObject({
     topTenants: [],
     waitingTenants: { tenants: [{ tenant: "acme", ready: 2 }, { tenant: "bolt" }], of: { count: 3 } },
   });
@@ -69,7 +69,7 @@ test("top without a terminal prints the queues once, in JSON as one document", a
   expect(stdout).not.toContain("\u001b");
   expect(stdout).toMatch(/^0 workers, 0\/0 slots busy, 2 ready, 0 running/);
   expect(stdout).toMatch(/^mail +\S+ +.* of .* +2 +0 /m);
-  expect(answer(await run("top", "--json"))).toMatchObject({ total: { ready: 2 }, workers: 0 });
+  expect(jsonOf(await run("top", "--json"))).toMatchObject({ total: { ready: 2 }, workers: 0 });
 });
 
 test("workers prints each status, and warns of lost workers and mixed versions", async () => {
@@ -99,7 +99,7 @@ test("workers prints each status, and warns of lost workers and mixed versions",
   expect(stdout).toMatch(/^quiet +not responding /m);
   expect(stderr).toContain("Workers of several versions run side by side: 1.1.0, 1.0.0.");
   expect(stderr).toContain("Worker quiet is not responding.");
-  expect(answer(await run("workers", "--json"))).toMatchObject({
+  expect(jsonOf(await run("workers", "--json"))).toMatchObject({
     workers: expect.arrayContaining([
       expect.objectContaining({ id: "drains", state: "draining", behind: true }),
     ]),

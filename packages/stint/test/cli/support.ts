@@ -133,7 +133,7 @@ export function stintOn(fresh: Fresh): (...args: readonly string[]) => Promise<E
 }
 
 /** The output of `--json`. */
-export function answer({ stdout, stderr }: Ended): unknown {
+export function jsonOf({ stdout, stderr }: Ended): unknown {
   try {
     return JSON.parse(stdout) as unknown;
   } catch (error) {

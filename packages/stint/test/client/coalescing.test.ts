@@ -15,9 +15,9 @@ async function transactions(fresh: Fresh): Promise<{ jobs: number; transactions:
 test("200 concurrent enqueues share a few transactions", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
-  const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => stint.enqueue(note, n)));
+  const results = await Promise.all(Array.from({ length: 200 }, (_, n) => stint.enqueue(note, n)));
 
-  expect(new Set(answers.map((answer) => answer.id)).size).toBe(200);
+  expect(new Set(results.map((result) => result.id)).size).toBe(200);
   const found = await transactions(fresh);
   expect(found.jobs).toBe(200);
   expect(found.transactions).toBeLessThanOrEqual(3);

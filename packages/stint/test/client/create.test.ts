@@ -171,9 +171,9 @@ test("close finishes enqueues in flight: plain, deduplicated and many", async ()
   // Each call has been sent when this runs, and none has a reply.
   await Promise.resolve();
   const closing = stint.close();
-  const answers = [...(await Promise.all(enqueued)), ...(await many)];
+  const results = [...(await Promise.all(enqueued)), ...(await many)];
   await closing;
-  expect(answers.every((answer) => answer.created)).toBe(true);
+  expect(results.every((result) => result.created)).toBe(true);
   const [row] = await fresh.sql<{ n: number }>("select count(*)::int as n from stint.job");
   expect(row!.n).toBe(42);
 });

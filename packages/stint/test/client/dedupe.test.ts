@@ -40,22 +40,22 @@ async function untilWaiting(fresh: Fresh, count: number): Promise<void> {
   );
 }
 
-/** A worker whose handler waits until it is let go. */
+/** A worker whose handler waits until the test ends it. */
 async function heldWorker(stint: Stint) {
   const started = gate();
-  const letGo = gate();
+  const finish = gate();
   const worker = stint.worker({
     pools: { default: 1 },
     signals: false,
     handlers: [
       handle(sync, async () => {
         started.open();
-        await letGo.opened;
+        await finish.opened;
       }),
     ],
   });
   await worker.start();
-  return { started: started.opened, letGo: letGo.open, stop: () => worker.stop() };
+  return { started: started.opened, finish: finish.open, stop: () => worker.stop() };
 }
 
 test.each<Until>(["started", "finished", "1h"])(
@@ -80,7 +80,7 @@ test("a running job blocks a key held until finished, not one held until started
   const held = await heldWorker(stint);
   await held.started;
   expect((await enqueue(stint, "started", "s")).created).toBe(true);
-  held.letGo();
+  held.finish();
   await stint.waitFor(first, { timeout: "60s" });
   await held.stop();
 
@@ -88,7 +88,7 @@ test("a running job blocks a key held until finished, not one held until started
   const again = await heldWorker(stint);
   await again.started;
   expect(await enqueue(stint, "finished", "f")).toEqual(existing(second));
-  again.letGo();
+  again.finish();
   await stint.waitFor(second, { timeout: "60s" });
   const third = await enqueue(stint, "finished", "f");
   expect(third.created).toBe(true);
@@ -114,13 +114,13 @@ test.each<Until>(["started", "finished", "1h"])(
   async (untilWhen) => {
     const fresh = await freshSchema();
     const clients = [fresh.client({ connections: 5 }), fresh.client({ connections: 5 })];
-    const answers = await Promise.all(
+    const enqueued = await Promise.all(
       Array.from({ length: 20 }, (_, n) => enqueue(clients[n % 2]!, untilWhen)),
     );
 
-    expect(answers.filter((answer) => answer.created)).toHaveLength(1);
-    expect(new Set(answers.map((answer) => answer.id)).size).toBe(1);
-    expect(await liveIds(fresh)).toEqual([answers[0]!.id]);
+    expect(enqueued.filter((one) => one.created)).toHaveLength(1);
+    expect(new Set(enqueued.map((one) => one.id)).size).toBe(1);
+    expect(await liveIds(fresh)).toEqual([enqueued[0]!.id]);
   },
 );
 
@@ -174,12 +174,12 @@ test("enqueues that wait for a transaction delay no plain enqueue, read or worke
   const waiting = ["a", "b", "c"].map((key) => enqueue(stint, "finished", key));
   await untilWaiting(fresh, 3);
 
-  const answers = await Promise.all([1, 2, 3].map((n) => stint.enqueue(echo, n)));
-  const results = await Promise.all(answers.map((answer) => stint.waitFor(answer, { timeout: "60s" })));
+  const enqueued = await Promise.all([1, 2, 3].map((n) => stint.enqueue(echo, n)));
+  const results = await Promise.all(enqueued.map((one) => stint.waitFor(one, { timeout: "60s" })));
   expect(results).toEqual([1, 2, 3]);
   await untilWaiting(fresh, 3);
 
   await tx.query("commit");
-  expect((await Promise.all(waiting)).map((answer) => answer.created)).toEqual([false, false, false]);
+  expect((await Promise.all(waiting)).map((one) => one.created)).toEqual([false, false, false]);
   await worker.stop();
 });

@@ -111,7 +111,7 @@ const wrongOptions: [string, unknown, string][] = [
     'enqueue("plain").prioritty: is not an option; did you mean "priority"?',
   ],
   [
-    "an option of nobody",
+    "an unknown option",
     { colour: 1 },
     'enqueue("plain").colour: is not an option. enqueue("plain") has id, runAt',
   ],
@@ -271,9 +271,9 @@ test("enqueueMany returns in entry order, all or nothing unless it reports per e
   const fresh = await freshSchema();
   const stint = fresh.client();
   const entries = ["a", "b", "a", "c"].map((key) => entry(plain, { key }, { dedupe: { key } }));
-  const answers = await stint.enqueueMany(entries);
-  expect(answers.map((answer) => answer.created)).toEqual([true, true, false, true]);
-  expect(answers[2]!.id).toBe(answers[0]!.id);
+  const results = await stint.enqueueMany(entries);
+  expect(results.map((result) => result.created)).toEqual([true, true, false, true]);
+  expect(results[2]!.id).toBe(results[0]!.id);
 
   const bad = entry(plain, 5n);
   await expect(stint.enqueueMany([entry(plain, 1), bad])).rejects.toThrow(InvalidPayloadError);
@@ -323,9 +323,9 @@ test("many keys in opposite order, in several statements each, do not deadlock",
       await client.connect();
       try {
         await client.query("begin");
-        const answers = await stint.in(client).enqueueMany(entries);
+        const results = await stint.in(client).enqueueMany(entries);
         await client.query("commit");
-        return answers.map(({ id }) => id);
+        return results.map(({ id }) => id);
       } finally {
         await client.end();
       }

@@ -43,11 +43,11 @@ test.each<Cut>(["unsent", "unanswered"])(
     const fresh = await freshSchema();
     const { proxy, stint } = await viaProxy(fresh);
     const cutDone = proxy.cutAt(".enqueue", cut);
-    const answer = await stint.enqueue(note, 1);
+    const result = await stint.enqueue(note, 1);
     await cutDone;
 
-    expect(answer).toMatchObject({ kind: "note", status: "created", created: true });
-    expect(await stored(fresh)).toEqual([{ id: answer.id, payload: 1 }]);
+    expect(result).toMatchObject({ kind: "note", status: "created", created: true });
+    expect(await stored(fresh)).toEqual([{ id: result.id, payload: 1 }]);
   },
 );
 
@@ -62,11 +62,11 @@ test("an enqueue repeated after its job has ended adds no second job", async () 
     proxy.up();
     return job!.id;
   });
-  const answer = await stint.enqueue(note, 1);
+  const result = await stint.enqueue(note, 1);
 
-  expect(answer).toEqual({ id: await ended, kind: "note", status: "created", created: true });
+  expect(result).toEqual({ id: await ended, kind: "note", status: "created", created: true });
   expect(await stored(fresh)).toHaveLength(1);
-  expect((await direct.get(answer.id))!.state).toBe("cancelled");
+  expect((await direct.get(result.id))!.state).toBe("cancelled");
 });
 
 test.each(slice<Cut>(["unsent", "unanswered"], (cut) => cut === "unanswered"))(
@@ -75,18 +75,18 @@ test.each(slice<Cut>(["unsent", "unanswered"], (cut) => cut === "unanswered"))(
     const fresh = await freshSchema();
     const { proxy, stint } = await viaProxy(fresh);
     let cutDone = proxy.cutAt(".enqueue", cut);
-    const answers: Enqueued[] = await Promise.all([1, 2, 3].map((n) => stint.enqueue(note, n)));
+    const results: Enqueued[] = await Promise.all([1, 2, 3].map((n) => stint.enqueue(note, n)));
     await cutDone;
     cutDone = proxy.cutAt(".enqueue", cut);
-    answers.push(...(await stint.enqueueMany([4, 5].map((n) => entry(note, n)))));
+    results.push(...(await stint.enqueueMany([4, 5].map((n) => entry(note, n)))));
     await cutDone;
     cutDone = proxy.cutAt(".enqueue", cut);
-    answers.push(await stint.enqueue(note, 6, { dedupe: { key: "k" } }));
-    answers.push(await stint.enqueue(note, 7, { dedupe: { key: "t", until: "1h" } }));
+    results.push(await stint.enqueue(note, 6, { dedupe: { key: "k" } }));
+    results.push(await stint.enqueue(note, 7, { dedupe: { key: "t", until: "1h" } }));
     await cutDone;
 
-    expect(answers.every((answer) => answer.created)).toBe(true);
-    expect((await stored(fresh)).map((row) => row.id)).toEqual(answers.map((answer) => answer.id));
+    expect(results.every((result) => result.created)).toBe(true);
+    expect((await stored(fresh)).map((row) => row.id)).toEqual(results.map((result) => result.id));
   },
 );
 
@@ -96,10 +96,10 @@ test.each(slice<Cut>(["unsent", "unanswered"], (cut) => cut === "unanswered"))(
     const fresh = await freshSchema();
     const { proxy, stint } = await viaProxy(fresh);
     const cutDone = proxy.cutAt("commit", cut);
-    const answers = await stint.enqueueMany(Array.from({ length: 2_100 }, (_, n) => entry(note, n)));
+    const results = await stint.enqueueMany(Array.from({ length: 2_100 }, (_, n) => entry(note, n)));
     await cutDone;
 
-    expect((await stored(fresh)).map((row) => row.id)).toEqual(answers.map((answer) => answer.id));
+    expect((await stored(fresh)).map((row) => row.id)).toEqual(results.map((result) => result.id));
   },
 );
 

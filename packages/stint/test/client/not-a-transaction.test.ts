@@ -95,8 +95,8 @@ test.each(wrong)("%s is refused by name before anything is sent", async (_, tx, 
 
 test("a client whose query returns nonsense is refused with the expected result", async () => {
   const stint = (await freshSchema()).client();
-  for (const answer of [undefined, null, 1, "rows", {}, { rows: 1 }, throwing]) {
-    const tx = { query: () => answer } as unknown as TransactionLike;
+  for (const result of [undefined, null, 1, "rows", {}, { rows: 1 }, throwing]) {
+    const tx = { query: () => result } as unknown as TransactionLike;
     await expect(stint.in(tx).enqueue(note, {})).rejects.toThrow(InvalidOptionError);
   }
 });

@@ -122,7 +122,7 @@ test("any JSON value reaches the handler unchanged, and returns as the result", 
         values.map((one) => entry(any, one)),
         { onError: "report" },
       );
-      const answers = await Promise.all(
+      const results = await Promise.all(
         report.map(async (one) =>
           one instanceof Error ? one : await stint.waitFor(one.id, { timeout: "60s" }),
         ),
@@ -130,7 +130,7 @@ test("any JSON value reaches the handler unchanged, and returns as the result", 
       // Text that Postgres cannot hold is the only JSON there is to refuse.
       const refusedOne = expect.any(InvalidPayloadError) as unknown;
       const storable = (one: unknown) => !JSON.stringify(one).includes(String.raw`\u0000`);
-      expect(answers).toEqual(values.map((one) => (storable(one) ? { echo: one } : refusedOne)));
+      expect(results).toEqual(values.map((one) => (storable(one) ? { echo: one } : refusedOne)));
     }),
     { numRuns: inLab ? 15 : 6 },
   );
@@ -168,7 +168,7 @@ test("an asynchronous schema is awaited, even with a foreign promise", async () 
   const stint = fresh.client();
   const validate = (value: unknown) => ({
     // oxlint-disable-next-line unicorn/no-thenable
-    then: (resolve: (answer: unknown) => unknown) =>
+    then: (resolve: (result: unknown) => unknown) =>
       Promise.resolve(resolve(value === "good" ? { value } : { issues: [{ message: "not good" }] })),
   });
   const schema = {

@@ -56,11 +56,11 @@ test("a lost enqueue with a distant deadline is unknown until a stated time", as
   const { enqueuer: made } = enqueuer(fresh, proxy.url, hourMs);
   const [row] = rows(1);
   const cut = proxy.cutAt("/* stint:enqueue", "unsent");
-  const [answer] = await made.sendApart([row!]);
+  const [result] = await made.sendApart([row!]);
   await cut;
 
-  expect(answer).toBeInstanceOf(UnknownOutcomeError);
-  const { mayHappenUntil, message, jobIds } = answer as UnknownOutcomeError;
+  expect(result).toBeInstanceOf(UnknownOutcomeError);
+  const { mayHappenUntil, message, jobIds } = result as UnknownOutcomeError;
   expect(jobIds).toEqual([row!.row.id]);
   expect(mayHappenUntil!.getTime()).toBeGreaterThan(Date.now() + hourMs / 2);
   expect(message).toContain(mayHappenUntil!.toISOString());

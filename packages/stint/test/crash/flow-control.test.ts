@@ -44,8 +44,8 @@ async function enqueueWaiting(fresh: Fresh): Promise<void> {
     );
 }
 
-/** Two processes that enqueue to the strict queues. `trouble` kills one of them while the other one is paused. */
-async function startProducers(fresh: Fresh): Promise<{ trouble: (kill: number) => Promise<void> }> {
+/** Two processes that enqueue to the strict queues. `disturb` kills one of them while the other one is paused. */
+async function startProducers(fresh: Fresh): Promise<{ disturb: (kill: number) => Promise<void> }> {
   const program = builtProgram(fixture("producer-process.mjs"));
   const half = Math.floor(produced / 2);
   const start = async (which: number): Promise<WorkerProcess> =>
@@ -58,7 +58,7 @@ async function startProducers(fresh: Fresh): Promise<{ trouble: (kill: number) =
     });
   const producers = [await start(0), await start(1)];
   return {
-    trouble: async (kill) => {
+    disturb: async (kill) => {
       const [doomed, paused] = [kill % 2, (kill + 1) % 2];
       producers[paused]!.kill("SIGSTOP");
       producers[doomed]!.kill("SIGKILL");
@@ -92,14 +92,14 @@ test(
     );
     await recordFlow(fresh);
     await enqueueWaiting(fresh);
-    const { trouble } = await startProducers(fresh);
+    const { disturb } = await startProducers(fresh);
     await killInTurn(fresh, {
       program: fixture("flow-control-process.mjs"),
       processes: inLab ? 3 : 2,
       jobs,
       kills,
       pools: { default: 20, strict: 3, shed: 2 },
-      meanwhile: trouble,
+      meanwhile: disturb,
     });
 
     const all = await runs(fresh);

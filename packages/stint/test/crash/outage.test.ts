@@ -18,7 +18,7 @@ afterAll(async () => {
 
 type Load = { fresh: Fresh; ids: string[]; long: string[]; workers: WorkerProcess[] };
 
-/** Two processes with work for a while. The trouble begins when some of it is done and some is not. */
+/** Two processes with work for a while. The outage begins when some of it is done and some is not. */
 async function underLoad(lease: string): Promise<Load> {
   const fresh = await freshSchema(server.url);
   const stint = fresh.client();

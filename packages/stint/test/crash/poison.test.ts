@@ -31,7 +31,7 @@ test("a job that always kills its worker ends dead; its neighbours lose no attem
     void life.ended.then(() => (alive = false));
     await until(
       async () => {
-        // An innocent is let go only once the poison's next run can no longer catch it.
+        // An innocent job ends only once the poison's next run can no longer catch it.
         const { state } = (await stint.get(poison.id))!;
         if (state === "parked" || state === "dead") for (const { id } of innocents) life.go(id);
         return !alive || (await ended());

@@ -9,7 +9,7 @@ const server = healthyServer();
 const shared = sharedSchema(server.url);
 
 /** A session of an application that is looked at. */
-async function somebody(name: string): Promise<{ client: Client; pid: number }> {
+async function otherSession(name: string): Promise<{ client: Client; pid: number }> {
   const client = await adminClient(server.url());
   onTestFinished(async () => {
     await client.end().catch(() => undefined);
@@ -21,7 +21,7 @@ async function somebody(name: string): Promise<{ client: Client; pid: number }> 
 
 test("a forgotten transaction that pins the horizon is reported, and its fix ends it", async () => {
   const fresh = shared();
-  const { client, pid } = await somebody("forgetful");
+  const { client, pid } = await otherSession("forgetful");
   await client.query("begin isolation level repeatable read");
   await client.query("select 1");
 
@@ -41,7 +41,7 @@ test("a forgotten transaction that pins the horizon is reported, and its fix end
 
 test("a transaction younger than the patience is not reported", async () => {
   const fresh = shared();
-  const { client } = await somebody("quick");
+  const { client } = await otherSession("quick");
   await client.query("begin isolation level repeatable read");
   await client.query("select 1");
 
@@ -50,7 +50,7 @@ test("a transaction younger than the patience is not reported", async () => {
 
 test("a prepared transaction that pins the horizon is reported, and its fix ends it", async () => {
   const fresh = shared();
-  const { client } = await somebody("coordinator");
+  const { client } = await otherSession("coordinator");
   await client.query("begin");
   await client.query(`insert into "${fresh.schema}".kind (name, queue) values ('k', 'q')`);
   await client.query("prepare transaction 'it''s mine'");
@@ -74,7 +74,7 @@ test("a replication slot that pins nothing is not reported", async () => {
 
 test("a blocking lock is reported, with the sessions that wait", async () => {
   const fresh = shared();
-  const [holder, waiter] = [await somebody("holder"), await somebody("waiter")];
+  const [holder, waiter] = [await otherSession("holder"), await otherSession("waiter")];
   await holder.client.query("begin");
   await holder.client.query(`lock table "${fresh.schema}".worker in access exclusive mode`);
 
@@ -105,7 +105,7 @@ test("a blocking lock is reported, with the sessions that wait", async () => {
 test("a blocking row lock is reported", async () => {
   const fresh = shared();
   await fresh.sql("insert into stint.kind (name, queue) values ('k', 'q')");
-  const [holder, waiter] = [await somebody("holder"), await somebody("waiter")];
+  const [holder, waiter] = [await otherSession("holder"), await otherSession("waiter")];
   await holder.client.query("begin");
   await holder.client.query(`select from "${fresh.schema}".kind for update`);
   const waiting = waiter.client.query(`update "${fresh.schema}".kind set queue = 'r'`);
@@ -131,7 +131,7 @@ test("a blocking row lock is reported", async () => {
 
 test("a lock on a table that a check reads makes that check a note, and no other", async () => {
   const fresh = shared();
-  const { client } = await somebody("holder");
+  const { client } = await otherSession("holder");
   await client.query("begin");
   await client.query(`lock table "${fresh.schema}".worker in access exclusive mode`);
 

@@ -21,7 +21,7 @@ async function serving(worker: Worker): Promise<HealthServer> {
   return server;
 }
 
-async function ask({ url }: HealthServer, path: string): Promise<{ status: number; reason?: string }> {
+async function probe({ url }: HealthServer, path: string): Promise<{ status: number; reason?: string }> {
   const response = await fetch(`${url}${path}`);
   const body = (await response.json()) as { status: string; reason?: string };
   expect(body.status).toBe(response.ok ? "ok" : "unavailable");
@@ -34,15 +34,15 @@ test("a new worker is live only; a started worker is live, started and ready", a
   const server = await serving(worker);
 
   expect(server.url).toBe(`http://127.0.0.1:${server.port}`);
-  expect(await ask(server, "/livez")).toEqual({ status: 200 });
-  expect(await ask(server, "/startupz")).toEqual({ status: 503, reason: "not started" });
-  expect(await ask(server, "/readyz")).toEqual({ status: 503, reason: "not started" });
+  expect(await probe(server, "/livez")).toEqual({ status: 200 });
+  expect(await probe(server, "/startupz")).toEqual({ status: 503, reason: "not started" });
+  expect(await probe(server, "/readyz")).toEqual({ status: 503, reason: "not started" });
   await worker.start();
-  await until(async () => (await ask(server, "/startupz")).status === 200);
-  expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+  await until(async () => (await probe(server, "/startupz")).status === 200);
+  expect(await probe(server, "/readyz")).toEqual({ status: 200 });
   await worker.stop();
-  expect(await ask(server, "/livez")).toEqual({ status: 200 });
-  expect(await ask(server, "/readyz")).toEqual({ status: 503, reason: "draining" });
+  expect(await probe(server, "/livez")).toEqual({ status: 200 });
+  expect(await probe(server, "/readyz")).toEqual({ status: 503, reason: "draining" });
 });
 
 test("a draining worker is live and not ready", async () => {
@@ -53,11 +53,11 @@ test("a draining worker is live and not ready", async () => {
   const server = await serving(worker);
   await stint.enqueue(note, {});
   await seen("began");
-  expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+  expect(await probe(server, "/readyz")).toEqual({ status: 200 });
 
   const stopped = worker.stop({ drain: "20s" });
-  expect(await ask(server, "/livez")).toEqual({ status: 200 });
-  expect(await ask(server, "/readyz")).toEqual({ status: 503, reason: "draining" });
+  expect(await probe(server, "/livez")).toEqual({ status: 200 });
+  expect(await probe(server, "/readyz")).toEqual({ status: 503, reason: "draining" });
   expect(await metric(server, "stint_worker_draining")).toBe("1");
   expect(await metric(server, 'stint_worker_slots{pool="default",state="busy"}')).toBe("1");
   held.open();
@@ -68,11 +68,11 @@ test("a schema of another version makes the worker not ready", async () => {
   const fresh = await freshSchema();
   const { worker } = await startWorker(fresh.client(), options);
   const server = await serving(worker);
-  expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+  expect(await probe(server, "/readyz")).toEqual({ status: 200 });
 
   await fresh.sql("update stint.migration set oldest_code = 1000");
-  await until(async () => (await ask(server, "/readyz")).reason === "schema");
-  expect(await ask(server, "/livez")).toEqual({ status: 200 });
+  await until(async () => (await probe(server, "/readyz")).reason === "schema");
+  expect(await probe(server, "/livez")).toEqual({ status: 200 });
 });
 
 describe("without a database", () => {
@@ -89,13 +89,13 @@ describe("without a database", () => {
     fresh = await freshSchema(postgres.url);
     const { worker } = await startWorker(fresh.client(), options);
     const server = await serving(worker);
-    expect(await ask(server, "/readyz")).toEqual({ status: 200 });
+    expect(await probe(server, "/readyz")).toEqual({ status: 200 });
 
     await postgres.stop("immediate");
-    await until(async () => (await ask(server, "/readyz")).reason === "database");
-    expect(await ask(server, "/livez")).toEqual({ status: 200 });
+    await until(async () => (await probe(server, "/readyz")).reason === "database");
+    expect(await probe(server, "/livez")).toEqual({ status: 200 });
     await postgres.start();
-    await until(async () => (await ask(server, "/readyz")).status === 200);
+    await until(async () => (await probe(server, "/readyz")).status === 200);
   });
 
   test("that is paused: live, and not ready within a probe's timeout", async () => {
@@ -115,17 +115,17 @@ describe("without a database", () => {
       paused.push(...rows.map(({ pid }) => pid));
     };
     try {
-      expect(await ask(server, "/livez")).toEqual({ status: 200 });
+      expect(await probe(server, "/livez")).toEqual({ status: 200 });
       await until(async () => {
         await pauseAll();
-        return (await ask(server, "/readyz")).reason === "database";
+        return (await probe(server, "/readyz")).reason === "database";
       });
-      expect(await ask(server, "/livez")).toEqual({ status: 200 });
+      expect(await probe(server, "/livez")).toEqual({ status: 200 });
     } finally {
       for (const pid of paused) process.kill(pid, "SIGCONT");
       await admin.end();
     }
-    await until(async () => (await ask(server, "/readyz")).status === 200);
+    await until(async () => (await probe(server, "/readyz")).status === 200);
   });
 });
 
@@ -198,12 +198,12 @@ describe("requests that are not probes are refused", () => {
   ])("%s", async (_what, request, status) => {
     const { port } = await server();
     const socket = connect(port, "127.0.0.1");
-    let answer = "";
-    socket.setEncoding("utf8").on("data", (text: string) => (answer += text));
+    let result = "";
+    socket.setEncoding("utf8").on("data", (text: string) => (result += text));
     socket.write(request);
     await once(socket, "close");
 
-    expect(answer.split("\r\n")[0]).toContain(` ${status} `);
+    expect(result.split("\r\n")[0]).toContain(` ${status} `);
   });
 
   test("many idle connections do not keep probes out", async () => {
@@ -213,7 +213,7 @@ describe("requests that are not probes are refused", () => {
     onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
     await Promise.all(sockets.map(async (socket) => await once(socket, "connect")));
 
-    expect(await ask(silent, "/livez")).toEqual({ status: 200 });
+    expect(await probe(silent, "/livez")).toEqual({ status: 200 });
     // The others had to go for it.
     await until(() => sockets.filter((socket) => socket.closed).length >= 36);
   });

@@ -130,7 +130,7 @@ test("no statement sorts or reads a whole table, for any feature of a job", asyn
 
 test("an idle worker sends few statements, and none sorts or reads a whole table", async () => {
   await until(async () => "unserved" in (await server.sentBy("idler")), {
-    message: "the worker has looked for jobs that nobody serves",
+    message: "the worker has looked for jobs that no worker serves",
   });
   const sent = await server.sentBy("idler");
   const seconds = (performance.now() - idleSince) / 1000;

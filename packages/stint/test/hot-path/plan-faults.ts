@@ -16,7 +16,7 @@ const allowed = new Set([
   "prune-rest: Seq Scan history_done_rest",
   "prune-windows: Sort",
   "drop_partitions(): Sort",
-  // The rows of one call, put in the order of their locks: jobs with a dedupe key, or enqueued again. The answer is
+  // The rows of one call, put in the order of their locks: jobs with a dedupe key, or enqueued again. The result is
   // put back in the order of the call.
   "enqueue_rows(): Sort",
   "enqueue: Sort",

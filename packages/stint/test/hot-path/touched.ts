@@ -7,7 +7,7 @@ export type Touched = {
   pages: number;
   /** Rows that came out of an index. */
   rows: number;
-  /** Rows that were read in vain. */
+  /** Rows that were read and not used. */
   removed: number;
 };
 

@@ -98,17 +98,17 @@ test("a timeline has the whole life of a job: leases, errors, replays and the en
   const fresh = await freshSchema();
   const stint = fresh.client();
   const { id } = await stint.enqueue(mail, { does: "fail" }, { key: "order:1" });
-  let mended = false;
+  let isFixed = false;
   const { worker } = await startWorker(stint, {
     backoff: () => 0,
     handlers: [
       handle(mail, () => {
-        if (!mended) throw new PermanentError("no such order");
+        if (!isFixed) throw new PermanentError("no such order");
       }),
     ],
   });
   await until(async () => (await stint.get(id))?.state === "dead");
-  mended = true;
+  isFixed = true;
   await stint.replay(id, { reason: "it exists now", actor: "ann" });
   await until(async () => (await stint.get(id))?.state === "succeeded");
 

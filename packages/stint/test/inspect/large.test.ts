@@ -31,7 +31,7 @@ afterAll(async () => {
 type Cost = { rows: number; whole: number; sent: number };
 
 /** What a question reads: rows by index, and rows by reading tables whole, of all tables of jobs. */
-async function costOf<T>(ask: (db: Run) => Promise<T>): Promise<{ answer: T; cost: Cost }> {
+async function costOf<T>(work: (db: Run) => Promise<T>): Promise<{ found: T; cost: Cost }> {
   let sent = 0;
   const db: Run = {
     async run(statement, values) {
@@ -41,11 +41,11 @@ async function costOf<T>(ask: (db: Run) => Promise<T>): Promise<{ answer: T; cos
   };
   await client.query("begin");
   const before = await counters();
-  const answer = await ask(db);
+  const found = await work(db);
   const after = await counters();
   await client.query("rollback");
   return {
-    answer,
+    found,
     cost: { rows: after.rows - before.rows, whole: after.whole - before.whole, sent },
   };
 }
@@ -101,9 +101,9 @@ for (const analysed of [false, true]) {
 
   test(`a page without a filter reads one window, ${when}`, async () => {
     if (analysed) await client.query(`analyze "${schema}".job, "${schema}".history`);
-    const { answer, cost } = await costOf(page({}));
+    const { found, cost } = await costOf(page({}));
 
-    expect(answer.jobs.map((job) => job.id)).toEqual(
+    expect(found.jobs.map((job) => job.id)).toEqual(
       Array.from({ length: 50 }, (_, n) => idOf(succeeded - n, 1)),
     );
     // The jobs are months old: it takes some empty spans of time to come to them.
@@ -114,9 +114,9 @@ for (const analysed of [false, true]) {
   });
 
   test(`a search for dead jobs by a rare error reads dead jobs only, ${when}`, async () => {
-    const { answer, cost } = await costOf(page({ state: "dead", error: "enospc" }));
+    const { found, cost } = await costOf(page({ state: "dead", error: "enospc" }));
 
-    expect(answer).toMatchObject({
+    expect(found).toMatchObject({
       jobs: [{ id: idOf(49_000, 2) }, { id: idOf(100, 2) }],
       next: null,
       partial: false,
@@ -129,17 +129,17 @@ for (const analysed of [false, true]) {
     const held = await costOf(page({ state: ["running", "parked"], kind: "work" }));
     const small = await costOf(page({ state: "ready", queue: "b" }, 200));
 
-    expect(held.answer.jobs).toHaveLength(40);
+    expect(held.found.jobs).toHaveLength(40);
     expect(held.cost).toEqual({ rows: 40, whole: 0, sent: 1 });
-    expect(small.answer.jobs).toHaveLength(100);
+    expect(small.found.jobs).toHaveLength(100);
     expect(small.cost).toEqual({ rows: 100, whole: 0, sent: 1 });
   });
 
   test(`more jobs than can be gathered are searched in order, ${when}`, async () => {
-    const { answer, cost } = await costOf(page({ state: "scheduled" }));
+    const { found, cost } = await costOf(page({ state: "scheduled" }));
 
-    expect(answer.jobs).toHaveLength(50);
-    expect(answer.jobs.every((job) => job.state === "scheduled")).toBe(true);
+    expect(found.jobs).toHaveLength(50);
+    expect(found.jobs.every((job) => job.state === "scheduled")).toBe(true);
     expect(cost.sent).toBeLessThan(11);
     expect(cost.whole).toBe(0);
     expect(cost.rows).toBeLessThanOrEqual(10_001 + 1_000);
@@ -150,8 +150,8 @@ for (const analysed of [false, true]) {
     const found = await costOf((db) => findPage(db, toSearch("jobs", { tenant: "nobody" }), 50, some));
     const counted = await costOf((db) => countUpTo(db, toSearch("jobs", { tenant: "nobody" }), some));
 
-    expect(found.answer).toMatchObject({ jobs: [], partial: true, next: expect.any(String) as string });
-    expect(counted.answer).toEqual({ count: 0, capped: true, next: found.answer.next });
+    expect(found.found).toMatchObject({ jobs: [], partial: true, next: expect.any(String) as string });
+    expect(counted.found).toEqual({ count: 0, capped: true, next: found.found.next });
     for (const { cost } of [found, counted]) {
       expect(cost.whole).toBe(0);
       expect(cost.rows).toBeLessThan(3 * 20_000 + 200);
@@ -160,22 +160,18 @@ for (const analysed of [false, true]) {
 
   test(`a time range reads only its own jobs, ${when}`, async () => {
     const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 1_000);
-    const { answer, cost } = await costOf(page({ since: at(1_000), until: at(1_010), state: "dead" }));
+    const { found, cost } = await costOf(page({ since: at(1_000), until: at(1_010), state: "dead" }));
 
-    expect(answer.jobs.map((job) => job.id)).toEqual(
-      Array.from({ length: 10 }, (_, n) => idOf(1_009 - n, 2)),
-    );
-    expect(answer.next).toBeNull();
+    expect(found.jobs.map((job) => job.id)).toEqual(Array.from({ length: 10 }, (_, n) => idOf(1_009 - n, 2)));
+    expect(found.next).toBeNull();
     expect(cost.whole).toBe(0);
     expect(cost.rows).toBeLessThanOrEqual(1_020);
   });
 
   test(`counting pauses after ten thousand, ${when}`, async () => {
-    const { answer, cost } = await costOf((db) =>
-      countUpTo(db, toSearch("count", { kind: "work" }), patient),
-    );
+    const { found, cost } = await costOf((db) => countUpTo(db, toSearch("count", { kind: "work" }), patient));
 
-    expect(answer).toEqual({
+    expect(found).toEqual({
       count: expect.toSatisfy((count: number) => count > 10_000 && count <= 30_000) as number,
       capped: true,
       next: expect.any(String) as string,
@@ -188,14 +184,14 @@ for (const analysed of [false, true]) {
     const groups = await costOf(groupsOf);
     const tenants = await costOf(tenantsOf);
 
-    expect(groups.answer).toMatchObject({
+    expect(groups.found).toMatchObject({
       groups: [{ error: "attempts exhausted", count: 10_000 }],
       matched: 10_000,
       lookedAt: 10_000,
     });
     expect(groups.cost).toEqual({ rows: 10_000, whole: 0, sent: 1 });
     // Half of the look for each of the two queues, of which one has a hundred jobs.
-    expect(tenants.answer).toMatchObject({ lookedAt: 5_100, all: false });
+    expect(tenants.found).toMatchObject({ lookedAt: 5_100, all: false });
     expect(tenants.cost.whole).toBe(0);
     expect(tenants.cost.rows).toBeLessThan(5_100 + 100);
   });
@@ -204,7 +200,7 @@ for (const analysed of [false, true]) {
     const job = { id: idOf(50_000, 3), queue: "a", kind: "work", worker: null, tenant: null, key: null };
     const around = await costOf((db) => surroundings(db, job));
 
-    expect(around.answer.ahead).toBe(1_001);
+    expect(around.found.ahead).toBe(1_001);
     expect(around.cost.whole).toBe(0);
     expect(around.cost.rows).toBeLessThan(1_100);
   });
@@ -217,7 +213,7 @@ test("no plan sorts or reads a table of jobs beyond its window, generic or custo
     await client.query(`set plan_cache_mode = ${mode}`);
     const filters: JobFilter[] = [{}, { state: "dead" }, { state: "parked" }, { key: "k" }];
     const asked = [...filters.map((filter) => page(filter)), groupsOf, tenantsOf];
-    for (const [n, ask] of asked.entries()) {
+    for (const [n, work] of asked.entries()) {
       const explain: Run = {
         async run(statement, values) {
           // The first call also reads the catalogs, as many pages as other tests have left there.
@@ -228,7 +224,7 @@ test("no plan sorts or reads a table of jobs beyond its window, generic or custo
           return [foundNothing];
         },
       };
-      await ask(explain);
+      await work(explain);
     }
   }
   await client.query("reset plan_cache_mode");
@@ -254,9 +250,11 @@ const pagesOf = (nodes: readonly PlanNode[]): number =>
   Math.max(...nodes.map((node) => (node["Shared Hit Blocks"] ?? 0) + (node["Shared Read Blocks"] ?? 0)));
 
 async function plan(statement: Statement, values: readonly unknown[]): Promise<PlanNode[]> {
-  type Answer = { "QUERY PLAN": { Plan: PlanNode }[] };
+  type Explained = { "QUERY PLAN": { Plan: PlanNode }[] };
   const text = forSchema(statement.text, schema);
-  const { rows } = await client.query<Answer>(`explain (analyze, buffers, format json) ${text}`, [...values]);
+  const { rows } = await client.query<Explained>(`explain (analyze, buffers, format json) ${text}`, [
+    ...values,
+  ]);
   const root = rows[0]?.["QUERY PLAN"][0]?.Plan;
   return root === undefined ? [] : flatten(root);
 }

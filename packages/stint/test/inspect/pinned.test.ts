@@ -20,13 +20,13 @@ async function pagesOf(fresh: Fresh, call: (db: Run) => Promise<unknown>): Promi
   const db: Run = {
     async run(statement, values) {
       const client = await adminClient(fresh.url);
-      type Answer = {
+      type Explained = {
         "QUERY PLAN": { Plan: { "Shared Hit Blocks": number; "Shared Read Blocks": number } }[];
       };
       const explain = `explain (analyze, buffers, format json) ${forSchema(statement.text, fresh.schema)}`;
       let least = Infinity;
       for (let n = 0; n < 6; n++) {
-        const { rows } = await client.query<Answer>(explain, [...values]);
+        const { rows } = await client.query<Explained>(explain, [...values]);
         const plan = rows[0]?.["QUERY PLAN"][0]?.Plan;
         least = Math.min(least, (plan?.["Shared Hit Blocks"] ?? 0) + (plan?.["Shared Read Blocks"] ?? 0));
       }

@@ -4,7 +4,7 @@ import { grafanaDashboard } from "#stint/telemetry/grafana.js";
 import { deployment } from "#stint/telemetry/kubernetes.js";
 import { metrics, type MetricDefinition } from "#stint/telemetry/registry.js";
 import { defineJob, entry, typed } from "#stint/index.js";
-import { answer, project, stint } from "../cli/support.ts";
+import { jsonOf, project, stint } from "../cli/support.ts";
 import { query } from "../support/database.ts";
 import { freshSchema } from "../support/fresh.ts";
 
@@ -176,8 +176,8 @@ test("the grace period of the Deployment is longer than a stop may take", () => 
 
 describe("stint export", () => {
   test("grafana and alerts print importable files without config or database", async () => {
-    expect(answer(await stint(["export", "grafana"]))).toEqual(grafanaDashboard());
-    expect(answer(await stint(["export", "alerts", "--json"]))).toEqual(alertRules());
+    expect(jsonOf(await stint(["export", "grafana"]))).toEqual(grafanaDashboard());
+    expect(jsonOf(await stint(["export", "alerts", "--json"]))).toEqual(alertRules());
     const { code, stdout } = await stint(["export", "alerts"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^groups:\n {2}- name: stint\n {4}rules:\n {6}- alert: StintOldestReadyTooOld\n/);
@@ -201,7 +201,7 @@ describe("stint export", () => {
         export default { schema: "${fresh.schema}", worker: { pools: ${pools}, handlers: [handle(note, () => {})], drain: "10m" } };`,
     });
     const args = ["export", "k8s", "--keda", "--name", "jobs", "--target", "90s", "--most", "7", "--json"];
-    const { items } = answer(await stint(args, { cwd })) as {
+    const { items } = jsonOf(await stint(args, { cwd })) as {
       items: { kind: string; spec: Record<string, never> }[];
     };
     expect(items.map(({ kind }) => kind)).toEqual(["Deployment", "TriggerAuthentication", "ScaledObject"]);

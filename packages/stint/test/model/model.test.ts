@@ -25,7 +25,7 @@ test("for any sequence of commands, the SQL returns and stores what the model do
     const world = new World(fresh);
     for (const command of commands) {
       const { real, model } = await world.run(command);
-      expect({ command, answer: real }).toEqual({ command, answer: model });
+      expect({ command, result: real }).toEqual({ command, result: model });
       expect({ command, jobs: await table(fresh) }).toEqual({ command, jobs: expected(world) });
       count(seen, command, real);
     }
@@ -90,21 +90,21 @@ const mustHappen = [
   "promote some",
 ];
 
-function count(seen: Map<string, number>, command: Command, answer: unknown): void {
+function count(seen: Map<string, number>, command: Command, result: unknown): void {
   const note = (what: string): void => {
     seen.set(what, (seen.get(what) ?? 0) + 1);
   };
-  if (command.do === "renew") note((answer as { held: boolean }).held ? "renew held" : "renew refused");
+  if (command.do === "renew") note((result as { held: boolean }).held ? "renew held" : "renew refused");
   if (["finish", "requeue", "suspend", "again"].includes(command.do))
-    note(`${command.do} ${answer === true ? "accepted" : "refused"}`);
+    note(`${command.do} ${result === true ? "accepted" : "refused"}`);
   if (command.do === "enqueue")
-    for (const { status } of answer as { status: string }[]) note(`enqueue ${status}`);
-  if (["receive", "signal", "change"].includes(command.do)) note(`${command.do} ${String(answer)}`);
-  if (command.do === "deliver" && (answer as { delivered: number }).delivered > 0) note("deliver some");
-  if (command.do === "complete" && answer !== undefined) note("complete some");
-  if (command.do === "cancel" || command.do === "replay") note(`${command.do} ${String(answer)}`);
-  if (command.do === "rescue") for (const one of answer as { state: string }[]) note(`rescue ${one.state}`);
-  if (command.do === "promote" && (answer as { promoted: number }).promoted > 0) note("promote some");
+    for (const { status } of result as { status: string }[]) note(`enqueue ${status}`);
+  if (["receive", "signal", "change"].includes(command.do)) note(`${command.do} ${String(result)}`);
+  if (command.do === "deliver" && (result as { delivered: number }).delivered > 0) note("deliver some");
+  if (command.do === "complete" && result !== undefined) note("complete some");
+  if (command.do === "cancel" || command.do === "replay") note(`${command.do} ${String(result)}`);
+  if (command.do === "rescue") for (const one of result as { state: string }[]) note(`rescue ${one.state}`);
+  if (command.do === "promote" && (result as { promoted: number }).promoted > 0) note("promote some");
 }
 
 async function clear(fresh: Fresh): Promise<void> {

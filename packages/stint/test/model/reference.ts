@@ -19,7 +19,7 @@ import type { NextWait } from "./waits.ts";
 
 // What the SQL is meant to do, in plain TypeScript and without any idea of SQL. One call is one statement.
 
-type Answer = { id: string; status: EnqueueStatus };
+type Enqueued = { id: string; status: EnqueueStatus };
 
 export type JobChange = { payload: number | null; delayMs: number | null; priority: number | null };
 
@@ -27,16 +27,16 @@ export type JobChange = { payload: number | null; delayMs: number | null; priori
 const liftable = new Set<string | null>(["quarantine", "review", "sleep"]);
 
 export class Reference extends Store {
-  enqueue(batch: readonly NewJob[]): Answer[] {
+  enqueue(batch: readonly NewJob[]): Enqueued[] {
     const order = ++this.order;
-    const answers = new Map<string, Answer>();
+    const results = new Map<string, Enqueued>();
     // Everybody writes in the same order, so of two rows with one key the first in that order is the one.
     for (const job of [...batch].sort(byKey)) {
-      const answer = this.#enqueueOne(job, order);
-      answers.set(job.id, answer);
-      if (answer.status !== "created") this.duplicates[answer.status] += 1;
+      const result = this.#enqueueOne(job, order);
+      results.set(job.id, result);
+      if (result.status !== "created") this.duplicates[result.status] += 1;
     }
-    return batch.map((job) => answers.get(job.id) as Answer);
+    return batch.map((job) => results.get(job.id) as Enqueued);
   }
 
   claim(
@@ -281,7 +281,7 @@ export class Reference extends Store {
     return { promoted: due.length, someWait: waiting.length > due.length };
   }
 
-  #enqueueOne(row: NewJob, order: number): Answer {
+  #enqueueOne(row: NewJob, order: number): Enqueued {
     const existing = this.holderOf(row);
     if (existing === undefined) {
       this.create(row, order);
@@ -301,7 +301,7 @@ export class Reference extends Store {
     return { id: row.id, status: "deferred" };
   }
 
-  #replace(job: ModelJob, row: NewJob, order: number): Answer {
+  #replace(job: ModelJob, row: NewJob, order: number): Enqueued {
     const { replace, maxWaitMs } = row.dedupe as NonNullable<NewJob["dedupe"]>;
     const was = job.runAt;
     if (replace !== "payload") {

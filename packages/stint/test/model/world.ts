@@ -34,7 +34,7 @@ function parkedFor(until: number | null): Omit<Requeue, "fence"> {
 }
 
 /** The results of a command in the database and in the model. They must be equal. */
-export type Answers = { real: unknown; model: unknown };
+export type Results = { real: unknown; model: unknown };
 
 /** The database and the model side by side, and what a test knows of both: the ids and fences that were given out. */
 export class World {
@@ -47,7 +47,7 @@ export class World {
     this.#fresh = fresh;
   }
 
-  async run(command: Command): Promise<Answers> {
+  async run(command: Command): Promise<Results> {
     const { db } = this.#fresh;
     const { model } = this;
     switch (command.do) {
@@ -182,7 +182,7 @@ export class World {
     return { real: "later", model: "later" };
   }
 
-  async #enqueue({ jobs }: Extract<Command, { do: "enqueue" }>): Promise<Answers> {
+  async #enqueue({ jobs }: Extract<Command, { do: "enqueue" }>): Promise<Results> {
     const batch = jobs.map((job): NewJob => ({
       id: newId(),
       kind: kinds[job.kind] ?? "",
@@ -211,12 +211,12 @@ export class World {
       payload: String(payload),
       meta: undefined,
     }));
-    const answer = await enqueue(this.#fresh.db, rows, false);
-    this.ids.push(...answer.map((row) => row.id).filter((id) => batch.some((job) => job.id === id)));
-    return { real: answer.map(({ id, status }) => ({ id, status })), model: this.model.enqueue(batch) };
+    const result = await enqueue(this.#fresh.db, rows, false);
+    this.ids.push(...result.map((row) => row.id).filter((id) => batch.some((job) => job.id === id)));
+    return { real: result.map(({ id, status }) => ({ id, status })), model: this.model.enqueue(batch) };
   }
 
-  async #claim(command: Extract<Command, { do: "claim" }>): Promise<Answers> {
+  async #claim(command: Extract<Command, { do: "claim" }>): Promise<Results> {
     const queue = queues[command.queue] ?? "";
     const served = command.kinds === 2 ? kinds : [kinds[command.kinds] ?? ""];
     const { limit, leaseMs } = command;
@@ -235,7 +235,7 @@ export class World {
     return { real: byJob(jobs.map((job) => job.fence)), model: byJob(expected) };
   }
 
-  async #claimQuarantined(): Promise<Answers> {
+  async #claimQuarantined(): Promise<Results> {
     const lease = { worker: "alone", leaseId: newId(), leaseMs: 250_000 };
     const [job] = await claimQuarantined(this.#fresh.db, {
       ...lease,

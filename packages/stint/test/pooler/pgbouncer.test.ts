@@ -49,9 +49,9 @@ async function sessionOf(foreign: Client): Promise<unknown> {
 async function onAll<T>(url: string, poolSize: number, work: (one: Client) => Promise<T>): Promise<T[]> {
   const clients = await Promise.all(Array.from({ length: poolSize }, async () => await adminClient(url)));
   for (const one of clients) await one.query("begin");
-  const answers = await Promise.all(clients.map(work));
+  const results = await Promise.all(clients.map(work));
   for (const one of clients) await one.query("commit").then(async () => await one.end());
-  return answers;
+  return results;
 }
 
 /** What a client of the pooler sets on a connection to the server stays for those that have it later. */

@@ -7,7 +7,7 @@ import { wrongTallies } from "../support/tallies.ts";
 import { addOne, auditInfo, running, take } from "./jobs.ts";
 import { sessions } from "./sessions.ts";
 
-const nobody = "00000000-0000-7000-8000-000000000000";
+const missing = "00000000-0000-7000-8000-000000000000";
 
 test("stint.complete ends a waiting job with its result, audited", async () => {
   const fresh = await freshSchema();
@@ -49,13 +49,13 @@ test("stint.complete and stint.change refuse what cannot be, and change nothing"
   const refused: [text: string, values: unknown[], message: RegExp][] = [
     [`stint.complete($1)`, [busy.job], /is running/],
     [`stint.complete($1)`, [ended], /is cancelled/],
-    [`stint.complete($1)`, [nobody], /does not exist/],
+    [`stint.complete($1)`, [missing], /does not exist/],
     [`stint.complete(null)`, [], /must be the id of a job/],
     [`stint.complete($1, null, '')`, [waiting], /reason and actor/],
     [`stint.complete($1, to_jsonb(repeat('x', 2000000)))`, [waiting], /bytes of JSON/],
     [`stint.change($1, '{"priority": 1}')`, [busy.job], /is running/],
     [`stint.change($1, '{"priority": 1}')`, [ended], /is cancelled/],
-    [`stint.change($1, '{"priority": 1}')`, [nobody], /does not exist/],
+    [`stint.change($1, '{"priority": 1}')`, [missing], /does not exist/],
     [`stint.change($1, '{}')`, [waiting], /must be a JSON object/],
     [`stint.change($1, null)`, [waiting], /must be a JSON object/],
     [`stint.change($1, '{"priorty": 1}')`, [waiting], /unknown change "priorty"/],

@@ -175,8 +175,8 @@ test("a commit wakes listening workers, on this installation's channel only", as
   const stint = await installed();
   const other = await installed();
   const listener = await adminClient(stint.url);
-  const heard: string[] = [];
-  listener.on("notification", (note) => heard.push(`${note.channel} ${note.payload}`));
+  const received: string[] = [];
+  listener.on("notification", (note) => received.push(`${note.channel} ${note.payload}`));
   await listener.query(`listen "stint:${stint.schema}"`);
   await stint.enqueue();
   for (const one of [stint, other]) {
@@ -191,14 +191,14 @@ test("a commit wakes listening workers, on this installation's channel only", as
   await listener.query("select 1");
   await listener.end();
 
-  expect(heard).toEqual([`stint:${stint.schema} due`, `stint:${stint.schema} ready:main`]);
+  expect(received).toEqual([`stint:${stint.schema} due`, `stint:${stint.schema} ready:main`]);
 });
 
 test("a job's own wake option decides whether its enqueue notifies", async () => {
   const stint = await installed();
   const listener = await adminClient(stint.url);
-  const heard: string[] = [];
-  listener.on("notification", (note) => heard.push(String(note.payload)));
+  const received: string[] = [];
+  listener.on("notification", (note) => received.push(String(note.payload)));
   await listener.query(`listen "stint:${stint.schema}"`);
   await stint.sql(
     `insert into stint.worker (id, host, pid, version, pools, kinds, listening) values ('w', 'h', 1, 'v', '{}', '{}', true)`,
@@ -213,7 +213,7 @@ test("a job's own wake option decides whether its enqueue notifies", async () =>
   await listener.query("select 1");
   await listener.end();
 
-  expect(heard).toEqual(["ready:loud"]);
+  expect(received).toEqual(["ready:loud"]);
   for (const wake of ["no", 1, {}]) {
     const error = await refusal(stint.enqueue({ wake }));
     expect(error).toMatchObject({ code: "22023" });

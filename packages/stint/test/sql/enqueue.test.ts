@@ -10,12 +10,12 @@ test("results come back by ordinal, in any order of writing", async () => {
   const fresh = await freshSchema();
   const ids = [3, 1, 2].map((n) => `00000000-0000-7000-8000-00000000000${n}`);
 
-  const answer = await add(
+  const result = await add(
     fresh.db,
     ids.map((id, index) => ({ id, kind: `k${9 - index}` })),
   );
 
-  expect(answer.map((row) => [row.ordinal, row.id, row.created])).toEqual(
+  expect(result.map((row) => [row.ordinal, row.id, row.created])).toEqual(
     ids.map((id, index) => [index + 1, id, true]),
   );
 });
@@ -113,13 +113,13 @@ test.each([10, 500])("among %i jobs, a taken id returns the job that has it", as
   const fresh = await freshSchema();
   const taken = await addOne(fresh.db, { payload: "first" });
 
-  const answer = await add(
+  const result = await add(
     fresh.db,
     Array.from({ length: many }, (_, index) => (index === 5 ? { id: taken, payload: "second" } : {})),
   );
 
-  expect(answer.every((row) => row.created)).toBe(true);
-  expect(answer[5]?.id).toBe(taken);
+  expect(result.every((row) => row.created)).toBe(true);
+  expect(result[5]?.id).toBe(taken);
   expect(await count(fresh)).toBe(many);
   expect((await stored(fresh, taken))["payload"]).toBe("first");
 });
@@ -158,7 +158,7 @@ test("a taken key returns the job that holds it, also within one batch", async (
   const fresh = await freshSchema();
   const holder = await addOne(fresh.db, { dedupe_key: "a", dedupe_until: "finished" });
 
-  const answer = await add(fresh.db, [
+  const result = await add(fresh.db, [
     { dedupe_key: "b", dedupe_until: "finished" },
     { dedupe_key: "a", dedupe_until: "finished" },
     { dedupe_key: "b", dedupe_until: "started" },
@@ -166,9 +166,9 @@ test("a taken key returns the job that holds it, also within one batch", async (
     { kind: "other", dedupe_key: "a", dedupe_until: "finished" },
   ]);
 
-  const created = answer.map((row) => row.created);
-  expect(answer[1]).toMatchObject({ id: holder, created: false });
-  expect(answer[0]?.id).toBe(answer[2]?.id);
+  const created = result.map((row) => row.created);
+  expect(result[1]).toMatchObject({ id: holder, created: false });
+  expect(result[0]?.id).toBe(result[2]?.id);
   expect(created[0]).not.toBe(created[2]);
   expect([created[3], created[4]]).toEqual([true, true]);
   expect(await count(fresh)).toBe(4);
@@ -179,9 +179,9 @@ test("a key that holds until the end is free again after the end", async () => {
   const fence = await running(db, { dedupe_key: "a", dedupe_until: "finished" });
   await finish(db, [{ fence, state: "succeeded", result: null, reason: null, ending: null }]);
 
-  const [answer] = await add(db, [{ dedupe_key: "a", dedupe_until: "finished" }]);
+  const [result] = await add(db, [{ dedupe_key: "a", dedupe_until: "finished" }]);
 
-  expect(answer?.created).toBe(true);
+  expect(result?.created).toBe(true);
 });
 
 test("a key held for a time outlives its job, and is free when that time ends", async () => {
@@ -224,13 +224,13 @@ test("a repeat after a lost reply finds its job, live or finished, and adds none
   ]);
   const never = newId();
 
-  const answer = await add(fresh.db, [
+  const result = await add(fresh.db, [
     { id: live, again: true },
     { id: fence.job, again: true },
     { id: never, again: true },
   ]);
 
-  expect(answer.map((row) => [row.id, row.created])).toEqual([
+  expect(result.map((row) => [row.id, row.created])).toEqual([
     [live, true],
     [fence.job, true],
     [never, true],
@@ -242,9 +242,9 @@ test("a repeat of an enqueue that lost to another job returns that job again", a
   const { db } = await freshSchema();
   const holder = await addOne(db, { dedupe_key: "a", dedupe_until: "finished" });
 
-  const [answer] = await add(db, [{ id: newId(), again: true, dedupe_key: "a", dedupe_until: "finished" }]);
+  const [result] = await add(db, [{ id: newId(), again: true, dedupe_key: "a", dedupe_until: "finished" }]);
 
-  expect(answer).toMatchObject({ id: holder, created: false });
+  expect(result).toMatchObject({ id: holder, created: false });
 });
 
 test("one row that cannot be stored rolls back the whole batch", async () => {
@@ -271,7 +271,7 @@ test("the result reports whether any worker listens", async () => {
 
 test("a worker asleep for any time counts as listening; a lost one does not", async () => {
   const fresh = await freshSchema();
-  const heard = async (asleep: boolean): Promise<boolean[]> => {
+  const received = async (asleep: boolean): Promise<boolean[]> => {
     await fresh.sql(
       `insert into stint.worker (id, host, pid, version, pools, kinds, listening, asleep, seen_at)
        values ('w', 'h', 1, 'v', '{}', '{}', true, $1, now() - interval '1 hour')
@@ -281,8 +281,8 @@ test("a worker asleep for any time counts as listening; a lost one does not", as
     return (await add(fresh.db)).concat(await add(fresh.db, [{ again: true }])).map((row) => row.listening);
   };
 
-  expect(await heard(false)).toEqual([false, false]);
-  expect(await heard(true)).toEqual([true, true]);
+  expect(await received(false)).toEqual([false, false]);
+  expect(await received(true)).toEqual([true, true]);
 });
 
 test("ids made by the database are version 7, and later ones sort later", async () => {

@@ -32,8 +32,8 @@ export async function prepare(
 
 /** The plan that the prepared statement would run with now, as a flat list of nodes. */
 export async function planned(client: Client, values: string, options = "format json"): Promise<PlanNode[]> {
-  type Answer = { "QUERY PLAN": { Plan: PlanNode }[] };
-  const { rows } = await client.query<Answer>(
+  type Explained = { "QUERY PLAN": { Plan: PlanNode }[] };
+  const { rows } = await client.query<Explained>(
     `explain (${options}) execute plan ${values === "" ? "" : `(${values})`}`,
   );
   const root = rows[0]?.["QUERY PLAN"][0]?.Plan;

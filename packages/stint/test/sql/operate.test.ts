@@ -59,7 +59,7 @@ test("cancel, runNow and replay of a job in another state change and record noth
   const ready = await addOne(fresh.db);
   const before = await fresh.sql(`select * from stint.jobs order by id`);
 
-  const answers = [
+  const results = [
     await cancel(fresh.db, ended.job, auditInfo()),
     await cancel(fresh.db, newId(), auditInfo()),
     await runNow(fresh.db, ready, auditInfo()),
@@ -69,7 +69,7 @@ test("cancel, runNow and replay of a job in another state change and record noth
     await replay(fresh.db, newId(), auditInfo()),
   ];
 
-  expect(answers).toEqual(answers.map(() => undefined));
+  expect(results).toEqual(results.map(() => undefined));
   expect(await fresh.sql(`select * from stint.jobs order by id`)).toEqual(before);
   expect(await audit(fresh)).toEqual([]);
 });

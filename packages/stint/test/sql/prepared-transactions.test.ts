@@ -102,12 +102,12 @@ test.each([
 test("an enqueue outside a transaction wakes workers on any server", async () => {
   const fresh = await withListeningWorker();
   const listener = await adminClient(server.url);
-  const heard = new Promise<unknown>((resolve) => {
+  const received = new Promise<unknown>((resolve) => {
     listener.on("notification", ({ payload }) => resolve(payload));
   });
   await listener.query(`listen "stint:${fresh.schema}"`);
   await fresh.client().enqueue(note, { text: "x" });
-  expect(await heard).toBe("ready:default");
+  expect(await received).toBe("ready:default");
   await listener.end();
 });
 

@@ -39,11 +39,11 @@ test("jobs that are not due stay, and the time to the next one is returned", asy
   const id = await addOne(fresh.db, { delay_ms: 60_000 });
   await addOne(fresh.db, { delay_ms: 600_000 });
 
-  const answer = await promote(fresh.db, 10);
+  const result = await promote(fresh.db, 10);
 
-  expect(answer.promoted).toBe(0);
-  expect(answer.nextDueMs).toBeGreaterThan(50_000);
-  expect(answer.nextDueMs).toBeLessThanOrEqual(60_000);
+  expect(result.promoted).toBe(0);
+  expect(result.nextDueMs).toBeGreaterThan(50_000);
+  expect(result.nextDueMs).toBeLessThanOrEqual(60_000);
   expect((await stored(fresh, id)).state).toBe("scheduled");
 });
 

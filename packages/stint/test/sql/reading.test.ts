@@ -168,12 +168,12 @@ test("workers are listed while they report", async () => {
   await registerWorker(db, { ...info, id: "three" });
   await fresh.sql(`update stint.worker set seen_at = now() - interval '5 minutes' where id = 'two'`);
 
-  const heard = await heartbeat(db, "one", { listening: true });
+  const known = await heartbeat(db, "one", { listening: true });
   const silent = await forgetUnresponsiveWorkers(db, 60_000);
   await forgetWorker(db, "three");
   const unknown = await heartbeat(db, "two", { listening: true });
 
-  expect([heard, unknown]).toEqual([true, false]);
+  expect([known, unknown]).toEqual([true, false]);
   expect(silent).toEqual(["two"]);
   expect(await listWorkers(db)).toMatchObject([{ ...info, id: "one", listening: true, draining: false }]);
 });

@@ -41,8 +41,8 @@ test("one job wakes two of fifty idle workers; two more look later", async () =>
   const fresh = await freshSchema();
   const tags = await idleWorkers(fresh, 50);
   const listener = await adminClient(fresh.url);
-  const heard: string[] = [];
-  listener.on("notification", ({ payload }) => heard.push(payload ?? ""));
+  const received: string[] = [];
+  listener.on("notification", ({ payload }) => received.push(payload ?? ""));
   await listener.query(`listen "stint:${fresh.schema}"`);
   // By each way: SQL, a new job, a job with a dedupe key, and a wake after the commit.
   await fresh.sql(`select stint.enqueue('note', '{}', '{"queue": "notes"}')`);
@@ -54,9 +54,9 @@ test("one job wakes two of fifty idle workers; two more look later", async () =>
   await listener.query("select 1");
   await listener.end();
 
-  expect(heard.length).toBeGreaterThan(3);
-  for (const hint of heard.slice(0, 3)) expect(woken(hint, tags)).toEqual({ now: 2, later: 2 });
-  expect(new Set(heard.map((hint) => hint.split(":")[1]))).toEqual(new Set(["notes"]));
+  expect(received.length).toBeGreaterThan(3);
+  for (const hint of received.slice(0, 3)) expect(woken(hint, tags)).toEqual({ now: 2, later: 2 });
+  expect(new Set(received.map((hint) => hint.split(":")[1]))).toEqual(new Set(["notes"]));
 });
 
 test("freed places wake as many workers as jobs were let in", async () => {
@@ -80,8 +80,8 @@ test("freed places wake as many workers as jobs were let in", async () => {
   expect(ends).toHaveLength(2);
 
   const listener = await adminClient(fresh.url);
-  const heard: string[] = [];
-  listener.on("notification", ({ payload }) => heard.push(payload ?? ""));
+  const received: string[] = [];
+  listener.on("notification", ({ payload }) => received.push(payload ?? ""));
   await listener.query(`listen "stint:${fresh.schema}"`);
   const state = "succeeded" as const;
   await finish(
@@ -94,12 +94,12 @@ test("freed places wake as many workers as jobs were let in", async () => {
   await listener.query("select 1");
   await listener.end();
 
-  expect(heard.map((hint) => hint.replace(/^ready.*:/, "ready:")).sort()).toEqual([
+  expect(received.map((hint) => hint.replace(/^ready.*:/, "ready:")).sort()).toEqual([
     "limits",
     "ready:notes",
     "ready:notes",
   ]);
-  const [letIn, given] = heard.filter((hint) => hint.startsWith("ready"));
+  const [letIn, given] = received.filter((hint) => hint.startsWith("ready"));
   expect(woken(letIn!, tags)).toEqual({ now: 3, later: 2 });
   expect(woken(given!, tags)).toEqual({ now: 4, later: 2 });
 });

@@ -37,8 +37,8 @@ test("a stale fence of a job is not taken for the current one in the same batch"
   const current = await running(fresh.db);
   const stale = { ...current, epoch: current.epoch - 1, leaseId: newId() };
 
-  const answers = await release(fresh.db, [stale, current]);
-  expect(new Map(answers.map(({ fence, went }) => [fence.epoch, went]))).toEqual(
+  const results = await release(fresh.db, [stale, current]);
+  expect(new Map(results.map(({ fence, went }) => [fence.epoch, went]))).toEqual(
     new Map([
       [stale.epoch, "lost"],
       [current.epoch, "back"],

@@ -12,9 +12,9 @@ test("a held lease is extended from now, by the database's clock", async () => {
   const fence = await running(fresh.db);
   await expire(fresh, fence.job);
 
-  const answer = await renew(fresh.db, [{ ...fence, leaseMs: 45_000 }]);
+  const result = await renew(fresh.db, [{ ...fence, leaseMs: 45_000 }]);
 
-  expect(answer).toEqual([{ ...fence, held: true, renewed: true, cancelRequested: false }]);
+  expect(result).toEqual([{ ...fence, held: true, renewed: true, cancelRequested: false }]);
   const [left] = await fresh.sql<{ ms: number }>(
     `select extract(epoch from lease_until - clock_timestamp())::float8 * 1000 as ms from stint.job`,
   );
@@ -29,14 +29,14 @@ test("a lease of another epoch, claim or finished job is not held and nothing ch
   await finish(fresh.db, [{ fence: gone, state: "succeeded", result: null, reason: null, ending: null }]);
   const before = await stored(fresh, fence.job);
 
-  const answer = await renew(fresh.db, [
+  const result = await renew(fresh.db, [
     { ...fence, epoch: 2, leaseMs: 90_000 },
     { ...fence, leaseId: newId(), leaseMs: 90_000 },
     { ...gone, leaseMs: 90_000 },
     { job: newId(), epoch: 1, leaseId: newId(), leaseMs: 90_000 },
   ]);
 
-  expect(answer.map((one) => one.held)).toEqual([false, false, false, false]);
+  expect(result.map((one) => one.held)).toEqual([false, false, false, false]);
   expect(await stored(fresh, fence.job)).toEqual(before);
 });
 
@@ -45,12 +45,12 @@ test("a stale lease is not renewed together with the job's current one", async (
   const current = await running(db);
   const stale = { ...current, epoch: current.epoch - 1, leaseId: newId() };
 
-  const answers = await renew(db, [
+  const results = await renew(db, [
     { ...stale, leaseMs: 30_000 },
     { ...current, leaseMs: 30_000 },
   ]);
 
-  const of = (fence: typeof current) => answers.find(({ leaseId }) => leaseId === fence.leaseId);
+  const of = (fence: typeof current) => results.find(({ leaseId }) => leaseId === fence.leaseId);
   expect(of(stale)).toMatchObject({ held: false, renewed: false });
   expect(of(current)).toMatchObject({ held: true, renewed: true });
 });
@@ -60,9 +60,9 @@ test("a renewal reports a requested cancel", async () => {
   const fence = await running(db);
   await cancel(db, fence.job, auditInfo());
 
-  const [answer] = await renew(db, [{ ...fence, leaseMs: 30_000 }]);
+  const [result] = await renew(db, [{ ...fence, leaseMs: 30_000 }]);
 
-  expect(answer).toMatchObject({ held: true, cancelRequested: true });
+  expect(result).toMatchObject({ held: true, cancelRequested: true });
 });
 
 test("a row locked by another session is skipped: not extended, but still held", async () => {
@@ -74,13 +74,13 @@ test("a row locked by another session is skipped: not extended, but still held",
   await other.begin();
   await cancel(other, locked.job, auditInfo());
 
-  const answer = await renew(fresh.db, [
+  const result = await renew(fresh.db, [
     { ...locked, leaseMs: 500_000 },
     { ...free, leaseMs: 500_000 },
   ]);
   await other.rollback();
 
-  expect(answer.map(({ job, held, renewed }) => ({ job, held, renewed }))).toEqual([
+  expect(result.map(({ job, held, renewed }) => ({ job, held, renewed }))).toEqual([
     { job: locked.job, held: true, renewed: false },
     { job: free.job, held: true, renewed: true },
   ]);

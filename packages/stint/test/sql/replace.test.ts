@@ -135,7 +135,7 @@ test("a key taken between an end and a commit puts the late job behind its new h
 test("many sessions that replace one key make one job with one of their payloads", async () => {
   const fresh = await freshSchema();
   const all = await sessions(fresh, 8);
-  const answers = await Promise.all(
+  const results = await Promise.all(
     all.map(async (db, n) => {
       const own = [];
       for (let i = 0; i < 10; i++) own.push((await add(db, [{ ...latest, payload: n * 100 + i }]))[0]!);
@@ -143,9 +143,9 @@ test("many sessions that replace one key make one job with one of their payloads
     }),
   );
 
-  const ids = new Set(answers.flat().map(({ id }) => id));
+  const ids = new Set(results.flat().map(({ id }) => id));
   expect(ids.size).toBe(1);
-  expect(answers.flat().filter(({ status }) => status === "created")).toHaveLength(1);
+  expect(results.flat().filter(({ status }) => status === "created")).toHaveLength(1);
   const jobs = await fresh.sql<{ n: number }>(`select (payload #>> '{}')::int as n from stint.job`);
   expect(jobs).toHaveLength(1);
   // The last of some session: each session's own order holds.

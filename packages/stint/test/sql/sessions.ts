@@ -25,12 +25,12 @@ export async function session(fresh: Fresh): Promise<Session> {
   return {
     client,
     async run(statement: Statement, values: readonly unknown[]) {
-      const answer = await client.query({
+      const result = await client.query({
         text: forSchema(statement.text, fresh.schema),
         values: [...values],
         ...(statement.asText ? { types: asText } : {}),
       });
-      return answer.rows as Record<string, unknown>[];
+      return result.rows as Record<string, unknown>[];
     },
     async begin() {
       await client.query("begin");

@@ -76,10 +76,10 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     const held = Buffer.concat(pair.held ?? []);
     delete pair.held;
     await new Promise<void>((resolve) => {
-      let answer = Buffer.alloc(0);
+      let reply = Buffer.alloc(0);
       pair.server.on("data", (data: Buffer) => {
-        answer = Buffer.concat([answer, data]);
-        if (isComplete(answer)) resolve();
+        reply = Buffer.concat([reply, data]);
+        if (isComplete(reply)) resolve();
       });
       pair.server.on("close", () => resolve());
       pair.server.write(held);
@@ -110,7 +110,7 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
 
     let unanswered: Plan | undefined;
     let muting: Mute | undefined;
-    let answer: Buffer = Buffer.alloc(0);
+    let reply: Buffer = Buffer.alloc(0);
     client.on("data", (data: Buffer) => {
       received.push(data);
       if (hold !== undefined && pair.held === undefined && data.includes(hold.marker)) {
@@ -147,16 +147,16 @@ export async function startCutProxy(url = testDatabaseUrl()): Promise<CutProxy> 
     });
     pair.server.on("data", (data: Buffer) => {
       if (pair.muted === true) {
-        answer = Buffer.concat([answer, data]);
-        if (isComplete(answer)) muting?.done();
+        reply = Buffer.concat([reply, data]);
+        if (isComplete(reply)) muting?.done();
         return;
       }
       if (unanswered === undefined) {
         client.write(data);
         return;
       }
-      answer = Buffer.concat([answer, data]);
-      if (!isComplete(answer)) return;
+      reply = Buffer.concat([reply, data]);
+      if (!isComplete(reply)) return;
       end(pair, unanswered.reset);
       unanswered.done();
     });

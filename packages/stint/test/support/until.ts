@@ -49,5 +49,5 @@ export async function until<T>(
     error === undefined
       ? `it was last ${JSON.stringify(last) ?? String(last)}`
       : `it last threw: ${(error as Error).message}`;
-  throw new Error(`Waited ${deadlineMs} ms in vain until ${message}; ${seen}`, { cause: error });
+  throw new Error(`Waited ${deadlineMs} ms without success until ${message}; ${seen}`, { cause: error });
 }

@@ -68,7 +68,9 @@ function watch(stint: Stint, options: Options): Watched {
     worker,
     all,
     seen: async (name, which = () => true) =>
-      await until(() => all(name).find((event) => which(event))!, { message: `the worker tells "${name}"` }),
+      await until(() => all(name).find((event) => which(event))!, {
+        message: `the worker reports "${name}"`,
+      }),
   };
 }
 

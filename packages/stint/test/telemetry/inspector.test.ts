@@ -177,7 +177,7 @@ test("health: a queue has its own target, otherwise that of a pattern", async ()
   const { fresh, stint } = await someLife();
   await fresh.sql(`update stint.job set run_at = now() - interval '4 min' where queue = 'slow'`);
   await stint.queueSettings.set("slow", { targetAge: "3m" }, { reason: "a promise to customers" });
-  await stint.queueSettings.set("*", { targetAge: "1h" }, { reason: "nobody waits for these" });
+  await stint.queueSettings.set("*", { targetAge: "1h" }, { reason: "no person waits for these" });
   const { queues } = await inspect(stint).health();
 
   expect(queues).toMatchObject([

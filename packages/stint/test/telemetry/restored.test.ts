@@ -94,11 +94,11 @@ test.each([
 
 test("a starting worker recounts restored tallies, even without jobs", async () => {
   const fresh = await restore(await dumped(), 1_000_000);
-  await add(fresh.db, [{ kind: "nobody-serves" }]);
+  await add(fresh.db, [{ kind: "unserved" }]);
   const idle = handle(defineJob("idle", { queue: "elsewhere", payload: typed<number>() }), () => undefined);
   const worker = fresh.client().worker({ pools: { elsewhere: 1 }, handlers: [idle] });
   await worker.start();
-  await until(async () => (await tallied(fresh)).some(({ kind }) => kind === "nobody-serves"), {
+  await until(async () => (await tallied(fresh)).some(({ kind }) => kind === "unserved"), {
     message: "the new job is tallied",
   });
   await worker.stop();

@@ -210,7 +210,7 @@ test("claims and releases are sampled although they insert no delta", async () =
 
 test("all queues are sampled hourly; other folds without changes write nothing", async () => {
   const fresh = await freshSchema();
-  await add(fresh.db, [{ queue: "nobody-serves" }]);
+  await add(fresh.db, [{ queue: "unserved" }]);
   const look = { queues: [], kinds: [], since: new Date().toISOString() };
   expect(await idleCheck(fresh.db, look)).toMatchObject({ dueInMs: { tallies: 0 } });
   await fold(fresh.db, 0);
@@ -226,7 +226,7 @@ test("all queues are sampled hourly; other folds without changes write nothing",
   await fold(fresh.db, 0);
   expect(
     await fresh.sql(`select queue, ready::integer from stint.series where at > now() - interval '1 minute'`),
-  ).toEqual([{ queue: "nobody-serves", ready: 1 }]);
+  ).toEqual([{ queue: "unserved", ready: 1 }]);
   expect(await idleCheck(fresh.db, look)).toMatchObject({ dueInMs: { tallies: null } });
 });
 

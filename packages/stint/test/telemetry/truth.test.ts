@@ -190,7 +190,7 @@ class Actor {
       }));
       return (await requeue(this.#fresh.db, back)).size;
     },
-    "hand back": async () => {
+    release: async () => {
       const fences = this.#take().map((job) => job.fence);
       return (await release(this.#fresh.db, fences)).filter(({ went }) => went === "back").length;
     },

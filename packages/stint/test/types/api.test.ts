@@ -203,11 +203,11 @@ test("PayloadOf and ResultOf give the types of a kind or of an enqueued job", ()
 
 test("entries of enqueueMany are checked by their own kinds", () => {
   neverRun(async () => {
-    const answers = await stint.enqueueMany([
+    const results = await stint.enqueueMany([
       entry(sendReceipt, { paymentId: "1" }),
       entry(resize, { width: 1 }, { priority: 1 }),
     ]);
-    expectTypeOf(answers).toEqualTypeOf<Enqueued[]>();
+    expectTypeOf(results).toEqualTypeOf<Enqueued[]>();
     // @ts-expect-error the payload of another kind
     entry(sendReceipt, { width: 1 });
     // @ts-expect-error a misspelt option

@@ -67,7 +67,7 @@ const cutAt =
 
 const faults: [string, Fault][] = [
   ["between two statements", async (_, proxy) => await Promise.resolve(proxy.resetAll())],
-  ["before the answer to the settle", cutAt(settle, "unanswered")],
+  ["before the response to the settle", cutAt(settle, "unanswered")],
   ["at the commit", cutAt(commitOfHandler, "unsent")],
   [
     "at a commit that never arrives",

@@ -63,12 +63,12 @@ test("a statement that misses its deadline is abandoned with its connection", as
 test("a response that arrived while the event loop was blocked counts", async () => {
   const db = oneConnection({ deadlineMs: 2_000 });
   await db.run(backend, []);
-  const answer = db.run(statement("one", "select 1 as one"), []);
+  const result = db.run(statement("one", "select 1 as one"), []);
   // One turn, so that it is sent; then nothing until long after its deadline.
   await new Promise((resolve) => setImmediate(resolve));
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500);
 
-  expect(await answer).toEqual([{ one: 1 }]);
+  expect(await result).toEqual([{ one: 1 }]);
 });
 
 test("a transaction whose work throws anything leaves no half-open connection", async () => {
@@ -80,10 +80,10 @@ test("a transaction whose work throws anything leaves no half-open connection", 
   });
   await expect(work).rejects.toThrow("the work's own");
 
-  const answer = await db.transaction(
+  const result = await db.transaction(
     async (tx) => (await tx.query("select txid_current_if_assigned() as id")).rows,
   );
-  expect(answer).toEqual([{ id: null }]);
+  expect(result).toEqual([{ id: null }]);
 });
 
 test("a transaction waits for a connection without a limit, in order of arrival", async () => {

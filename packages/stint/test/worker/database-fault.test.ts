@@ -21,17 +21,17 @@ const options = { payload: typed<object>(), backoff: steps("1h"), attempts: 1 };
 const plain = defineJob("plain", options);
 const atomic = defineJob("atomic", { ...options, atomic: true });
 
-type Trouble = (tx: Tx, fresh: Fresh) => Promise<unknown>;
+type Fault = (tx: Tx, fresh: Fresh) => Promise<unknown>;
 
 /** End the backend of this transaction, and send it one more statement. */
-const terminate: Trouble = async (tx, fresh) => {
+const terminate: Fault = async (tx, fresh) => {
   const [own] = (await tx.query("select pg_backend_pid() as pid")).rows;
   await fresh.sql("select pg_terminate_backend($1, 10000)", [own?.["pid"]]);
   return await tx.query("select 1");
 };
 
-/** Wait in vain for a lock that another session has. */
-const lockTimeout: Trouble = async (tx, fresh) => {
+/** Wait until a time limit for a lock that another session has. */
+const lockTimeout: Fault = async (tx, fresh) => {
   const holder = await adminClient(fresh.url);
   try {
     await holder.query(`begin; lock table "${fresh.schema}".note`);
@@ -42,7 +42,7 @@ const lockTimeout: Trouble = async (tx, fresh) => {
   }
 };
 
-const readOnly: Trouble = async (tx, fresh) => {
+const readOnly: Fault = async (tx, fresh) => {
   await tx.query("set local transaction_read_only = on");
   return await tx.query(`insert into "${fresh.schema}".note values (1)`);
 };
@@ -50,13 +50,13 @@ const readOnly: Trouble = async (tx, fresh) => {
 type Met = (tx: Tx, fresh: Fresh, context: HandlerContext) => Promise<unknown>;
 
 /** The fault in the first attempt of each job, by its number. */
-const troubles: Met[] = [];
+const faults: Met[] = [];
 const numbered = { ...options, payload: typed<{ n: number }>() };
 const plainMeets = defineJob("plain-meets", numbered);
 const atomicMeets = defineJob("atomic-meets", { ...numbered, atomic: true });
 const shared = sharedWorker((fresh) => {
   const use = async (tx: Tx, context: HandlerContext<{ n: number }>): Promise<void> => {
-    if (context.fence.epoch === 1) await troubles[context.payload.n]!(tx, fresh, context);
+    if (context.fence.epoch === 1) await faults[context.payload.n]!(tx, fresh, context);
     await tx.query(`insert into "${fresh.schema}".note values (1)`);
   };
   return {
@@ -71,9 +71,9 @@ beforeAll(async () => {
 });
 
 /** Run a job with this fault in its first attempt, as `complete` and as an atomic kind; returns both outcomes. */
-async function meet(trouble: Met): Promise<Job[]> {
+async function meet(fault: Met): Promise<Job[]> {
   const { stint, seen } = shared();
-  const payload = { n: troubles.push(trouble) - 1 };
+  const payload = { n: faults.push(fault) - 1 };
   const jobs = [await stint.enqueue(plainMeets, payload), await stint.enqueue(atomicMeets, payload)];
   for (const { id } of jobs) {
     await seen("settled", (event) => event.id === id && ["succeeded", "dead"].includes(event.state));
@@ -91,7 +91,7 @@ const released = {
 };
 
 describe("a database fault in a handler's transaction releases the job, unspent:", () => {
-  test.each<[string, Trouble]>([
+  test.each<[string, Fault]>([
     ["the backend was terminated", terminate],
     ["a lock timeout", lockTimeout],
     ["a primary that has become read-only", readOnly],
@@ -134,8 +134,8 @@ describe("a database fault in a handler's transaction releases the job, unspent:
         });
       },
     ],
-  ])("%s", async (_, trouble) => {
-    for (const job of await meet(trouble)) expect(job).toMatchObject(released);
+  ])("%s", async (_, fault) => {
+    for (const job of await meet(fault)) expect(job).toMatchObject(released);
   });
 
   test("even when the handler catches the error of complete() and returns", async () => {
@@ -161,7 +161,7 @@ describe("a database fault in a handler's transaction releases the job, unspent:
 });
 
 describe("an error that is no connection fault spends an attempt:", () => {
-  test.each<[string, Trouble]>([
+  test.each<[string, Fault]>([
     [
       "a violated constraint",
       async (tx, fresh) => await tx.query(`insert into "${fresh.schema}".note values (9)`),
@@ -187,9 +187,8 @@ describe("an error that is no connection fault spends an attempt:", () => {
         await own.query("select 1");
       },
     ],
-  ])("%s", async (_, trouble) => {
-    for (const job of await meet(trouble))
-      expect(job).toMatchObject({ state: "dead", attempts: 1, faults: 0 });
+  ])("%s", async (_, fault) => {
+    for (const job of await meet(fault)) expect(job).toMatchObject({ state: "dead", attempts: 1, faults: 0 });
   });
 });
 

@@ -15,7 +15,7 @@ async function startIdle(
   proxy: CutProxy;
   ran: string[];
   count: (name: string) => number;
-  glances: (more: number) => Promise<void>;
+  idleChecks: (more: number) => Promise<void>;
 }> {
   // The hour does not turn now: once an hour a worker has everything sampled.
   await fresh.sql(`update stint.tally_fold set framed_at = 'infinity'`);
@@ -29,26 +29,26 @@ async function startIdle(
   });
   // By the name each was prepared under, which is sent with every call.
   const count = (name: string): number => proxy.count(`${fresh.schema}.${name}`);
-  const glances = async (more: number): Promise<void> => {
+  const idleChecks = async (more: number): Promise<void> => {
     const enough = count("idle-check") + more;
     await until(() => count("idle-check") >= enough, { message: `it looks around ${more} times` });
   };
   const others = (): number => proxy.count("") - count("idle-check");
   for (let before = -1; before !== others();) {
     before = others();
-    await glances(4);
+    await idleChecks(4);
   }
-  return { proxy, ran, count, glances };
+  return { proxy, ran, count, idleChecks };
 }
 
 test("an idle worker sends one statement at every poll, and no other in between", async () => {
   const fresh = await freshSchema();
-  const { proxy, count, glances } = await startIdle(fresh);
+  const { proxy, count, idleChecks } = await startIdle(fresh);
   // Heartbeats and figures are sent by the clock: on a busy machine, some fall between ten polls, and the next ten count.
   const others = await until(
     async () => {
       const [all, looks] = [proxy.count(""), count("idle-check")];
-      await glances(10);
+      await idleChecks(10);
       const more = proxy.count("") - all - (count("idle-check") - looks);
       return more === 0 && { more };
     },
@@ -71,10 +71,10 @@ test("a ready job that the idle check finds is claimed", async () => {
 
 test("a scheduled job that the idle check finds is promoted at its time, not before", async () => {
   const fresh = await freshSchema();
-  const { ran, count, glances } = await startIdle(fresh);
+  const { ran, count, idleChecks } = await startIdle(fresh);
   const before = count("promote");
   const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: "1h" });
-  await glances(5);
+  await idleChecks(5);
   expect(count("promote") - before).toBe(0);
   await fresh.sql("update stint.job set run_at = clock_timestamp() + interval '200 ms'");
   await until(() => ran.includes(id), { message: "the job runs" });
@@ -85,7 +85,7 @@ test("a scheduled job that the idle check finds is promoted at its time, not bef
 
 test("a lease that the idle check sees is rescued after its end, not before", async () => {
   const fresh = await freshSchema();
-  const { ran, count, glances } = await startIdle(fresh);
+  const { ran, count, idleChecks } = await startIdle(fresh);
   const before = count("rescue");
   const { id } = await fresh.client({ wake: "none" }).enqueue(work, {}, { delay: "1h" });
   await fresh.sql(
@@ -93,7 +93,7 @@ test("a lease that the idle check sees is rescued after its end, not before", as
      set state = 'running', attempts = 1, epoch = 1, lease_id = gen_random_uuid(), worker = 'dead',
        claimed_at = now(), lease_until = clock_timestamp() + interval '1 hour'`,
   );
-  await glances(5);
+  await idleChecks(5);
   expect(count("rescue") - before).toBe(0);
   await fresh.sql("update stint.job set lease_until = clock_timestamp() + interval '200 ms'");
   await until(() => ran.includes(id), { message: "the job runs" });

@@ -82,19 +82,19 @@ describe("a setting that a handler makes on its connection", () => {
     const fresh = await freshSchema();
     const stint = fresh.client();
     const named = { name: "theirs", text: "select $1::int as n", values: [7] };
-    const answers: unknown[] = [];
+    const results: unknown[] = [];
     await startWorker(stint, {
       pools: { default: 1 },
       handlers: [
         handle(atomic, async ({ tx }) => {
           const client = tx.client as { query: (config: object) => Promise<{ rows: unknown[] }> };
-          answers.push(...(await client.query(named)).rows);
+          results.push(...(await client.query(named)).rows);
         }),
       ],
     });
     for (const n of [1, 2, 3]) await stint.waitFor(await stint.enqueue(atomic, { n }), { timeout: "60s" });
 
-    expect(answers).toEqual([{ n: 7 }, { n: 7 }, { n: 7 }]);
+    expect(results).toEqual([{ n: 7 }, { n: 7 }, { n: 7 }]);
   });
 });
 

@@ -130,7 +130,7 @@ test("an outage longer than the lease counts no crash", async () => {
   proxy.up();
   // Either its holder renewed in time, or released it and another worker claimed it.
   const held = `select crashes from stint.job where state = 'running' and lease_until > now()`;
-  await until(async () => (await fresh.sql(held)).length === 1, { message: "somebody holds it again" });
+  await until(async () => (await fresh.sql(held)).length === 1, { message: "another worker holds it" });
 
   expect(await fresh.client().get(id)).toMatchObject({ crashes: 0 });
   expect(first.all("rescued")).toEqual([]);

@@ -57,18 +57,18 @@ test.runIf(inLab)("two processes with long jobs hold no more jobs than slots", a
   const workers = await Promise.all([start(), start()]);
   await fresh.client().enqueueMany(Array.from({ length: 60 }, () => entry(scripted, { do: "hang" })));
   await until(() => workers.every((worker) => entered(worker).length === 10), { message: "both are full" });
-  const letGo = new Set<string>();
+  const finished = new Set<string>();
   await until(
     () => {
       for (const worker of workers) {
         for (const { event, id } of worker.reports) {
-          if (event !== "entered" || letGo.has(id!)) continue;
-          letGo.add(id!);
+          if (event !== "entered" || finished.has(id!)) continue;
+          finished.add(id!);
           // Longer than a pool ever prefetches, at any latency of the server.
           setTimeout(() => worker.go(id!), 300);
         }
       }
-      return letGo.size === 60;
+      return finished.size === 60;
     },
     { message: "all were begun" },
   );

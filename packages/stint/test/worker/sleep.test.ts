@@ -47,17 +47,17 @@ async function startSleeper(fresh: Fresh, options: Partial<WorkerOptions> = {}):
 }
 
 /** The notifications to this installation's workers, from now on. */
-async function hearWakes(fresh: Fresh): Promise<{ heard: () => Promise<string[]> }> {
+async function receiveWakes(fresh: Fresh): Promise<{ received: () => Promise<string[]> }> {
   const client = await adminClient(fresh.url);
   onTestFinished(() => client.end());
   const hints: string[] = [];
   client.on("notification", ({ payload }) => void hints.push(payload ?? ""));
   await client.query(`listen "stint:${fresh.schema}"`);
   return {
-    async heard() {
+    async received() {
       // Earlier notifications have arrived when this one does.
       await fresh.sql("select pg_notify(stint.wake_channel(), 'mark')");
-      await until(() => hints.includes("mark"), { message: "the mark is heard" });
+      await until(() => hints.includes("mark"), { message: "the mark is received" });
       return hints.splice(0).filter((hint) => hint !== "mark");
     },
   };
@@ -98,11 +98,11 @@ test("it wakes for a job of its own process without a NOTIFY", async () => {
   const { stint, ran, asleep } = await startSleeper(fresh);
   await asleep();
   await fresh.sql("update stint.worker set listening = false");
-  const { heard } = await hearWakes(fresh);
+  const { received } = await receiveWakes(fresh);
   const { id } = await stint.enqueue(work, {});
   await until(() => ran.includes(id), { message: "the job runs" });
 
-  expect(await heard()).toEqual([]);
+  expect(await received()).toEqual([]);
 });
 
 test("worker.wake() wakes it, and it claims a job that sent no wake", async () => {
@@ -145,17 +145,17 @@ test("enqueuers wake it however long it sleeps, but not a worker that went silen
   const { ran, asleep } = await startSleeper(fresh);
   await asleep();
   await fresh.sql("update stint.worker set seen_at = now() - interval '2 hours'");
-  const { heard } = await hearWakes(fresh);
+  const { received } = await receiveWakes(fresh);
   const { id } = await fresh.client().enqueue(work, {});
   await until(() => ran.includes(id), { message: "the job runs" });
-  expect(await heard()).toContain("ready:default");
+  expect(await received()).toContain("ready:default");
 
   await asleep();
   await fresh.sql("update stint.worker set seen_at = now() - interval '2 hours', asleep = false");
   const other = fresh.client();
   await other.enqueue(work, {});
   await other.close();
-  expect(await heard()).toEqual([]);
+  expect(await received()).toEqual([]);
 });
 
 test("an enqueue in a transaction wakes it at the commit", async () => {

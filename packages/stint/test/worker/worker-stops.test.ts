@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { defineJob, entry, handle, typed } from "#stint/index.js";
 import { pruneSmall } from "#stint/sql/prune.js";
-import { answer, stintOn } from "../cli/support.ts";
+import { jsonOf, stintOn } from "../cli/support.ts";
 import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { startWorker } from "../support/watch.ts";
@@ -39,7 +39,7 @@ test("each stop is kept with its drain time and what became of its jobs", async 
   expect((await run("workers")).stdout).toMatch(
     /^STOPPED +WORKER +DRAINED IN +ENDED +RELEASED +VERSION\n.*ago/m,
   );
-  expect(answer(await run("workers", "--json"))).toMatchObject({
+  expect(jsonOf(await run("workers", "--json"))).toMatchObject({
     workers: [],
     stops: [{ drained: 1, released: 1 }],
   });
