@@ -196,7 +196,7 @@ end
 $$;
 
 -- A worker cannot compute the slots of a schedule, or the table refuses its job. The error stays with the schedule until a slot fires. With a
--- next slot the series goes on; without one it waits for a change.
+-- next slot the series continues; without one it waits for a change.
 create function stint.fail_schedule(
   p_name text, p_revision integer, p_from timestamptz, p_next timestamptz, p_due timestamptz, p_error text
 ) returns boolean

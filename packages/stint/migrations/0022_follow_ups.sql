@@ -1,4 +1,4 @@
--- What an outcome leads to: the next job of a chain, children, and a flow that goes on, stops or is replayed.
+-- What an outcome leads to: the next job of a chain, children, and a flow that continues, stops or is replayed.
 -- oldest code: 1
 
 -- they have ended.
@@ -109,7 +109,7 @@ begin
   where f.id in (select m.flow_id from stint.flow_job m where m.job_id = any (p_ids)) and f.compensates
   order by f.id for update;
 
-  -- A part of a stopped flow neither goes on nor runs again.
+  -- A part of a stopped flow neither continues nor runs again.
   select array_agg(m.job_id) into v_parts
   from stint.flow_job m join stint.flow f on f.id = m.flow_id
   where m.job_id = any (p_ids) and m.undoes is null and f.stopped_at is not null;
@@ -155,7 +155,7 @@ begin
         end;
       end loop;
     end if;
-    -- A cancel was requested while the handler ran. The job has succeeded, but its chain must not go on.
+    -- A cancel was requested while the handler ran. The job has succeeded, but its chain must not continue.
     if exists (select from unnest(p_plans) as p (plan) where p.plan ? 'cancelled' and p.plan ? 'next') then
       v_ended := stint.cancel_waiting(array(
         select (p.plan #>> '{next,id}')::uuid from unnest(p_plans) as p (plan) where p.plan ? 'cancelled' and p.plan ? 'next'

@@ -2,7 +2,7 @@
 -- oldest code: 1
 
 -- One remembered part of a handler. Only the attempt that owns the job writes here (fenced). The rows stay with the job, also in the history,
--- and are pruned after it: a replayed job goes on after its last finished step.
+-- and are pruned after it: a replayed job continues after its last finished step.
 create table stint.step (
   job_id     uuid not null,
   seq        integer not null,                     -- the place of the call in its handler, from 1
@@ -25,7 +25,7 @@ create table stint.step (
   autovacuum_vacuum_insert_scale_factor = 0.1
 );
 
--- What a running handler reports, and the checkpoint it goes on from. One row per job, replaced in place.
+-- What a running handler reports, and the checkpoint it continues from. One row per job, replaced in place.
 create table stint.progress (
   job_id        uuid primary key,
   fraction      real,

@@ -176,7 +176,7 @@ begin
     returning p.key
   )
   select array_agg(distinct key) into v_freed from freed;
-  -- Also the full keys themselves: a place may be free that no waiting job was told of.
+  -- Also the full keys themselves: a place may be free of which no waiting job was notified.
   return stint.let_in(array(select distinct k from unnest(v_freed || p_keys) k));
 end
 $$;
@@ -208,7 +208,7 @@ end
 $$;
 
 -- Gives free places of these keys to the jobs that wait for them, in their order. A job needs a place of every other key, too: if one of those is full, it
--- goes on waiting there, with its old priority and time, and the next job is tried. As many jobs go as the key has free places: all of a long row would
+-- continues waiting there, with its old priority and time, and the next job is tried. As many jobs go as the key has free places: all of a long row would
 -- move to and fro between two keys at each end of a job. Of the jobs behind them, those are let in that need none of the full keys.
 -- Jobs that are let in hold their places until they are claimed. Returns the hints for workers, one for each job.
 create function stint.let_in(p_keys text[]) returns text[]

@@ -1,7 +1,7 @@
 -- Live changes of limits.
 -- oldest code: 1
 
--- Every change of a limit tells the workers of it, and lets in the jobs that now have a place. A new limit counts the jobs that run already.
+-- Every change of a limit notifies the workers, and lets in the jobs that now have a place. A new limit counts the jobs that run already.
 create function stint.limit_changed(p_names text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

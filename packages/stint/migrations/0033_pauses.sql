@@ -1,4 +1,4 @@
--- Pauses: a queue, a kind, a tenant, a key or a dependency whose jobs do not start. Enqueueing goes on, and running jobs finish.
+-- Pauses: a queue, a kind, a tenant, a key or a dependency whose jobs do not start. Enqueueing continues, and running jobs finish.
 -- oldest code: 1
 
 -- A row is in force until its `until`. Workers skip paused queues and kinds, and kinds that use a paused dependency, when they claim, so those jobs stay ready. Jobs of a paused tenant or key

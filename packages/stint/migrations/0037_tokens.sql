@@ -42,7 +42,7 @@ as $$
   from (select p_of.settings #>> '{quota,per}' as per, p_of.settings #>> '{quota,zone}' as zone) q
 $$;
 
--- What the window of this time has spent. A window never begins again: if the clock is set back, the newer one goes on.
+-- What the window of this time has spent. A window never begins again: if the clock is set back, the newer one continues.
 create function stint.quota_spent(p_of stint.dependency, p_at timestamptz) returns bigint
 language sql stable
 set search_path = pg_catalog, pg_temp

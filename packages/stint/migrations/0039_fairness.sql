@@ -133,7 +133,7 @@ end
 $$;
 
 -- For upkeep: gives at most `p_limit` jobs that were enqueued before their queue became fair their fair_tenant. Returns after how many milliseconds to
--- go on; null: there are none left. A job that this misses runs when the tenants of its queue have no ready jobs, or when it is the oldest.
+-- continue; null: there are none left. A job that this misses runs when the tenants of its queue have no ready jobs, or when it is the oldest.
 create function stint.adopt_fair(p_limit integer) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -36,7 +36,7 @@ describe.skipIf(browserPath === undefined)("flows", () => {
     expect(await faults(page)).toEqual([]);
     for (const key of ["j", "Enter"]) await page.keyboard.press(key);
 
-    await page.getByText("It is stuck: no part can go on by itself").waitFor();
+    await page.getByText("It is stuck: no part can continue by itself").waitFor();
     const graph = page.getByRole("group", { name: "Graph of the flow" });
     // Eight pages are one box; the others are links.
     await graph.getByText("8 × resize").waitFor();

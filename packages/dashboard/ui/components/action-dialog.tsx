@@ -42,7 +42,7 @@ export function ActionDialog({
       : action.needsReason === true && reason.trim() === ""
         ? "Say why, for the people who will ask later."
         : production !== undefined && typed !== production
-          ? `Type ${production} to go on.`
+          ? `Type ${production} to continue.`
           : null;
   const start = (): void => {
     if (because === null && !run.isPending) run.mutate(reason.trim(), { onSuccess: onDone });

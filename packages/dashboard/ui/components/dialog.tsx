@@ -129,7 +129,7 @@ export function TypedConfirmation({
     <Field
       label={
         <>
-          This is production. Type <code>{word}</code> to go on
+          This is production. Type <code>{word}</code> to continue
         </>
       }
       value={value}

@@ -33,7 +33,7 @@ export function PauseDialog({
   const action = {
     title: target === undefined ? "Pause" : `Pause ${what}`,
     verb: "Pause",
-    means: "No further job of it starts. Enqueueing goes on, running jobs finish, and no attempt is spent.",
+    means: "No further job of it starts. Enqueueing continues, running jobs finish, and no attempt is spent.",
     needsReason: true,
     confirms: true,
     incomplete: name.trim() === "" ? `Name the ${scope} to pause.` : null,

@@ -7,7 +7,7 @@ import "./slot-timeline.css";
 
 type Outcome = Slot["outcome"];
 
-/** A shape for each outcome, so that it can be told without its colour. Drawn around 0, 0. */
+/** A shape for each outcome, so that it is recognized without its colour. Drawn around 0, 0. */
 const shapes: Readonly<Record<Outcome, ReactNode>> = {
   fired: <rect x="-1.5" y="-7" width="3" height="14" />,
   "run-now": <path d="M0-5 5 0 0 5-5 0z" />,

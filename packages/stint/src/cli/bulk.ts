@@ -118,7 +118,7 @@ function report({ out }: Context, operation: Operation): number {
       out.note(say`${changed} of those that matched had changed meanwhile, or another session held them.`);
     if (state !== "finished") {
       out.note(
-        say`It was ${state}${error === undefined ? "" : `: ${error}`}. To go on with what is left, run it again.`,
+        say`It was ${state}${error === undefined ? "" : `: ${error}`}. To continue with what is left, run it again.`,
       );
     }
   }

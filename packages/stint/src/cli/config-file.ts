@@ -24,7 +24,7 @@ export async function findConfig(given: string | undefined): Promise<string | un
 /**
  * Load a config file, TypeScript or not.
  *
- * @throws {InvalidOptionError} Anybody may write to it, it throws, or what it exports is not a config.
+ * @throws {InvalidOptionError} Any user may write to it, it throws, or what it exports is not a config.
  */
 export async function loadConfig(path: string): Promise<ConfigFile> {
   await refuseWritableByAll(path);

@@ -17,7 +17,7 @@ export async function confirm(question: string, asking: Prompt): Promise<boolean
 
 /** The same for what cannot be undone with a keystroke: the word must be typed. */
 export async function confirmByTyping(question: string, word: string, asking: Prompt): Promise<boolean> {
-  return asking.yes || (await answerTo(question, `Type "${word}" to go on:`, asking)) === word;
+  return asking.yes || (await answerTo(question, `Type "${word}" to continue:`, asking)) === word;
 }
 
 async function answerTo(question: string, how: string, { json }: Prompt): Promise<string> {

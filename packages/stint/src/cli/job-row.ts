@@ -37,7 +37,7 @@ export function rowDetail(job: JobRow): string {
   }
 }
 
-/** The reason, and the last error unless the reason tells it already. */
+/** The reason, and the last error unless the reason repeats it. */
 function whyOf(job: JobRow): string {
   const error = errorOf(job);
   if (job.reason === null || error === "") return job.reason ?? error;

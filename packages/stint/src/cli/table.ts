@@ -6,13 +6,13 @@ export type Column<Row> = {
   readonly align?: "right";
   /** Cut longer cells to this; on a narrow terminal, cut more or leave the column out. Ids have none: a cut id cannot be copied. */
   readonly most?: number;
-  /** Left out first where the terminal is narrow, in this order: what the other columns tell matters more. */
+  /** Left out first where the terminal is narrow, in this order: the other columns matter more. */
   readonly leaves?: number;
 };
 
 const gap = "  ";
 const least = 16;
-/** A text cut to this still tells what it is about. */
+/** A text cut to this length is still recognizable. */
 const enough = 28;
 
 /** What a table is written for: how wide it may be, and how colours are put on. */

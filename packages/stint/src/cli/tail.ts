@@ -41,7 +41,7 @@ export class Tail {
     this.#options = options;
   }
 
-  /** What changed since the last look, oldest first. The first look tells nothing of what was there. */
+  /** What changed since the last look, oldest first. The first look reports nothing of what was there. */
   async look(): Promise<Change[]> {
     const { filter, states } = this.#options;
     const [newest, running] = await Promise.all([

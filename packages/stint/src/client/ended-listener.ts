@@ -14,7 +14,7 @@ export type EndedListenerOptions = {
   readonly wake: "auto" | "notify" | "none";
   readonly schema: string;
   readonly logger: Logger;
-  /** Tell workers that some process waits for jobs. */
+  /** Report to workers that some process waits for jobs. */
   readonly remind: () => void;
   /** Ended jobs; `any`: reports may have been missed. */
   readonly onEnded: (ids: readonly string[] | "any") => void;

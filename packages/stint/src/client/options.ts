@@ -155,7 +155,7 @@ function resolveTelemetry(
   const server = connection === undefined ? undefined : serverAddress(connection);
   const bound = server === undefined ? telemetry : (telemetry.at?.(server) ?? telemetry);
   return safeTelemetry(bound, (error) =>
-    logger.warn({ err: error }, "telemetry threw; the job goes on without it"),
+    logger.warn({ err: error }, "telemetry threw; the job continues without it"),
   );
 }
 

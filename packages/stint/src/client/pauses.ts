@@ -50,7 +50,7 @@ export class PausesClient {
   }
 
   /**
-   * Start no further job of a queue, a kind, a tenant or a key. Enqueueing goes on, running jobs finish, and jobs that were claimed
+   * Start no further job of a queue, a kind, a tenant or a key. Enqueueing continues, running jobs finish, and jobs that were claimed
    * ahead go back. Pausing again replaces the time and the reason.
    *
    * @throws {InvalidOptionError} The target or an option cannot work, or no reason is given.

@@ -28,7 +28,7 @@ export type WaitedResults<Jobs extends WaitedJobs, Or = never> = {
  * Waits for a job to succeed, and returns its result. With an array, waits for all of them: their results in order.
  *
  * @throws {JobFailedError} It ended otherwise. Of several, the first that did.
- * @throws {WaitTimeoutError} It has not ended in time. The job goes on.
+ * @throws {WaitTimeoutError} It has not ended in time. The job continues.
  */
 export type WaitFor = {
   <const All extends WaitedJobs>(
@@ -59,7 +59,7 @@ export async function waitFor(waiting: Waiting, jobs: unknown, options: WaitOpti
     const ended = await Promise.allSettled(ids.map((id) => waiting.for(id, timeoutMs, signal)));
     return ended.map((one) => (one.status === "fulfilled" ? one.value : (one.reason as Error)));
   }
-  // The other waits end with the first failure: they would go on asking for jobs that nothing waits for.
+  // The other waits end with the first failure: they would continue asking for jobs that nothing waits for.
   const failed = new AbortController();
   const stop = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]);
   try {

@@ -48,7 +48,7 @@ export function breachInMs(pace: QueuePace): number | null {
 
 /** The share of arrivals by which a queue grows; 0 when it does not, or when chance may explain it. */
 function growth({ arrived, ended, seconds }: Flow): number {
-  // Nothing ended: runs may be longer than the window, which only the longer window can tell from a standstill.
+  // Nothing ended: runs may be longer than the window, which only the longer window can distinguish from a standstill.
   if (ended === 0) return 1;
   const more = arrived - ended;
   const noise = chance * Math.sqrt((arrived + ended) / seconds);

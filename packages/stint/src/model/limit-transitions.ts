@@ -1,4 +1,4 @@
-/** How jobs come to wait for a place within a limit, for their turn or for tokens, and how they go on. A part of `transitions`. */
+/** How jobs come to wait for a place within a limit, for their turn or for tokens, and how they continue. A part of `transitions`. */
 export const limitTransitions = [
   {
     from: ["absent"],

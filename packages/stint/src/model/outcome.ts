@@ -25,7 +25,7 @@ export type Park = {
   readonly note: string | undefined;
 };
 
-/** The job has ended, and the chain goes on with the job that `continueWith` was given. */
+/** The job has ended, and the chain continues with the job that `continueWith` was given. */
 export type Continued = { readonly [brand]: true; readonly type: "continued" };
 
 /** Park the job until the children that it spawned have ended. */

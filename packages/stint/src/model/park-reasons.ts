@@ -33,13 +33,13 @@ export const parkRules = {
     by: "stint",
     runNow: true,
     until: true,
-    why: "Its handler sleeps. It goes on at its `until`, or after `runNow`.",
+    why: "Its handler sleeps. It continues at its `until`, or after `runNow`.",
   },
   signal: {
     by: "stint",
     runNow: false,
     until: true,
-    why: "Its handler waits for a signal. It goes on when the signal is sent, or at its `until` if it has one.",
+    why: "Its handler waits for a signal. It continues when the signal is sent, or at its `until` if it has one.",
   },
   latest: {
     by: "stint",

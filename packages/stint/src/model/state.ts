@@ -377,7 +377,7 @@ export const transitions: readonly Transition[] = [
     from: ["dead", "cancelled"],
     to: "ready",
     move: "replay",
-    when: "`replay`: `run + 1`, attempts and crashes from 0, the epoch goes on",
+    when: "`replay`: `run + 1`, attempts and crashes from 0, the epoch continues",
     by: "a person",
   },
   {

@@ -285,7 +285,7 @@ export type QuarantineInput = Omit<ClaimInput, "takes"> & {
 
 /**
  * Take one job that is suspected of killing workers, to be run alone: if the worker dies again, no
- * neighbour can be blamed for it or harmed by it. Its park reason stays while it runs, so that a rescue can tell.
+ * neighbour can be blamed for it or harmed by it. Its park reason stays while it runs, so that a rescue can read it.
  */
 export async function claimQuarantined(
   db: Run,

@@ -120,7 +120,7 @@ const fail = statement(
   select stint.fail_schedule($1, $2::integer, $3::timestamptz, $4::timestamptz, $5::timestamptz, $6)`,
 );
 
-/** Keep with the schedule why its slot could not fire, and go on to the next slot if that is known. */
+/** Keep with the schedule why its slot could not fire, and continue to the next slot if that is known. */
 export async function failSchedule(
   db: Run,
   schedule: DueRow,

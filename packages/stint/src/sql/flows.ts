@@ -58,7 +58,7 @@ function toResult(row: Row): DependencyResult {
 }
 
 /**
- * How a flow stands. `stuck`: none of its live parts can go on by itself. `failed`: it has ended, and a part is dead or cancelled. `stopped`: it was
+ * How a flow stands. `stuck`: none of its live parts can continue by itself. `failed`: it has ended, and a part is dead or cancelled. `stopped`: it was
  * cancelled, or a part failed and the others are undone.
  */
 export type FlowState =

@@ -23,7 +23,7 @@ export type Batch = {
   readonly auditIds: readonly string[];
   /** Acted on only in these states: what was searched for, of those that allow it. */
   readonly states: readonly JobState[];
-  /** Acted on only if they were in these states at this moment, by the database's clock, as far as their rows tell. */
+  /** Acted on only if they were in these states at this moment, by the database's clock, as far as their rows show. */
   readonly until: string;
   readonly actor: string;
   readonly reason: string;

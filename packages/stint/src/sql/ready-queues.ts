@@ -8,7 +8,7 @@ export type QueueRange = { readonly first: string; readonly until: string | null
 export type ReadyQueues = {
   /** Queues with a ready job of these kinds. */
   readonly queues: readonly string[];
-  /** Where the search goes on: the last queue it looked at; null if it came to the end of the ranges. */
+  /** Where the search continues: the last queue it looked at; null if it came to the end of the ranges. */
   readonly after: string | null;
 };
 

@@ -31,7 +31,7 @@ export const toHistory = (
   )`;
 
 /**
- * history → live: ready at once, with fresh attempts. The epoch goes on: a worker left over from an earlier run must never match
+ * history → live: ready at once, with fresh attempts. The epoch continues: a worker left over from an earlier run must never match
  * again. `gone` holds the jobs as they are written, and the state they left as `was`; `back` returns `returning`.
  */
 export const toLive = (picked: Picked, returning: string): string => `gone as (
@@ -119,7 +119,7 @@ export const ofEnded = ["result", "reason"] as const;
 
 /**
  * The plan `m.plan` that the handler of the live job `j` made, with what its continuation may inherit, and whether a cancel was requested: a chain or
- * a series that was cancelled must not go on.
+ * a series that was cancelled must not continue.
  */
 export const planned = `case when m.plan is not null or j.cancel_requested then coalesce(m.plan::jsonb, '{}') || jsonb_strip_nulls(jsonb_build_object(
         'kind', j.kind, 'dedupe_key', case when j.dedupe_until = 'finished' then j.dedupe_key end,

@@ -6,7 +6,7 @@ export type KubernetesOptions = {
   readonly abortMs: number;
 };
 
-/** The time a stop needs beyond `drain` and `abort`: to record outcomes, hand jobs back and unregister. */
+/** The time a stop needs beyond `drain` and `abort`: to record outcomes, release jobs and unregister. */
 const stopMs = 4_000;
 
 /** A Deployment for the worker. */
@@ -74,7 +74,7 @@ export function scaledDeployment(options: ScalingOptions): object {
             horizontalPodAutoscalerConfig: {
               behavior: {
                 scaleDown: {
-                  // Each worker that stops drains first, and the jobs it hands back start again on another worker.
+                  // Each worker that stops drains first, and the jobs it releases start again on another worker.
                   stabilizationWindowSeconds: Math.max(300, Math.ceil((2 * drainMs) / 1_000)),
                   policies: [{ type: "Percent", value: 50, periodSeconds: 60 }],
                 },

@@ -7,7 +7,7 @@ const everyMs = 1_000;
 const batch = 2_000;
 
 /**
- * Tells the worker which queues are fair or age their jobs, and gives jobs that were enqueued before that their place. A worker whose installation has
+ * Reports to the worker which queues are fair or age their jobs, and gives jobs that were enqueued before that their place. A worker whose installation has
  * no such queue sends no statement for them.
  */
 export const claimOrder = {

@@ -6,7 +6,7 @@ import type { RunningService, UpkeepDeps, UpkeepService } from "./upkeep-service
 const whilePausedMs = 1_000;
 const batch = 1_000;
 
-/** Tells the worker what is paused, and makes jobs of pauses that are over ready again. */
+/** Reports to the worker what is paused, and makes jobs of pauses that are over ready again. */
 export const pauses = { name: "pauses", idleCheck: anyPause, create } as const satisfies UpkeepService;
 
 function create({

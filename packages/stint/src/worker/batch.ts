@@ -47,7 +47,7 @@ export type BatchItem<Payload = unknown, Result = unknown> = Pick<
 > & {
   /** Decide this job now: its result, or `snooze(…)`, `cancel(…)` or `park(…)`. The first decision counts. */
   readonly done: (value?: Result | Outcome) => void;
-  /** This job failed. The others go on. */
+  /** This job failed. The others continue. */
   readonly fail: (error: unknown) => void;
 };
 

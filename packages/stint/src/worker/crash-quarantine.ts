@@ -17,7 +17,7 @@ export type CrashQuarantineOptions = {
   readonly hasStuck: () => boolean;
   /** Wait until the claim loop is woken, at most for so long. */
   readonly waitForWake: (ms: number, stopping: AbortSignal) => Promise<unknown>;
-  /** Claims may go on in this queue. */
+  /** Claims may continue in this queue. */
   readonly onRoom: (queue: string) => void;
 };
 

@@ -43,7 +43,7 @@ type FencedWriterOptions<Item, Result> = {
   readonly inFlight: number;
 };
 
-/** Writes for handlers that go on running. Items that arrive while a round trip is in flight share the next one. */
+/** Writes for handlers that continue running. Items that arrive while a round trip is in flight share the next one. */
 export class FencedWriter<Item, Result extends string> {
   readonly #options: FencedWriterOptions<Item, Result>;
   readonly #coalescer: Coalescer<Item, Result>;

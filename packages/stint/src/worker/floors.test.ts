@@ -34,7 +34,7 @@ test("the first claim is a sweep, and so is each one whose sweep is due", () => 
   expect(floors.from(["main"], 21)).toBeUndefined();
 });
 
-test("each queue and priority goes on after its last job, the most urgent first", () => {
+test("each queue and priority continues after its last job, the most urgent first", () => {
   const floors = usedFloors();
   const last = [job("b", 2, { priority: -4 }), job("c", 3), job("e", 1, { priority: 7 })];
   const side = job("s", 9, { queue: "side" });

@@ -94,7 +94,7 @@ export class Floors {
 
   /**
    * A sweep that took everything leaves the floors where they are: nothing else lies before them. A sweep that could have taken
-   * more lowers them to its last job, so that the next claims go on from there without another sweep.
+   * more lowers them to its last job, so that the next claims continue from there without another sweep.
    */
   #note({ queue, priority, runAt, fence: { job: id } }: ClaimedJob, at: number, lower: boolean): void {
     let floors = this.#floors.get(queue);

@@ -99,12 +99,12 @@ export type HandlerContext<Payload = unknown, Result = unknown> = {
    * @throws {LeaseLostError} Another worker owns the job; the result was not remembered.
    */
   readonly step: <T>(name: string, work: () => Promise<T> | T) => Promise<T>;
-  /** Leave the slot, and go on after this time. The handler is called again then, and its finished steps return their results. */
+  /** Leave the slot, and continue after this time. The handler is called again then, and its finished steps return their results. */
   readonly sleep: (until: Duration | Date) => Promise<void>;
   /** Leave the slot until `stint.signal(…)` sends this signal to the job. A signal that was sent before is received at once. */
   readonly waitForSignal: WaitForSignal;
   /**
-   * Store where a loop stands, in place of the last checkpoint. A later attempt reads it by `lastCheckpoint()` and goes on from there.
+   * Store where a loop stands, in place of the last checkpoint. A later attempt reads it by `lastCheckpoint()` and continues from there.
    *
    * @throws {InvalidPayloadError} The value would not survive JSON, or is too large.
    * @throws {LeaseLostError} Another worker owns the job; the checkpoint was not stored.
@@ -140,7 +140,7 @@ export type HandlerFunction<Payload, Result> = (
 ) => Promise<Result | Outcome | Completed> | Result | Outcome | Completed;
 
 /**
- * Wraps each attempt. Call `next` to go on; it resolves with what the handler returned. Values that are passed to `next` become properties of
+ * Wraps each attempt. Call `next` to continue; it resolves with what the handler returned. Values that are passed to `next` become properties of
  * the context for the middlewares and the handler inside: `Middleware<{ tenantDb: Db }>` calls `next({ tenantDb })`.
  */
 export type Middleware<Added extends object = object> = (

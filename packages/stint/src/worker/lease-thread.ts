@@ -34,7 +34,7 @@ const heartbeat = new Float64Array(data.heartbeat);
 const asleep = new Int32Array(data.asleep);
 const claims = new ClaimReceiver(data.claims, (each) => each >= stage.over);
 const idleMs = 3_600_000;
-/** How long the loop goes on to turn without a lease: the next claim is likely to come soon, and needs no message then. */
+/** How long the loop continues to turn without a lease: the next claim is likely to come soon, and needs no message then. */
 const lingerMs = 1_000;
 /** How often to read new claims, and to check that the event loop of the main thread turns. A lease is longer than three of these. */
 const watchMs = data.prefetchMs === 0 ? 250 : Math.min(250, data.prefetchMs / 2);

@@ -277,8 +277,8 @@ export class ClaimLoop {
   }
 
   /**
-   * A wake reaches every worker, and one of them takes the job: without a rest, the others would claim in vain at every wake. After a claim that
-   * found jobs the next may follow at once: the jobs that arrive during its round trip share it. A single claim in vain has mostly lost its job
+   * A wake reaches every worker, and one of them takes the job: without a rest, the others would claim nothing at every wake. After a claim that
+   * found jobs the next may follow at once: the jobs that arrive during its round trip share it. A single claim that finds nothing has mostly lost its job
    * to the claim before it, so only the second one in a row rests.
    */
   #rest(foundNothing: boolean, sentAt: number, at: number): void {

@@ -69,7 +69,7 @@ export class AttemptProgress {
       this.#requireOpen("checkpoint");
       const { kind } = this.#attempt.job;
       this.#checkpoint = encodeJson(value, { kind, root: "checkpoint", maxBytes: this.#deps.maxResultBytes });
-      // As it is read back: the handler may go on to change the value.
+      // As it is read back: the handler may continue to change the value.
       this.#latest = { value: JSON.parse(this.#checkpoint) as unknown };
       const stored = new Promise<void>((resolve, reject) => this.#waiters.push({ resolve, reject }));
       this.#changed();

@@ -9,7 +9,7 @@ const mark = Symbol.for("stint.suspended");
 /**
  * Thrown by `sleep` and `waitForSignal` to leave the handler, so that its slot is free. The handler is called again when the wait is over, and
  * finds the results of its finished steps. A handler or middleware that catches everything should throw this on; if it does not, the job is
- * suspended all the same when the handler returns. `isSuspended` tells it from a failure.
+ * suspended all the same when the handler returns. `isSuspended` distinguishes it from a failure.
  */
 export class Suspended extends Error {
   override readonly name = "Suspended";

@@ -18,7 +18,7 @@ export type TransactionGateOptions = {
 const none: ReadonlySet<string> = new Set();
 
 /**
- * Excludes kinds whose handlers need a transaction while connecting for one fails: the worker's own connections would go on to
+ * Excludes kinds whose handlers need a transaction while connecting for one fails: the worker's own connections would continue to
  * claim jobs that cannot run. Retries to connect until it succeeds.
  */
 export class TransactionGate {

@@ -12,7 +12,7 @@ import { readReadyHint, wakeTag, type ReadyHint } from "./ready-hint.ts";
 import type { SleepMode } from "./sleep-mode.ts";
 import type { WorkerRow } from "./worker-row.ts";
 
-/** How long a worker without room goes on to receive wakes before enqueuers are asked to send none. */
+/** How long a worker without room continues to receive wakes before enqueuers are asked to send none. */
 const stopWakesAfterMs = 500;
 
 export type WakeRouterOptions = {
@@ -61,7 +61,7 @@ export class WakeRouter {
     const ready = readReadyHint(hint, this.#tag);
     if (ready !== undefined) return this.#ready(ready);
     const { pauses, loop, leases, upkeep, sleepMode } = this.#options;
-    // Some process waits for jobs. That is no work, so a sleeping worker goes on sleeping.
+    // Some process waits for jobs. That is no work, so a sleeping worker continues sleeping.
     if (hint === "waiting") return this.#options.endedReports.wanted();
     // Before a sleeping worker wakes up and claims.
     if (hint === "paused") pauses.changed();

@@ -99,7 +99,7 @@ test("processes are added for a backlog; those no longer needed drain their jobs
     expect.objectContaining({ action: "up", before: 1, processes: 3, pool: "default", limitedBy: "workers" }),
   );
   await run.wrote("begun ", 6);
-  // One job goes on, in a process that is stopped: the last one is stopped first.
+  // One job continues, in a process that is stopped: the last one is stopped first.
   const [, kept] = /^\[3\] begun (\w)$/m.exec(run.text())!;
   for (const gate of gates) if (gate !== kept) await open(gate);
   await untilServing(scaled, 1);

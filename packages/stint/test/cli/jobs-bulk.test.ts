@@ -142,7 +142,7 @@ test("Ctrl-C aborts between two batches, prints the progress, and ends the opera
   const ended = await running.ended;
 
   expect(ended.code).toBe(1);
-  expect(ended.stderr).toContain("It was aborted. To go on with what is left, run it again.");
+  expect(ended.stderr).toContain("It was aborted. To continue with what is left, run it again.");
   const [operation] = await fresh.sql<{ state: string; done: number }>(
     `select state, done from stint.operation`,
   );

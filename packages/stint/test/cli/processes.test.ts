@@ -96,7 +96,7 @@ test.runIf(inLab)("a second signal ends the drain of every process, with the job
   expect(await fresh.client().get(id)).toMatchObject({ state: "ready", attempts: 0 });
 });
 
-test("a process that is killed is started again, and the other one goes on", async () => {
+test("a process that is killed is started again, and the other one continues", async () => {
   const { group, pids } = await startGroup("--json");
   const before = await pids();
   process.kill(before[0]!, "SIGKILL");

@@ -119,7 +119,7 @@ test.each(slice(points, isKilledInCi))(
 
 const isPausedInCi = ({ name, when }: Point): boolean => when === "before" && name === "settling with places";
 test.each(slice(points, isPausedInCi))(
-  "a worker paused $when $name breaks no limit and goes on",
+  "a worker paused $when $name breaks no limit and continues",
   async (point) => {
     const fresh = await enqueue(point);
     const { worker: paused, release } = await startUntil(fresh, point);

@@ -64,7 +64,7 @@ test.each(slice(["SIGKILL", "SIGSTOP"] as const, (signal) => signal === "SIGSTOP
     await stint.pauses.resume({ tenant: "acme" }, why);
     await stint.waitFor(id, { timeout: "60s" });
     if (signal === "SIGSTOP") {
-      // The first worker goes on with a lease that it has lost: what it does to the job changes nothing.
+      // The first worker continues with a lease that it has lost: what it does to the job changes nothing.
       other.kill("SIGKILL");
       await other.ended;
       doomed.kill("SIGCONT");

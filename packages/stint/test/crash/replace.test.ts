@@ -77,7 +77,7 @@ test("workers and producers killed again and again lose no newest version", asyn
   expect(await outcome(fresh)).toEqual({ newest: sent, live: 0, behind: 0 });
 });
 
-test("a worker paused past its lease lifts no second job when it goes on", async () => {
+test("a worker paused past its lease lifts no second job when it continues", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const enqueue = (action: Action): Promise<Enqueued> =>

@@ -141,7 +141,7 @@ test("jobs whose workers are killed at any time receive every signal once, in or
   for (const n of rounds) {
     for (const job of jobs) await stint.signal(job, "go", n);
     const [victim, ...others] = workers;
-    // In the lab, every second one is paused, and goes on when its jobs belong to others.
+    // In the lab, every second one is paused, and continues when its jobs belong to others.
     const isPaused = inLab && n % 2 === 0;
     victim?.kill(isPaused ? "SIGSTOP" : "SIGKILL");
     if (!isPaused) await victim?.ended;

@@ -58,8 +58,8 @@ test("a RateLimitedError holds back all kinds of a dependency, and spends no att
   });
   refuses = false;
   await endPause(fresh);
-  await until(async () => (await stint.get(id))?.state === "succeeded", { message: "it goes on" });
-  await until(() => ran.includes("other"), { message: "the other goes on" });
+  await until(async () => (await stint.get(id))?.state === "succeeded", { message: "it continues" });
+  await until(() => ran.includes("other"), { message: "the other continues" });
   await worker.stop();
 });
 

@@ -25,7 +25,7 @@ function held(): { started: Promise<void>; begin: () => Promise<void>; end: () =
   };
 }
 
-test("a chain whose job was cancelled while it ran does not go on", async () => {
+test("a chain whose job was cancelled while it ran does not continue", async () => {
   const stint = (await freshSchema()).client();
   const run = held();
   const ran: number[] = [];

@@ -180,7 +180,7 @@ test("a parent waits for its children without a slot", async () => {
   expect(await stint.waitFor(job, { timeout: "60s" })).toBe(6);
 });
 
-test("a series that enqueues itself with its own dedupe key while it settles goes on", async () => {
+test("a series that enqueues itself with its own dedupe key while it settles continues", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const poll = defineJob("poll", { payload: typed<{ n: number }>() });

@@ -254,7 +254,7 @@ test("cancelling the first job of a chain cancels its last", async () => {
   });
   await worker.start();
   const job = await stint.enqueue(charge, order);
-  await until(async () => (await stint.get(job))?.state === "succeeded", { message: "the chain goes on" });
+  await until(async () => (await stint.get(job))?.state === "succeeded", { message: "the chain continues" });
 
   expect(await stint.cancel(job.id, { reason: "no more" })).toBe("cancelled");
   await expect(stint.waitFor(job, { timeout: "60s" })).rejects.toThrow("no more");

@@ -59,7 +59,7 @@ test("dead rows kept by an open transaction cost a search only within its time r
 
   const whole = await pagesOf(fresh, (db) => walk(db, search, window));
   const span = await pagesOf(fresh, (db) => walk(db, { ...search, from: idAt(now - 10_000) }, window));
-  // No time at all: one window, which finds nothing, and the place to go on from.
+  // No time at all: one window, which finds nothing, and the place to continue from.
   const stopped = await findPage(fresh.db, search, 50, { rows: 200_000, ms: 0 });
   const found = await findPage(fresh.db, search, 50, { rows: 200_000, ms: 600_000 });
   await holder.query("rollback");

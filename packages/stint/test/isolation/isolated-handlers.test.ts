@@ -126,7 +126,7 @@ for (const [where, kind] of [
           error: { message: expect.stringContaining(`the ${where} of its handler ran out of memory`) },
         },
       ]);
-      expect((await run(inParent, { do: "go on" })).result).toBe(process.pid);
+      expect((await run(inParent, { do: "continue" })).result).toBe(process.pid);
     });
 
     test("that exits is recorded with its exit code", async () => {

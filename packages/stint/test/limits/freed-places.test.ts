@@ -72,7 +72,7 @@ test("a job cancelled while it waits for its other limit lets the next one in", 
   const first = await stint.enqueue(underBoth, {});
   const second = await stint.enqueue(underBoth, {});
   await claimAll(fresh);
-  // The first one goes on waiting for the other limit. No further job does: there is one place.
+  // The first one continues waiting for the other limit. No further job does: there is one place.
   await end(fresh, ofA);
   await stint.cancel(first.id, { reason: "test" });
 

@@ -73,7 +73,7 @@ test("a failed job blocks its ordered key until it is replayed and succeeds", as
   const [first] = await stint.enqueueMany([0, 1].map((n) => entry(apply, { account: "a", n })));
   await until(async () => (await stint.get(first!.id))?.state === "dead", { message: "the first is dead" });
   await stint.enqueue(apply, { account: "b", n: 2 });
-  await until(() => ran.includes(2), { message: "another key goes on" });
+  await until(() => ran.includes(2), { message: "another key continues" });
   expect(ran).toEqual([0, 2]);
   expect(await stint.limits.keys({ name: "order:apply=a" })).toMatchObject([
     { key: "order:apply=a", max: 1, held: 1, waiting: 1, holder: first!.id },

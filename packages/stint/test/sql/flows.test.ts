@@ -369,7 +369,7 @@ test("run-now does not lift a job that waits for others", async () => {
   expect(await statesOf(fresh, id)).toEqual(["blocked"]);
 });
 
-test("a chain goes on in the same transaction, and ends with its last job", async () => {
+test("a chain continues in the same transaction, and ends with its last job", async () => {
   const fresh = await freshSchema();
   const first = await running(fresh.db);
   const waits = await addAfter(fresh.db, [first.job]);

@@ -11,7 +11,7 @@ import { running, wrongFences } from "../sql/jobs.ts";
 
 const work = defineJob("work", { payload: typed<null>(), backoff: { steps: [0] } });
 
-test("a loop goes on from its last checkpoint after a failure", async () => {
+test("a loop continues from its last checkpoint after a failure", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const done: number[] = [];

@@ -6,7 +6,7 @@ import { startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", { payload: typed<{ n: number }>(), backoff: { steps: [0] } });
 
-test("a retry goes on after the last finished step and gets its result", async () => {
+test("a retry continues after the last finished step and gets its result", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
   const ran: string[] = [];

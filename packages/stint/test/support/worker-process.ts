@@ -47,7 +47,7 @@ export type WorkerProcess = {
   readonly reports: readonly Report[];
   /** Waits for a report of this event, of this job if one is given. */
   reported(event: string, job?: string): Promise<Report>;
-  /** Lets the handler of this job go on. */
+  /** Lets the handler of this job continue. */
   go(job: string): void;
   kill(signal: NodeJS.Signals): void;
   /** Resolves when the process has ended. */

@@ -396,7 +396,7 @@ test("an unresponsive worker serves nothing; a sleeping worker does", async () =
     queue: [0, 0],
     unserved: ["mail"],
     kind: 0,
-    // The list goes on showing it, as silent.
+    // The list continues showing it, as silent.
     listed: 1,
   });
   expect(await seen("10 minutes", true)).toEqual(serves);

@@ -89,7 +89,7 @@ async function startBusy(fresh: Fresh): Promise<Busy> {
         message: `wanted job ${id} runs`,
       });
       await until(() => streamed > before.streamed && onward() > before.onward, {
-        message: "the stream goes on",
+        message: "the stream continues",
       });
     },
   };

@@ -121,7 +121,7 @@ export function DependencyDialog({
     title: `Change ${name}`,
     verb: "Set",
     means:
-      "It applies to jobs that start from now on, and ends a slow-down after rate limits. Running jobs go on.",
+      "It applies to jobs that start from now on, and ends a slow-down after rate limits. Running jobs continue.",
     needsReason: true,
     confirms: true,
     incomplete: problemOf(form) ?? (Object.keys(change).length === 0 ? "Change a value first." : null),

@@ -19,7 +19,7 @@ export function LimitDialog({
   const action = {
     title: limit.name === undefined ? "Set a limit" : `Change ${limit.name}`,
     verb: "Set",
-    means: "It applies to jobs that start from now on. Running jobs go on, also above a lower limit.",
+    means: "It applies to jobs that start from now on. Running jobs continue, also above a lower limit.",
     needsReason: true,
     confirms: true,
     incomplete:

@@ -71,7 +71,7 @@ export function Pauses({ pauses }: { readonly pauses: readonly Pause[] | undefin
   return (
     <Section
       title="Pauses"
-      aside={pauses?.length === 0 ? undefined : "Running jobs finish; enqueueing goes on"}
+      aside={pauses?.length === 0 ? undefined : "Running jobs finish; enqueueing continues"}
     >
       {pauses?.length === 0 ? (
         <p className="card card-padded muted">Nothing is paused.</p>

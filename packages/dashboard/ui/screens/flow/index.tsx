@@ -132,7 +132,7 @@ const mostNamed = 5;
 function Stuck({ flow, failed }: { flow: Wire<FlowView>; failed: readonly Part[] }) {
   const title =
     flow.state === "stuck"
-      ? "It is stuck: no part can go on by itself"
+      ? "It is stuck: no part can continue by itself"
       : `${plural(failed.length, "part")} failed`;
   return (
     <Banner tone={flow.state === "stuck" ? "late" : "soon"} title={title}>

@@ -155,7 +155,7 @@ function laneInWords(lane: Lane, now: number): string {
   const end = lane.end ?? now;
   const missing =
     lane.missing > 0
-      ? `${plural(lane.missing, "claim")} before it not shown: handed back before the start, or no longer kept. `
+      ? `${plural(lane.missing, "claim")} before it not shown: released before the start, or no longer kept. `
       : "";
   if (lane.start === null) return `${missing}waits since ${duration(end - lane.waitFrom)}`;
   const on = lane.worker === null ? "" : ` on ${lane.worker}`;

@@ -44,7 +44,7 @@ export function SelectedDialog({
     action.needsReason && reason.trim() === ""
       ? "Say why, for the people who will ask later."
       : production !== undefined && typed !== production
-        ? `Type ${production} to go on.`
+        ? `Type ${production} to continue.`
         : null;
 
   const start = async (): Promise<void> => {

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** The id of a worker, and below it its host and what else tells it apart. */
+/** The id of a worker, and below it its host and what else identifies it. */
 export function WorkerName({ id, host, children }: { id: string; host: string; children?: ReactNode }) {
   return (
     <>

@@ -73,7 +73,7 @@ function write(out: Output, change: Change): void {
     ...(key === null ? [] : [`key ${key}`]),
     ...(state === "running" && worker !== null ? [`on ${worker}`] : []),
     ...(reason === null ? [] : [reason]),
-    // Of a dead job the reason tells it already.
+    // The reason of a dead job repeats it.
     ...(state === "retrying" && error != null ? [`${error.name}: ${error.message}`] : []),
   ].join("; ");
   const painted = stateText(state);

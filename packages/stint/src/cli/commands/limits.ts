@@ -97,7 +97,7 @@ function addPass(limits: Command): void {
     context.out.line(
       job === undefined
         ? say`No dead job blocks ${key}.`
-        : say`${key} goes on without ${job}, which is dead.`,
+        : say`${key} continues without ${job}, which is dead.`,
     );
   });
 }

@@ -17,7 +17,7 @@ export function addPause(program: Command): void {
     .command("pause <scope> <name>")
     .summary("start no further job of a queue, a kind, a tenant or a key")
     .description(
-      `Start no further job of a ${scopesText()}. Enqueueing goes on, and running jobs finish.\n` +
+      `Start no further job of a ${scopesText()}. Enqueueing continues, and running jobs finish.\n` +
         "Queues and kinds may be patterns, such as 'tenant-*'.",
     )
     .requiredOption(...reason)

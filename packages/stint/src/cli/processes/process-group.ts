@@ -125,7 +125,7 @@ export class ProcessGroup {
     }
   }
 
-  /** Returns false if the restart must not go on. */
+  /** Returns false if the restart must not continue. */
   async #replace(place: Place): Promise<boolean> {
     if (place.isRemoved) return true;
     const fresh = this.#spawn(place);

@@ -27,7 +27,7 @@ export function stallRule(found: readonly StepGaps[]): Seen {
     return stallAfterMs < longestMs
       ? [
           warning(
-            "A kind reports stalls of jobs that go on",
+            "A kind reports stalls of jobs that continue",
             what,
             `${longest} Its stallAfter is ${formatMs(stallAfterMs)}. Declare ${advice}.`,
           ),

@@ -2,7 +2,7 @@ import type { Run } from "../../db/db.ts";
 import { columns, number, readMany, text, textOrNull } from "../../db/row.ts";
 import { statement } from "../../db/statement.ts";
 
-/** A key whose waiting jobs do not go on. */
+/** A key whose waiting jobs do not continue. */
 export type BlockedKey = {
   readonly key: string;
   readonly waiting: number;

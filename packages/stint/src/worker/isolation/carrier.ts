@@ -155,7 +155,7 @@ function killGroup(pid: number | undefined): boolean {
   }
 }
 
-/** The memory that the process has in use, where the system tells (Linux). */
+/** The memory that the process has in use, where the system reports it (Linux). */
 function residentBytes(pid: number | undefined): number | undefined {
   try {
     const [, kilobytes] = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
