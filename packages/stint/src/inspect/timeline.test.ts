@@ -64,6 +64,17 @@ test("attempts are listed with worker, lease, duration and error, operations in 
   ]);
 });
 
+test("a replay comes before the claim of the same millisecond", () => {
+  const log: Job["log"] = [
+    { epoch: 1, worker: "w", startedAt: at(10), endedAt: at(10), outcome: "succeeded" },
+  ];
+  const audit = [{ at: at(10), actor: "ann", action: "replay", reason: null }];
+
+  const life = steps({ state: "succeeded", finishedAt: at(10), log }, audit);
+
+  expect(life.map(({ what }) => what)).toEqual(["enqueued", "replayed", "claimed", "attempt-ended", "ended"]);
+});
+
 test("a job that became due later shows the delay", () => {
   expect(steps({ runAt: at(90) }).at(-1)?.detail).toBe("1 min 30 s after it was enqueued");
 });

@@ -12,11 +12,12 @@ export function timeline(
   const { job, leaseId, leases } = seen;
   const steps: TimelineStep[] = [
     step(job.createdAt, "enqueued", `Enqueued to ${job.queue}`, { detail: keyText(job) }),
+    // Before the attempts: a replayed job may be claimed in the same millisecond.
+    ...audit.flatMap(auditStep),
     ...job.log.flatMap((attempt, index) => [
       ...claimedStep(attempt, leases.get(attempt.epoch) ?? (index === job.log.length - 1 ? leaseId : null)),
       endedStep(attempt),
     ]),
-    ...audit.flatMap(auditStep),
     ...nowSteps(job, leaseId),
   ];
   // A stable sort keeps steps of the same time in causal order.
