@@ -4,6 +4,9 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
+const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  scripts: Record<string, string>;
+};
 const page = readFileSync(join(root, "CONTRIBUTING.md"), "utf8");
 
 /** The folders of the layout: each line is one, under the nearest line above it with less indentation. */
@@ -46,10 +49,35 @@ test("every file named in CONTRIBUTING.md exists", () => {
   expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
 
+/** Folders that send statements which other folders test, or none. */
+const sameOnAnyPostgres = [
+  "bundles",
+  "cli",
+  "client",
+  "crash",
+  "demo",
+  "embedded",
+  "fixtures",
+  "health",
+  "hot-path",
+  "isolation",
+  "pooler",
+  "support",
+  "tracing",
+  "types",
+  "worker",
+];
+
+test("npm run test:oldest runs every folder that tests SQL", () => {
+  const paths = scripts["test:oldest"]!.split(" ").filter((word) => word.startsWith("packages/"));
+  const folders = readdirSync(join(root, "packages/stint/test"), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== "generated")
+    .map(({ name }) => name);
+  const listed = [...paths.map((path) => path.replace("packages/stint/test/", "")), ...sameOnAnyPostgres];
+  expect(listed.toSorted()).toEqual(folders.toSorted());
+});
+
 test("npm run test:lab runs every file that has a slice in npm test", () => {
-  const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-    scripts: Record<string, string>;
-  };
   const paths = scripts["test:lab"]!.split(" ").filter((word) => word.startsWith("packages/"));
   const sliced = ["packages/stint/src", "packages/stint/test", "packages/dashboard/test"]
     .flatMap((folder) =>
