@@ -1,6 +1,5 @@
 import type { Row, Run } from "#stint/db/db.js";
 import type { Statement } from "#stint/db/statement.js";
-import { resolveTiming } from "#stint/model/schedule.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { auditOf, controlChanges } from "#stint/sql/audit.js";
 import {
@@ -17,7 +16,7 @@ import { claimAged } from "#stint/sql/claim-aged.js";
 import { claimFair } from "#stint/sql/claim-fair.js";
 import { tendClaimOrder } from "#stint/sql/claim-order.js";
 import { enqueue, enqueueStatementInside, wake } from "#stint/sql/enqueue.js";
-import { noteTransaction, transactionIdInside, type InsideStatement } from "#stint/sql/inside.js";
+import { noteTransaction, transactionIdInside } from "#stint/sql/inside.js";
 import { findStatementInside, finished, get, lastOfChain, list } from "#stint/sql/find.js";
 import { knownKinds, registerKinds, unserved } from "#stint/sql/kinds.js";
 import { cancel, replay, runNow, stateOf } from "#stint/sql/operate.js";
@@ -59,22 +58,6 @@ import { queues } from "#stint/sql/queues.js";
 import { tenants } from "#stint/sql/tenants.js";
 import { findReadyQueues } from "#stint/sql/ready-queues.js";
 import { planNextRun } from "#stint/sql/next-run.js";
-import { dueSchedules, failSchedule, fireSchedules } from "#stint/sql/fire-schedules.js";
-import {
-  changeSchedule,
-  changeScheduleInside,
-  declareSchedules,
-  countSchedules,
-  getSchedule,
-  listSchedules,
-  putSchedules,
-  putSchedulesInside,
-  runSchedule,
-  runScheduleInside,
-  scheduleAudit,
-  type ScheduleRow,
-} from "#stint/sql/schedules.js";
-import { latestSlots, slotsOfSchedule } from "#stint/sql/schedule-slots.js";
 import { renew } from "#stint/sql/renew.js";
 import { rescue } from "#stint/sql/rescue.js";
 import { checkSchemaVersion } from "#stint/sql/schema-version.js";
@@ -137,6 +120,7 @@ import {
 } from "#stint/sql/workers.js";
 import { idleCheck } from "../support/idle-check.ts";
 import { inspectCalls } from "./inspect-statements.ts";
+import { scheduleCalls, send } from "./schedule-statements.ts";
 import { auditInfo } from "./jobs.ts";
 
 const id = newId();
@@ -179,17 +163,6 @@ const ranges = [
   { first: "a", until: "b\u0001" },
   { first: "tenant-", until: null },
 ];
-
-const act = { actor: "a", reason: "r" };
-const timing = resolveTiming("test", { cron: "0 3 * * *" });
-const schedule = (name: string): ScheduleRow => ({
-  name,
-  timing,
-  job: '{"kind":"k","queue":"a","payload":{}}',
-  nextSlot: Date.now() + day,
-  dueAt: Date.now() + day,
-});
-const due = { ...timing, name: "made", revision: 1, nextSlot: null, since: 0 };
 
 function inside(db: Run, more: { again?: true }): Promise<unknown> {
   const row = { id, kind: "k", queue: "a", ...more };
@@ -424,48 +397,15 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   registerWorker: (db) =>
     registerWorker(db, { id: "w", host: "h", pid: 1, version: "v", pools: { a: 1 }, kinds: ["k"] }),
   heartbeat: (db) => heartbeat(db, "w", { listening: true }),
-  forgetWorker: (db) => forgetWorker(db, "nobody"),
+  forgetWorker: (db) => forgetWorker(db, "unknown"),
   setWorkerPools: (db) => setWorkerPools(db, "unknown", { a: 2 }),
   forgetUnresponsiveWorkers: (db) => forgetUnresponsiveWorkers(db, day),
   listWorkers: (db) => listWorkers(db),
   latestStops: (db) => latestStops(db, 100),
   recordStop: (db) => recordStop(db, "unknown", { drained: 1, released: 0, ms: 10 }),
   pruneSeries: (db) => pruneSeries(db, 5_000),
-  declareSchedules: (db) => declareSchedules(db, "service", [schedule("declared")], "code:w"),
-  putSchedules: (db) => putSchedules(db, [schedule("made")], act),
   planNextRun: (db) => planNextRun(db, fence, { delayMs: 1, at: null, payload: null, limits: null }),
-  getSchedule: (db) => getSchedule(db, "made"),
-  listSchedules: (db) =>
-    listSchedules(db, {
-      after: "",
-      prefix: "m",
-      owner: null,
-      kind: null,
-      search: "",
-      state: null,
-      limit: 10,
-    }),
-  slotsOfSchedule: (db) => slotsOfSchedule(db, "made", undefined, 10),
-  latestSlots: (db) => latestSlots(db, ["made"], 20),
-  countSchedules: (db) => countSchedules(db),
-  scheduleAudit: (db) => scheduleAudit(db, "made"),
-  runSchedule: (db) => runSchedule(db, "made", newId(), act),
-  dueSchedules: (db) => dueSchedules(db, 10),
-  fireSchedules: (db) =>
-    fireSchedules(
-      db,
-      [{ schedule: due, firing: { slots: [], missed: null, nextSlot: null, dueAt: null } }],
-      Date.now() + day,
-    ),
-  failSchedule: (db) => failSchedule(db, due, { nextSlot: null, dueAt: null }, "no"),
-  pauseSchedule: (db) => changeSchedule(db, "pause", "made", act),
-  resumeSchedule: (db) => changeSchedule(db, "resume", "made", act),
-  removeSchedule: (db) => changeSchedule(db, "remove", "made", act),
-  putSchedulesInside: (db) => send(db, putSchedulesInside([schedule("made")], act, "1")),
-  pauseScheduleInside: (db) => send(db, changeScheduleInside("pause", "made", act, "1")),
-  resumeScheduleInside: (db) => send(db, changeScheduleInside("resume", "made", act, "1")),
-  removeScheduleInside: (db) => send(db, changeScheduleInside("remove", "made", act, "1")),
-  runScheduleInside: (db) => send(db, runScheduleInside("made", newId(), act, "1")),
+  ...scheduleCalls,
   fold: (db) => fold(db, 0),
   recount: (db) => recount(db),
   flush: (db) =>
@@ -505,10 +445,6 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   topTenants: (db) => topTenants(db),
   arrivals: (db) => arrivals(db),
 };
-
-function send(db: Run, { statement, values }: InsideStatement<unknown>): Promise<unknown> {
-  return db.run(statement, values);
-}
 
 export type Sent = { statement: Statement; values: readonly unknown[] };
 

@@ -1,10 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { Db } from "#stint/db/db.js";
-import { forSchema, statement } from "#stint/db/statement.js";
+import { statement } from "#stint/db/statement.js";
 import type { ClaimedJob, Fence } from "#stint/model/job.js";
-import { parkReasons, parkRules, type ParkRule } from "#stint/model/park-reasons.js";
-import { states, transitions, type FromState, type JobState } from "#stint/model/state.js";
+import { parkReasons, parkRules } from "#stint/model/park-reasons.js";
+import { states, transitions } from "#stint/model/state.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { claimQuarantined } from "#stint/sql/claim.js";
 import { changeWaiting } from "#stint/sql/change.js";
@@ -26,15 +25,22 @@ import { placesFor } from "#stint/sql/take-places.js";
 import { tendDependencies } from "#stint/sql/dependencies.js";
 import { tokensFor } from "#stint/sql/take-tokens.js";
 import { suspend } from "#stint/sql/suspend.js";
-import { query } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { liftMissedLatest } from "#stint/sql/latest.js";
 import { holdPaused, liftPaused, pause, resume } from "#stint/sql/pauses.js";
+import {
+  movesIn,
+  parks,
+  prepared,
+  recordMoves,
+  show,
+  standings,
+  type Standing,
+  type Subject,
+} from "./record-moves.ts";
 import { addOne, auditInfo, expire, take, type JobInput } from "./jobs.ts";
 
 // Every statement that moves jobs is run on a job of every state, and a trigger writes down what it did to it.
-
-type Subject = { id: string; fence: Fence };
 
 const acme = { scope: "tenant", name: "acme" } as const;
 
@@ -453,119 +459,6 @@ async function ended(db: Db, state: "succeeded" | "dead" | "cancelled"): Promise
   return subject;
 }
 
-/** What a statement may change. */
-const tables = [
-  "job",
-  "history",
-  "audit",
-  "step",
-  "signal",
-  "latest",
-  "flow",
-  "flow_job",
-  "flow_edge",
-  "limit",
-  "limit_place",
-  "limit_missed",
-  "dependency",
-  "dependency_wait",
-  "kind_dependency",
-  "limit_share",
-  "paused_job",
-  "pause",
-];
-
-/** A statement has its name in its first comment; its variants are the same move. */
-async function recordMoves(fresh: Fresh): Promise<void> {
-  // Functions and prepared statements: to plan these for each of two thousand cases would take half of the test's time.
-  await fresh.sql(
-    `create function stint.empty_tables() returns void language plpgsql as $$
-     begin ${tables.map((table) => `delete from stint.${table};`).join("\n")} end $$`,
-  );
-  await fresh.sql(`create table stint.moved (job uuid, statement text)`);
-  await fresh.sql(
-    `create function stint.record_move() returns trigger language plpgsql as $$
-     begin
-       insert into stint.moved (job, statement)
-       values ((coalesce(new, old)).id, substring(current_query() from '/[*] stint:([a-z-]+)'));
-       return null;
-     end $$`,
-  );
-  await fresh.sql(
-    `create function stint.record_change() returns trigger language plpgsql as $$
-     begin
-       insert into stint.moved default values;
-       return null;
-     end $$`,
-  );
-  for (const table of tables) {
-    await fresh.sql(
-      `create trigger recorder after insert or update or delete on stint.${table}
-       for each row execute function stint.record_${["job", "history"].includes(table) ? "move" : "change"}()`,
-    );
-  }
-}
-
-const variants = /-(new|inside|traced|lent|followed|onward|pools)$|-many(?=$|-)/g;
-
-type Standing = { id: string; state: JobState; park: string | null };
-
-async function standings(fresh: Fresh): Promise<Map<string, Standing>> {
-  const rows = await prepared<Standing>(
-    fresh,
-    "standings",
-    `select id, state, park_reason as park from stint.jobs`,
-  );
-  return new Map(rows.map((row) => [row.id, row]));
-}
-
-async function prepared<Row extends Record<string, unknown>>(
-  { schema, url }: Fresh,
-  name: string,
-  text: string,
-): Promise<Row[]> {
-  return await query<Row>(forSchema(text, schema), [], url, `${name} ${schema}`);
-}
-
-/** What one statement did to jobs that stood as in `before`. Jobs other than its subject are moved by follow-ups. */
-async function movesIn(
-  fresh: Fresh,
-  { id, fence }: Subject,
-  before: Map<string, Standing>,
-): Promise<{ moves: string[]; changed: boolean }> {
-  const rows = await prepared<{ job: string | null; statement: string }>(
-    fresh,
-    "moved",
-    `select job, min(statement) as statement from stint.moved group by job`,
-  );
-  if (rows.length === 0) return { moves: [], changed: false };
-  const after = await standings(fresh);
-  const moves = rows.flatMap(({ job, statement }) => {
-    if (job === null) return [];
-    const [was, is] = [before.get(job), after.get(job)];
-    const from: FromState = was?.state ?? "absent";
-    const to = is?.state ?? null;
-    if (from === to) return [];
-    const move = statement.replaceAll(variants, "");
-    const own =
-      [id, fence.job].includes(job) ||
-      ["enqueue", "claim", "take-places", "take-tokens", "tend-dependencies"].includes(move);
-    const park = parks(from, to) ? (is?.park ?? was?.park ?? null) : null;
-    if (isLifted(from, to, park)) return show(from, to, "latest", park);
-    return show(from, to, own ? move : "follow-ups", park);
-  });
-  return { moves, changed: true };
-}
-
-/** Every statement that ends a job lifts the one behind it, by the same function. */
-const isLifted = (from: FromState | null, to: string | null, reason: string | null): boolean =>
-  from === "parked" && to !== "cancelled" && to !== "succeeded" && reason === "latest";
-
-const parks = (from: FromState | null, to: string | null): boolean => from === "parked" || to === "parked";
-
-const show = (from: FromState, to: string | null, move: string, park: string | null): string =>
-  `${from} → ${to}: ${move}${park === null ? "" : ` (${park})`}`;
-
 test("every statement makes only the transitions of the table, from every state", async () => {
   const fresh = await freshSchema();
   await recordMoves(fresh);
@@ -600,50 +493,3 @@ test("every statement makes only the transitions of the table, from every state"
   expect([...seen].toSorted()).toEqual(table.toSorted());
   // Thousands of statements: six seconds on a quiet machine, and a minute on one whose cores are busy.
 }, 400_000);
-
-test("docs/lifecycle.md shows the table of transitions", async () => {
-  const page = await readFile(new URL("../../../../docs/lifecycle.md", import.meta.url), "utf8");
-  const shown = page.split("\n").filter((line) => /`sql\/[a-z-]+\.ts` \|$/.test(line));
-
-  expect(shown).toEqual(transitions.map(toRow));
-});
-
-function toRow({ from, to, when, by, move, park }: (typeof transitions)[number]): string {
-  const sources = from.map((state) => (state === "absent" ? "–" : `\`${state}\``)).join(", ");
-  const reasons =
-    park === undefined ? "–" : park.length > 3 ? "any" : park.map((one) => `\`${one}\``).join(", ");
-  return `| ${sources} | \`${to}\` | ${when} | ${by} | ${reasons} | \`sql/${fileOf(move)}\` |`;
-}
-
-/** A move is the statement of the file with its name, but for those that share one. */
-function fileOf(move: string): string {
-  const shared: Record<string, string> = {
-    cancel: "operate.ts",
-    "run-now": "operate.ts",
-    replay: "operate.ts",
-    "claim-quarantined": "claim.ts",
-    deliver: "signals.ts",
-    "hold-paused": "pauses.ts",
-    "lift-paused": "pauses.ts",
-    "follow-ups": "transitions.ts",
-    "tend-limits": "limits.ts",
-    "tend-dependencies": "dependencies.ts",
-  };
-  return shared[move] ?? `${move}.ts`;
-}
-
-test("docs/lifecycle.md shows the rules of every park reason", async () => {
-  const page = await readFile(new URL("../../../../docs/lifecycle.md", import.meta.url), "utf8");
-  const yes = (is: boolean): string => (is ? "yes" : "no");
-  const rows = parkReasons.flatMap((reason) => {
-    const { by, runNow: lifts, until }: ParkRule = parkRules[reason];
-    if (by === "reserved") return [];
-    return [
-      `| \`${reason}\` | ${by === "stint" ? "Stint" : "its handler"} | ${yes(lifts)} | ${yes(until)} |`,
-    ];
-  });
-  const reserved = parkReasons.filter((reason) => parkRules[reason].by === "reserved");
-
-  for (const row of rows) expect(page).toContain(row);
-  for (const reason of reserved) expect(page).toContain(`\`${reason}\``);
-});
