@@ -7,9 +7,9 @@ import type { WorkerEvents } from "../../worker/events.ts";
 import type { Worker } from "../../worker/worker.ts";
 import { Context, type GlobalOptions } from "../context.ts";
 import { deferred } from "../deferred.ts";
+import { exitCodeOf } from "../exit-code.ts";
 import { lastError } from "../job-text.ts";
 import { say, paint, type Output } from "../output.ts";
-import { reportError } from "../report-error.ts";
 import { requireWorker, served, servedText } from "../serving.ts";
 import { lineLogger } from "./line-logger.ts";
 import type { FromChild, ToChild } from "./messages.ts";
@@ -37,15 +37,7 @@ function requestStop(now = false): void {
 
 async function run(globals: GlobalOptions, configPath: string): Promise<number> {
   const context = new Context({ ...globals, config: configPath });
-  try {
-    await serve(context);
-    return 0;
-  } catch (caught) {
-    const { error, hints } = await context.explain(caught);
-    return reportError(error, { out: context.out, verbose: context.verbose, hints });
-  } finally {
-    await context.close().catch(() => undefined);
-  }
+  return await exitCodeOf(context, async () => await serve(context));
 }
 
 async function serve(context: Context): Promise<void> {

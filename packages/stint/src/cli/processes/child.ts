@@ -1,7 +1,7 @@
 /** One of the processes of `stint worker --processes` or `stint autoscale`. */
 import { probesOf } from "../../health/server.ts";
 import { Context, type GlobalOptions } from "../context.ts";
-import { reportError } from "../report-error.ts";
+import { exitCodeOf } from "../exit-code.ts";
 import { makeWorker, sayServing, sayStopped, untilStopped, type ServeFlags } from "../serve-worker.ts";
 import type { FromProcess, ToProcess } from "./messages.ts";
 
@@ -35,7 +35,7 @@ function onStopRequest(callback: () => void): () => void {
 
 async function run(globals: GlobalOptions, flags: ServeFlags): Promise<number> {
   const context = new Context(globals);
-  try {
+  return await exitCodeOf(context, async () => {
     const made = await makeWorker(context, flags);
     const { worker } = made;
     probes = probesOf([worker]);
@@ -46,13 +46,7 @@ async function run(globals: GlobalOptions, flags: ServeFlags): Promise<number> {
       send({ type: "stint:serving", longestStopMs: worker.longestStopMs });
     });
     sayStopped(context.out, report);
-    return 0;
-  } catch (caught) {
-    const { error, hints } = await context.explain(caught);
-    return reportError(error, { out: context.out, verbose: context.verbose, hints });
-  } finally {
-    await context.close().catch(() => undefined);
-  }
+  });
 }
 
 async function probe(id: number): Promise<void> {
