@@ -6,6 +6,7 @@ import { toMs, type Duration } from "../model/duration.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { addedByMiddlewares } from "./call-handler.ts";
+import { plainNames } from "./context-names.ts";
 import type { HandlerContext, ResolvedBatch } from "./handler.ts";
 
 /** One call of the handler for several jobs. */
@@ -21,24 +22,7 @@ export const leftBatch =
   "The job was paused or has expired before its batch began; it is released and no attempt is spent.";
 
 /** What an item has of the context of its job. Steps and sleeps belong to handlers of single jobs. */
-const itemNames = [
-  "id",
-  "kind",
-  "queue",
-  "payload",
-  "key",
-  "attempt",
-  "maxAttempts",
-  "run",
-  "createdAt",
-  "tenant",
-  "tags",
-  "meta",
-  "fence",
-  "signal",
-  "logger",
-  "complete",
-] as const satisfies (keyof HandlerContext)[];
+const itemNames = [...plainNames, "signal", "logger", "complete"] as const satisfies (keyof HandlerContext)[];
 
 /** One job of a batch. */
 export type BatchItem<Payload = unknown, Result = unknown> = Pick<

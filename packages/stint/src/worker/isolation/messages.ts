@@ -1,4 +1,5 @@
 import type { Failure } from "../../model/failure.ts";
+import { plainNames } from "../context-names.ts";
 import type { HandlerContext } from "../handler.ts";
 
 /** An error on its way to the other side. Classes cannot be sent; what decides about a job is. */
@@ -13,22 +14,7 @@ export type SentError = {
 export type CallResult = { readonly value: unknown } | { readonly error: SentError };
 
 /** The properties of a handler's context that are plain values. */
-export const valueNames = [
-  "id",
-  "kind",
-  "queue",
-  "payload",
-  "key",
-  "attempt",
-  "maxAttempts",
-  "run",
-  "createdAt",
-  "tenant",
-  "tags",
-  "meta",
-  "schedule",
-  "fence",
-] as const satisfies readonly (keyof HandlerContext)[];
+export const valueNames = [...plainNames, "schedule"] as const satisfies readonly (keyof HandlerContext)[];
 
 export type ContextValues = Pick<HandlerContext, (typeof valueNames)[number]>;
 
