@@ -2,7 +2,7 @@ import { InvalidOptionError } from "../errors.ts";
 import { checkText } from "../model/names.ts";
 import { refuseUnknownKeys } from "../model/options.ts";
 import { newId } from "../runtime/new-id.ts";
-import type { QueueAudit } from "../sql/queue-settings.ts";
+import type { ChangeAudit } from "../sql/audit.ts";
 import type { ActOptions } from "./jobs.ts";
 
 /**
@@ -15,7 +15,7 @@ export function auditOf(
   options: ActOptions = {},
   defaultActor: string,
   also: readonly string[] = [],
-): QueueAudit {
+): ChangeAudit {
   refuseUnknownKeys(what, options, ["actor", "reason", ...also]);
   const { actor = defaultActor, reason } = options;
   if (reason === undefined)

@@ -1,9 +1,7 @@
 import type { Db } from "../db/db.ts";
-import { InvalidOptionError } from "../errors.ts";
 import { checkLimitName, checkOrderKey, requireMax } from "../model/limits.ts";
 import { checkText } from "../model/names.ts";
 import { refuseUnknownKeys, requireInteger } from "../model/options.ts";
-import { newId } from "../runtime/new-id.ts";
 import {
   limitAudit,
   limitKeys,
@@ -11,10 +9,10 @@ import {
   passOrder,
   setLimit,
   type Limit,
-  type LimitAudit,
   type LimitAuditEntry,
   type LimitKey,
 } from "../sql/limits.ts";
+import { auditOf } from "./audit-of.ts";
 import type { ActOptions } from "./jobs.ts";
 import { withRetry } from "./retry.ts";
 
@@ -61,7 +59,7 @@ export class LimitsClient {
   async set(name: string, max: number | null, options: Change): Promise<Limit | undefined> {
     const checked = checkLimitName(name, "limits.set(name)");
     const value = max === null ? null : requireMax("limits.set(max)", max);
-    const audit = this.#auditOf("limits.set", options);
+    const audit = auditOf("limits.set", options, this.#actor);
     return await this.#run(async (db) => await setLimit(db, checked, value, audit));
   }
 
@@ -73,7 +71,7 @@ export class LimitsClient {
    */
   async pass(key: string, options: Change): Promise<string | undefined> {
     const checked = checkOrderKey(key, "limits.pass(key)");
-    const audit = this.#auditOf("limits.pass", options);
+    const audit = auditOf("limits.pass", options, this.#actor);
     return (await this.#run(async (db) => await passOrder(db, checked, audit))) ?? undefined;
   }
 
@@ -81,18 +79,5 @@ export class LimitsClient {
   async audit(name: string): Promise<LimitAuditEntry[]> {
     const checked = checkLimitName(name, "limits.audit(name)");
     return await this.#run(async (db) => await limitAudit(db, checked));
-  }
-
-  /** From JavaScript the options may be missing. */
-  #auditOf(what: string, options: ActOptions = {}): LimitAudit {
-    refuseUnknownKeys(what, options, ["actor", "reason"]);
-    const { actor = this.#actor, reason } = options;
-    if (reason === undefined)
-      throw new InvalidOptionError(`${what}.reason`, "is required: the audit log keeps it");
-    return {
-      auditId: newId(),
-      actor: checkText(actor, `${what}.actor`),
-      reason: checkText(reason, `${what}.reason`),
-    };
   }
 }

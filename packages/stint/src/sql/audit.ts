@@ -10,6 +10,9 @@ export type AuditEntry = {
   readonly reason: string | null;
 };
 
+/** The audit of a change of a setting, a limit, a pause or a dependency. The id is the same at every send of it. */
+export type ChangeAudit = { readonly auditId: string; readonly actor: string; readonly reason: string };
+
 /** The columns that every entry of the audit has. */
 export const auditColumns = { at: time, actor: text, action: text, reason: textOrNull } as const;
 

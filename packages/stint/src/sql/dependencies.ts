@@ -15,9 +15,8 @@ import {
 } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
 import type { DeclaredDependencies, DependencySettings } from "../model/dependencies.ts";
-import { auditColumns, type AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry, type ChangeAudit } from "./audit.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
-import type { QueueAudit } from "./queue-settings.ts";
 
 /** A dependency, its settings in force, and what is left of them now. */
 export type DependencyStatus = {
@@ -150,7 +149,7 @@ export async function setDependency(
   db: Run,
   name: string,
   change: DependencyChange | null,
-  { auditId, actor, reason }: QueueAudit,
+  { auditId, actor, reason }: ChangeAudit,
 ): Promise<void> {
   const text = change === null ? null : JSON.stringify(change);
   await db.run(set, [name, text, reason, actor, auditId]);

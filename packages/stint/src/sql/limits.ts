@@ -15,7 +15,7 @@ import {
   timeOrNull,
 } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
-import { auditColumns, type AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry, type ChangeAudit } from "./audit.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 
 /** A limit in force. */
@@ -42,9 +42,6 @@ export type LimitKey = {
   /** The job that has the turn of an ordered key; null for other keys, or while no job has it. */
   readonly holder: string | null;
 };
-
-/** Who changes a limit and why. A repeat with the same id changes nothing. */
-export type LimitAudit = { readonly auditId: string; readonly actor: string; readonly reason: string };
 
 /** One change of a limit. */
 export type LimitAuditEntry = AuditEntry & {
@@ -193,7 +190,7 @@ export async function setLimit(
   db: Run,
   name: string,
   max: number | null,
-  { auditId, actor, reason }: LimitAudit,
+  { auditId, actor, reason }: ChangeAudit,
 ): Promise<Limit | undefined> {
   return await readMaybe(db, set, [name, max, reason, actor, auditId], toLimit);
 }
@@ -204,7 +201,7 @@ const pass = statement("pass-order", `select stint.pass_order($1, $2, $3, $4::uu
 export async function passOrder(
   db: Run,
   key: string,
-  { auditId, actor, reason }: LimitAudit,
+  { auditId, actor, reason }: ChangeAudit,
 ): Promise<string | null> {
   return await readOne(db, pass, [key, reason, actor, auditId], (row) => textOrNull(row, "job"));
 }

@@ -16,10 +16,9 @@ import {
 import { statement } from "../db/statement.ts";
 import type { Fence } from "../model/job.ts";
 import { pauseScopes, type Pause, type PauseId } from "../model/pause.ts";
-import { auditColumns, type AuditEntry } from "./audit.ts";
+import { auditColumns, type AuditEntry, type ChangeAudit } from "./audit.ts";
 import { fenced, fencesIn, fenceValues } from "./fences.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
-import type { QueueAudit } from "./queue-settings.ts";
 import { afterFollowUps, followed, tallied, unleased } from "./transitions.ts";
 
 /** Whether the pause `p` is in force. */
@@ -36,7 +35,7 @@ export async function pause(
   db: Run,
   { scope, name }: PauseId,
   until: Date | number | null,
-  { auditId, actor, reason }: QueueAudit,
+  { auditId, actor, reason }: ChangeAudit,
 ): Promise<void> {
   const at = until instanceof Date ? until.toISOString() : until;
   await db.run(typeof until === "number" ? pauseFor : setPause, [scope, name, reason, at, actor, auditId]);
@@ -48,7 +47,7 @@ const endPause = statement("resume", `select stint.resume($1, $2, $3, $4, $5::uu
 export async function resume(
   db: Run,
   { scope, name }: PauseId,
-  { auditId, actor, reason }: QueueAudit,
+  { auditId, actor, reason }: ChangeAudit,
 ): Promise<boolean> {
   return await readOne(db, endPause, [scope, name, reason, actor, auditId], (row) => flag(row, "resumed"));
 }

@@ -4,10 +4,7 @@ import { statement } from "../db/statement.ts";
 import type { Admission } from "../model/admission.ts";
 import type { Fair } from "../model/fairness.ts";
 import type { DeclaredQueues, QueueSetting, ResolvedQueueChange } from "../model/queue-settings.ts";
-import { auditColumns, type AuditEntry } from "./audit.ts";
-
-/** Who changes a setting and why. A repeat with the same id changes nothing. */
-export type QueueAudit = { readonly auditId: string; readonly actor: string; readonly reason: string };
+import { auditColumns, type AuditEntry, type ChangeAudit } from "./audit.ts";
 
 /** One change of the settings of a queue. */
 export type QueueAuditEntry = AuditEntry & {
@@ -122,7 +119,7 @@ export async function setQueue(
   db: Run,
   queue: string,
   change: ResolvedQueueChange,
-  { auditId, actor, reason }: QueueAudit,
+  { auditId, actor, reason }: ChangeAudit,
 ): Promise<QueueSetting> {
   return await readOne(db, set, [queue, JSON.stringify(change), reason, actor, auditId], toSetting);
 }
@@ -133,7 +130,7 @@ const forget = statement("forget-queue", `select stint.forget_queue($1, $2, $3, 
 export async function forgetQueue(
   db: Run,
   queue: string,
-  { auditId, actor, reason }: QueueAudit,
+  { auditId, actor, reason }: ChangeAudit,
 ): Promise<boolean> {
   return await readOne(db, forget, [queue, reason, actor, auditId], (row) => flag(row, "forgotten"));
 }

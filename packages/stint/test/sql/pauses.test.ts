@@ -3,7 +3,7 @@ import type { PauseId } from "#stint/model/pause.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { cancel } from "#stint/sql/operate.js";
 import { holdPaused, knownPauses, liftPaused, pause, resume } from "#stint/sql/pauses.js";
-import type { QueueAudit } from "#stint/sql/queue-settings.js";
+import type { ChangeAudit } from "#stint/sql/audit.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { forSchema } from "#stint/db/statement.js";
@@ -12,7 +12,7 @@ import { addOne, auditInfo, expire, take } from "./jobs.ts";
 import { rescue } from "#stint/sql/rescue.js";
 
 const acme: PauseId = { scope: "tenant", name: "acme" };
-const because = (): QueueAudit => ({ auditId: newId(), actor: "tester", reason: "because" });
+const because = (): ChangeAudit => ({ auditId: newId(), actor: "tester", reason: "because" });
 
 async function jobs(fresh: Fresh): Promise<Record<string, unknown>[]> {
   return await fresh.sql(
