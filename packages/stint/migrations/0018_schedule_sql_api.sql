@@ -313,7 +313,7 @@ as $$
   select stint.set_schedule_paused(resume_schedule.name, false, resume_schedule.reason, resume_schedule.actor)
 $$;
 
--- Enqueue the job of a schedule now, beside its slots. Returns the job's id; null if there is no such schedule. A repeat with the same id
+-- Enqueue the job of a schedule now, in addition to its slots. Returns the job's id; null if there is no such schedule. A repeat with the same id
 -- enqueues nothing more.
 create function stint.run_schedule(name text, reason text default null, actor text default null, id uuid default null) returns uuid
 language plpgsql volatile

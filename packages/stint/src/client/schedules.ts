@@ -177,7 +177,7 @@ export class SchedulesClient {
   }
 
   /**
-   * Enqueue the job of a schedule now, beside its slots. Returns the job's id.
+   * Enqueue the job of a schedule now, in addition to its slots. Returns the job's id.
    *
    * @throws {ScheduleConflictError} Its job has not ended, and its `overlap` is not "allow".
    */

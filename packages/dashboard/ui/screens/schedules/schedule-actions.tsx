@@ -15,7 +15,7 @@ const actions: Readonly<Record<Name, (of: Of) => Action>> = {
   run: ({ name }) => ({
     title: `Run ${name} now`,
     verb: "Run now",
-    means: "Enqueues its job now, beside its slots.",
+    means: "Enqueues its job now, in addition to its slots.",
     act: async (reason) => await api.runSchedule(name, orNone(reason)),
   }),
   pause: ({ name }) => ({

@@ -89,7 +89,7 @@ type ReplayFlags = Filter & {
 function addReplay(dead: Command): void {
   const command = dead
     .command("replay [id...]")
-    .description("Run dead jobs again, with fresh attempts. Say why: it is kept in the audit.");
+    .description("Run dead jobs again, with fresh attempts. The reason is recorded in the audit log.");
   command
     .option("--reason <text>", "why, for the audit (needed)")
     .option("--all", "every dead job that is dead now, instead of named ones")

@@ -87,7 +87,7 @@ function addShow(jobs: Command): void {
 function addCancel(jobs: Command): void {
   const command = jobs
     .command("cancel [id]")
-    .description("End waiting jobs, and ask the workers of running ones to stop: one by its id, or many.");
+    .description("Cancel waiting jobs, and request workers to stop running ones: one by its id, or many.");
   examples(
     command,
     'stint jobs cancel 019a8a2c-1f00-7000-8000-0123456789ab --reason "order withdrawn"',

@@ -12,9 +12,9 @@ import { table, type Column } from "../table.ts";
 type Flags = { status?: boolean; sql?: boolean; since?: number; dryRun?: boolean };
 
 export function addMigrate(program: Command): void {
-  const command = program.command("migrate").summary("bring the schema to this release");
+  const command = program.command("migrate").summary("migrate the schema to this release");
   command
-    .description("Bring the schema to this release. Safe to run twice, and from several places at once.")
+    .description("Migrate the schema to this release. Safe to run twice, and from several places at once.")
     .addOption(
       new Option("--status", "only print which steps are applied; exits with 1 if some are not").conflicts([
         "sql",

@@ -15,7 +15,7 @@ type PauseFlags = { reason: string; for?: string; until?: string };
 export function addPause(program: Command): void {
   const command = program
     .command("pause <scope> <name>")
-    .summary("start no further job of a queue, a kind, a tenant or a key")
+    .summary("pause a queue, a kind, a tenant or a key")
     .description(
       `Start no further job of a ${scopesText()}. Enqueueing continues, and running jobs finish.\n` +
         "Queues and kinds may be patterns, such as 'tenant-*'.",

@@ -68,7 +68,7 @@ const reason = ["--reason <text>", "why, for the audit"] as const;
 export function addRun(schedules: Command): void {
   const command = schedules
     .command("run <schedule>")
-    .description("Enqueue the job of a schedule now, beside its slots.");
+    .description("Enqueue the job of a schedule now, in addition to its slots.");
   command.option(...reason);
   examples(command, 'stint schedules run nightly-audit --reason "after the fix"');
   runs<{ reason?: string }>(command, async (context, { options, args: [name = ""] }) => {
@@ -81,7 +81,7 @@ export function addRun(schedules: Command): void {
 export function addPause(schedules: Command): void {
   const command = schedules
     .command("pause <schedule>")
-    .description("Fire no slot of a schedule until it is resumed. A deploy does not end the pause.");
+    .description("Pause a schedule until it is resumed. A deploy does not end the pause.");
   command.requiredOption(...reason);
   examples(command, 'stint schedules pause nightly-audit --reason "incident 12"');
   runs<{ reason: string }>(command, async (context, { options, args: [name = ""] }) => {
