@@ -144,17 +144,22 @@ begin
 
   -- A full notification queue would fail the caller's commit. A wake is only a hint: stay silent then.
   if v_wake and v_listeners > 0 and pg_notification_queue_usage() < 0.5 then
-    perform pg_notify(stint.wake_channel(), case
-      when queue is null then 'due'
-      -- With few workers, each is woken.
-      when v_listeners < 5 then 'ready:' || queue
-      else stint.ready_hint(queue, jobs)
-    end)
-    from (
-      select case when i.more ? 'run_at' or i.more ? 'delay_ms' then null else coalesce(i.queue, p_queues[1]) end as queue, count(*) as jobs
-      from rows from (unnest(p_ids), unnest(p_queues), jsonb_array_elements(p_more)) as i (id, queue, more)
-      group by 1
-    ) hints;
+    -- With few workers, each is woken. Most enqueues have one hint; a query for it would cost as much as all other reads of this function.
+    if p_more is null and cardinality(p_queues) = 1 then
+      perform pg_notify(stint.wake_channel(), case when v_listeners < 5 then 'ready:' || p_queues[1] else stint.ready_hint(p_queues[1], v_given) end);
+    else
+      -- The sub-selects hide the values from the planner, so that the query is planned once for a session and not for each enqueue.
+      perform pg_notify(stint.wake_channel(), case
+        when queue is null then 'due'
+        when (select v_listeners) < 5 then 'ready:' || queue
+        else stint.ready_hint(queue, jobs)
+      end)
+      from (
+        select case when i.more ? 'run_at' or i.more ? 'delay_ms' then null else coalesce(i.queue, p_queues[1]) end as queue, count(*) as jobs
+        from rows from (unnest((select p_ids)), unnest((select p_queues)), jsonb_array_elements((select p_more))) as i (id, queue, more)
+        group by 1
+      ) hints;
+    end if;
   end if;
   return v_listeners > 0;
 end
@@ -210,12 +215,12 @@ begin
   if (v_wake or (p_notify is null and p_rows @? '$[*] ? (@.wake == true)')) and listening and pg_notification_queue_usage() < 0.5 then
     perform pg_notify(stint.wake_channel(), case
       when queue is null then 'due'
-      when v_listeners < 5 then 'ready:' || queue
+      when (select v_listeners) < 5 then 'ready:' || queue
       else stint.ready_hint(queue, jobs)
     end)
     from (
       select case when r.value ? 'run_at' or r.value ? 'delay_ms' then null else r.value ->> 'queue' end as queue, count(*) as jobs
-      from jsonb_array_elements(p_rows) r
+      from jsonb_array_elements((select p_rows)) r
       where coalesce((r.value ->> 'wake')::boolean, v_wake)
       group by 1
     ) hints;

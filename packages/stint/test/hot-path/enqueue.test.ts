@@ -182,6 +182,37 @@ async function burst(stint: Stint): Promise<void> {
   await Promise.all(Array.from({ length: 1_000 }, async () => await stint.enqueue(work, payload)));
 }
 
+test("statements within an enqueue are planned anew only for their first executions", async () => {
+  const fresh = await freshSchema(server.url);
+  // The worker listens, and never has a reason to ask for no more wakes.
+  const elsewhere = defineJob("elsewhere", { queue: "elsewhere", payload: typed<{ text: string }>() });
+  const { open } = await startWorker(fresh, "woken");
+  await until(async () => (await fresh.sql("select from stint.worker where listening")).length === 1, {
+    message: "the worker listens",
+  });
+  const client = await adminClient(await server.urlAs("planned"));
+  await client.query("set pg_stat_statements.track = 'all'; set pg_stat_statements.track_planning = on");
+  for (let n = 0; n < 20; n++) {
+    for (const options of [{}, { key: `key ${n}` }, { dedupe: { key: `key ${n}` } }]) {
+      await client.query("begin");
+      await fresh.client().in(client, { wake: true }).enqueue(elsewhere, payload, options);
+      await client.query("commit");
+    }
+  }
+  const plans = await client.query<{ query: string; plans: number }>(
+    `select query, plans::integer
+     from pg_stat_statements
+     where not toplevel and calls >= 20
+     order by plans desc`,
+  );
+  await client.end();
+  open();
+
+  expect(plans.rows.some(({ query }) => query.includes("pg_notify"))).toBe(true);
+  // Postgres compares five plans for given values with the plan for any values.
+  expect(plans.rows.filter(({ plans: count }) => count > 10)).toEqual([]);
+});
+
 test("a full worker gets no wake", async () => {
   const fresh = await freshSchema(server.url);
   await fresh.client().enqueueMany(Array.from({ length: 10 }, () => entry(work, payload)));
