@@ -147,7 +147,8 @@ begin
 end
 $$;
 
--- For upkeep: makes at most `p_limit` jobs of pauses that are over ready again, and deletes pauses without parked jobs. `more`: some are left.
+-- For upkeep: makes at most `p_limit` jobs of pauses that are over ready again, and deletes pauses without parked jobs. `more`: some are left. A job that
+-- another session has locked holds up no other pause.
 create function stint.lift_paused(p_limit integer, out queues text[], out more boolean)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -156,6 +157,7 @@ declare
   v_over stint.pause;
   v_ids  uuid[];
   v_later boolean;
+  v_left  integer := p_limit;
 begin
   queues := '{}';
   more := false;
@@ -165,7 +167,7 @@ begin
   loop
     -- Rows of jobs that another session has locked stay for the next call.
     select array_agg(t.job_id) into v_ids from (
-      select w.job_id from stint.paused_job w where w.scope = v_over.scope and w.name = v_over.name limit p_limit
+      select w.job_id from stint.paused_job w where w.scope = v_over.scope and w.name = v_over.name limit v_left
     ) t;
     with free as materialized (
       select j.id from stint.job j where j.id = any (v_ids) for update skip locked
@@ -182,7 +184,8 @@ begin
       from lifted l group by l.queue, l.kind, l.priority
     ), forgotten as (
       delete from stint.paused_job w
-      where w.job_id = any (v_ids)
+      -- Also after a wait for its lock: a worker may have parked the job for another pause since.
+      where w.job_id = any (v_ids) and w.scope = v_over.scope and w.name = v_over.name
         and (w.job_id in (select free.id from free) or not exists (select from stint.job j where j.id = w.job_id))
     )
     select queues || coalesce(array_agg(distinct l.queue), '{}'), coalesce(bool_or(l.state = 'scheduled'), false) into queues, v_later from lifted l;
@@ -191,9 +194,11 @@ begin
     end if;
     if exists (select from stint.paused_job w where w.scope = v_over.scope and w.name = v_over.name) then
       more := true;
-      exit;
+    else
+      delete from stint.pause p where p.scope = v_over.scope and p.name = v_over.name;
     end if;
-    delete from stint.pause p where p.scope = v_over.scope and p.name = v_over.name;
+    v_left := v_left - coalesce(cardinality(v_ids), 0);
+    exit when v_left <= 0;
   end loop;
   more := more or exists (select from stint.pause p where p.until <= clock_timestamp());
 end

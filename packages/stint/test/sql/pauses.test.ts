@@ -128,6 +128,28 @@ test("parked jobs are lifted in batches, and the pause is deleted after the last
   expect(await fresh.sql("select from stint.pause union all select from stint.paused_job")).toEqual([]);
 });
 
+test("a job that another session has locked holds up the jobs of no other pause", async () => {
+  const fresh = await freshSchema();
+  const other: PauseId = { scope: "tenant", name: "other" };
+  for (const { name } of [acme, acme, other]) await addOne(fresh.db, { tenant: name });
+  const taken = await take(fresh.db);
+  for (const id of [acme, other]) await pause(fresh.db, id, null, because());
+  const held = taken.map((job) => ({ fence: job.fence, pause: job.tenant === "acme" ? acme : other }));
+  expect((await holdPaused(fresh.db, held)).size).toBe(3);
+  for (const id of [acme, other]) await resume(fresh.db, id, because());
+  const slow = await adminClient(fresh.url);
+  await slow.query("begin");
+  await slow.query(
+    forSchema(`select from stint.job where id = '${taken[0]!.fence.job}' for update`, fresh.schema),
+  );
+
+  expect(await liftPaused(fresh.db, 10)).toMatchObject({ more: true });
+  expect((await jobs(fresh)).map(({ state }) => state)).toEqual(["parked", "ready", "ready"]);
+  await slow.end();
+  expect(await liftPaused(fresh.db, 10)).toMatchObject({ more: false });
+  expect((await jobs(fresh)).map(({ state }) => state)).toEqual(["ready", "ready", "ready"]);
+});
+
 test("a repeat of a pause or resume with the same id changes nothing", async () => {
   const fresh = await freshSchema();
   const [paused, resumed] = [because(), because()];
