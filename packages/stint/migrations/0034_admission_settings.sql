@@ -110,12 +110,12 @@ begin
 end
 $$;
 
+-- Not 10.0: jsonb keeps its decimal point, and a cast of that text to an integer fails.
 create function stint.is_count(p_value jsonb) returns boolean
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-  select case when jsonb_typeof(p_value) = 'number'
-    then (p_value #>> '{}')::numeric between 1 and 1000000000 and (p_value #>> '{}')::numeric = trunc((p_value #>> '{}')::numeric) else false end
+  select case when jsonb_typeof(p_value) = 'number' then p_value::numeric between 1 and 1000000000 and scale(p_value::numeric) = 0 else false end
 $$;
 
 -- The admission settings of a queue: of its name, else of the longest pattern. Null: it has none.

@@ -44,11 +44,12 @@ create index dependency_wait_let_in on stint.dependency_wait (dependency, let_in
 
 -- ---- Settings --------------------------------------------------------------------------------------
 
+-- Not 10.0: jsonb keeps its decimal point, and a cast of that text to an integer fails.
 create function stint.is_whole(p_value jsonb, p_min bigint, p_max bigint) returns boolean
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-  select case when jsonb_typeof(p_value) = 'number' then p_value::numeric = trunc(p_value::numeric) and p_value::numeric between p_min and p_max else false end
+  select case when jsonb_typeof(p_value) = 'number' then scale(p_value::numeric) = 0 and p_value::numeric between p_min and p_max else false end
 $$;
 
 create function stint.refuse_dependency(p_name text, p_rule text, p_value jsonb) returns void
@@ -89,7 +90,7 @@ begin
   end loop;
   v_value := p_settings -> 'concurrency';
   if v_value is not null and not (
-    stint.is_whole(v_value -> 'max', 1, 1000000) and stint.is_whole(v_value -> 'min', 1, (v_value ->> 'max')::bigint)
+    stint.is_whole(v_value -> 'max', 1, 1000000) and stint.is_whole(v_value -> 'min', 1, (v_value ->> 'max')::numeric::bigint)
     and stint.is_whole(v_value -> 'recoverMs', 1, 86400000))
   then
     perform stint.refuse_dependency(p_name, 'concurrency needs max from 1 to 1000000, min from 1 to max, and recoverMs from 1 to 86400000', v_value);

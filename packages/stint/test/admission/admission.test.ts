@@ -295,3 +295,15 @@ test.each<[unknown, string]>([
   await expect(shared().sql(sql, [JSON.stringify(admission)])).rejects.toMatchObject({ code: "22023" });
   expect(await stint.queueSettings.list()).toEqual([]);
 });
+
+test("settings in SQL refuse integers with a decimal point, which no cast reads", async () => {
+  for (const settings of [
+    '{"admission": {"maxDepth": 10.0}}',
+    '{"admission": {"tenant": {"maxDepth": 10.0}}}',
+    '{"fair": {"by": "tenant", "weights": {"acme": 2.0}}}',
+  ])
+    await expect(
+      shared().sql(`select stint.set_queue('main', $1::text::jsonb, 'test')`, [settings]),
+    ).rejects.toMatchObject({ code: "22023" });
+  expect(await shared().client().queueSettings.list()).toEqual([]);
+});

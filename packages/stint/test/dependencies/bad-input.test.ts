@@ -130,6 +130,8 @@ test("a live change that cannot work changes nothing, in TypeScript and in SQL",
     ["kept", { concurrency: { max: 2 } }],
     ["kept", { rate: { limit: 1.5, perMs: 1, burst: 1 } }],
     ["kept", { rate: { limit: "1", perMs: 1, burst: 1 } }],
+    ["kept", '{"rate": {"limit": 1.0, "perMs": 1, "burst": 1}}'],
+    ["kept", '{"concurrency": {"max": 2.0, "min": 1, "recoverMs": 1}}'],
     ["kept", { quota: { limit: 1, per: "year", zone: "UTC" } }],
     ["kept", { quota: { limit: 1, per: "day", zone: "nowhere" } }],
     ["kept", { speed: 1 }],
@@ -138,7 +140,10 @@ test("a live change that cannot work changes nothing, in TypeScript and in SQL",
     [null, {}],
   ] as const)
     await expect(
-      fresh().sql(`select stint.set_dependency($1, $2::text::jsonb, 'x')`, [name, JSON.stringify(change)]),
+      fresh().sql(`select stint.set_dependency($1, $2::text::jsonb, 'x')`, [
+        name,
+        typeof change === "string" ? change : JSON.stringify(change),
+      ]),
     ).rejects.toThrow(/stint: dependency/);
   await expect(fresh().sql(`select stint.set_dependency('kept', '{}', null)`)).rejects.toThrow(/reason/);
 
