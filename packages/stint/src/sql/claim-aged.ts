@@ -5,6 +5,9 @@ import { claimValues, inTime, leased, type ClaimInput } from "./claim.ts";
 import { claimedColumns } from "./job-columns.ts";
 import { toClaimedJob } from "./rows.ts";
 
+/** So many jobs more are read than asked for: other workers, which claim the oldest jobs, too, may have locked the first of them at this moment. */
+const spare = 16;
+
 /**
  * The ready jobs of queue $7 that have waited for longer than $9 milliseconds, oldest first, whatever their priority. The index has them by priority
  * and then by time: of each priority, only the head is read. They are locked only when they are chosen, so that no job is locked that is not taken.
@@ -42,18 +45,23 @@ const claimOverdue = statement(
         and r.run_at <= statement_timestamp() - $9::bigint * interval '1 millisecond'
         and r.kind = any ($5::text[])
       order by r.run_at, r.id
-      limit $8::integer
+      limit $8::integer + ${spare}
     ) head
   )
   update stint.job j
   set ${leased}
   where j.ctid = any (array(
-      select r.ctid
-      from stint.job r
-      where r.ctid = any (array(select h.place from heads h order by h.run_at, h.id limit $8::integer))
-        and r.state >= 'ready' and r.state <= 'ready'
-        and r.queue = $7::text
-      for update skip locked
+      select chosen.ctid
+      from (select h.place from heads h order by h.run_at, h.id) oldest
+      cross join lateral (
+        select r.ctid
+        from stint.job r
+        where r.ctid = oldest.place
+          and r.state >= 'ready' and r.state <= 'ready'
+          and r.queue = $7::text
+        for update skip locked
+      ) chosen
+      limit $8::integer
     ))
     and j.state >= 'ready' and j.state <= 'ready'
     and ${inTime}

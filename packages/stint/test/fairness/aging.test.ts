@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { defineJob, entry, handle, InvalidOptionError, typed } from "#stint/index.js";
+import { forSchema } from "#stint/db/statement.js";
 import { claimAged } from "#stint/sql/claim-aged.js";
+import { adminClient } from "../support/database.ts";
 import { freshSchema, sharedSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
 import { startWorker } from "../support/watch.ts";
@@ -32,6 +34,22 @@ test("an aged claim takes old jobs of any priority, the oldest first", async () 
   expect((await aged(fresh, 3)).map(({ payload }) => payload)).toEqual([{ n: 0 }, { n: 1 }, { n: 2 }]);
   expect((await aged(fresh, 3)).map(({ payload }) => payload)).toEqual([{ n: 3 }]);
   expect(await aged(fresh, 3)).toEqual([]);
+});
+
+test("an aged claim takes the next old jobs while another worker is taking the oldest", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  for (let n = 0; n < 4; n += 1) await stint.enqueue(work, { n }, { priority: n % 2 });
+  await fresh.sql(`update stint.job set run_at = run_at - interval '1 hour'`);
+  const other = await adminClient(fresh.url);
+  await other.query("begin");
+  await other.query(
+    forSchema(`select from stint.job where (payload ->> 'n')::integer < 2 for update`, fresh.schema),
+  );
+
+  expect((await aged(fresh, 2)).map(({ payload }) => payload)).toEqual([{ n: 2 }, { n: 3 }]);
+  await other.end();
+  expect((await aged(fresh, 2)).map(({ payload }) => payload)).toEqual([{ n: 0 }, { n: 1 }]);
 });
 
 test("an old job starts although urgent jobs never end, and they keep most slots", async () => {
