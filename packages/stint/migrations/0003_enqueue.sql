@@ -242,7 +242,7 @@ begin
       -- A job that waits behind the running one with its key is new, too.
       if v_limited and (v_inserted or status = 'deferred' and id = (v_row ->> 'id')::uuid) then
         -- Another session may have freed its dedupe key since admit_rows found that it adds no job.
-        perform stint.note_tenant(v_row);
+        perform stint.note_tenant(v_row, true);
         if not v_row ? 'exempt' and v_row ->> 'queue' <> all (v_grown) then
           v_grown := v_grown || (v_row ->> 'queue');
         end if;
@@ -309,9 +309,10 @@ begin
     -- A row that conflicts with an existing one is decided on its own, with a new snapshot.
     if not created then
       select e.id, e.created, e.status, e.inserted into id, created, status, v_inserted from stint.enqueue_row(p_rows -> (ordinal - 1), v_now) e;
-      if v_limited and v_inserted then
-        perform stint.note_tenant(p_rows -> (ordinal - 1));
-      end if;
+    end if;
+    -- Another session may have freed its dedupe key since admit_rows found that it adds no job.
+    if v_limited and v_inserted and p_rows -> (ordinal - 1) ? 'dedupe_key' then
+      perform stint.note_tenant(p_rows -> (ordinal - 1), true);
     end if;
     if v_limited and v_inserted and not p_rows -> (ordinal - 1) ? 'exempt' and p_rows -> (ordinal - 1) ->> 'queue' <> all (v_grown) then
       v_grown := v_grown || (p_rows -> (ordinal - 1) ->> 'queue');

@@ -31,6 +31,7 @@ create table stint.admission_check (
   queue  text not null,
   tenant text not null default '',                 -- empty: the queue as a whole
   xid    xid8 not null default pg_current_xact_id(),
+  written boolean not null default true,           -- false: its jobs are about to be written; nothing is checked yet, also with SET CONSTRAINTS IMMEDIATE
   primary key (xid, queue, tenant)
 );
 
@@ -159,14 +160,20 @@ as $$
   end
 $$;
 
--- Counts this job for its tenant, if its queue has limits for tenants. For jobs that were not asked for admission, because another job makes them.
-create function stint.note_tenant(p_row jsonb) returns void
+-- Counts this job for its tenant, if its queue has limits for tenants. For jobs that were not asked for admission: another job makes them, or it seemed
+-- that they would add none. The latter have `p_checked`: a strict queue checks their tenant at the commit.
+create function stint.note_tenant(p_row jsonb, p_checked boolean default false) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_set constant jsonb := case when p_row ->> 'tenant' is not null then stint.admission_of(p_row ->> 'queue') end;
 begin
-  if p_row ->> 'tenant' is not null and stint.admission_of(p_row ->> 'queue') ? 'tenant' then
+  if v_set ? 'tenant' then
     insert into stint.admitted (queue, tenant, job_id) values (p_row ->> 'queue', p_row ->> 'tenant', (p_row ->> 'id')::uuid) on conflict do nothing;
+    if p_checked and not p_row ? 'exempt' and v_set -> 'strict' = 'true' then
+      insert into stint.admission_check (queue, tenant) values (p_row ->> 'queue', p_row ->> 'tenant') on conflict do nothing;
+    end if;
   end if;
 end
 $$;

@@ -175,7 +175,16 @@ begin
       perform stint.shed(v_queue, v_over, v_set ->> 'shed');
     end if;
   end loop;
+  perform stint.jobs_written();
 end
+$$;
+
+-- The jobs of the tenants that this transaction has asked admission for are written: their checks are due.
+create function stint.jobs_written() returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+  update stint.admission_check c set written = true where c.xid = pg_current_xact_id() and not c.written
 $$;
 
 -- At the commit of a transaction that enqueued to strict queues. The update of the gate makes these commits wait for each other, so that each sees
@@ -194,7 +203,7 @@ begin
   for v_queue, v_tenants in
     -- In one order for all transactions, so that none deadlocks.
     with gone as (
-      delete from stint.admission_check c where c.xid = pg_current_xact_id() returning c.queue, c.tenant
+      delete from stint.admission_check c where c.xid = pg_current_xact_id() and c.written returning c.queue, c.tenant
     )
     select g.queue, array_agg(g.tenant order by g.tenant) filter (where g.tenant <> '') from gone g group by g.queue order by g.queue
   loop
@@ -239,12 +248,13 @@ begin
       perform stint.admit_tenants(v_queue, v_tenants, v_ids, array_fill(true, array[cardinality(v_ids)]), v_set);
     end if;
   end loop;
+  perform stint.jobs_written();
 end
 $$;
 
-create constraint trigger check_admission after insert on stint.admission_check
+create constraint trigger check_admission after insert or update of written on stint.admission_check
 deferrable initially deferred
-for each row execute function stint.check_admission();
+for each row when (new.written) execute function stint.check_admission();
 
 -- For upkeep. Takes samples of queues that may be full: an enqueue that is refused is rolled back with its sample. And deletes rows of tenants whose
 -- jobs have ended, `p_limit` rows after `p_after` (queue, tenant, job). Returns the last row looked at; null: that was the end, the next call starts over.

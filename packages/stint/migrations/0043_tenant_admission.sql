@@ -190,8 +190,8 @@ begin
   select distinct p_queue, t.tenant, t.id from unnest(p_tenants, p_ids) t (tenant, id) where t.tenant is not null order by t.tenant, t.id
   on conflict (queue, tenant, job_id) do update set tenant = excluded.tenant;
   if p_settings -> 'strict' = 'true' or v_policy = 'shed' then
-    insert into stint.admission_check (queue, tenant)
-    select distinct p_queue, t.tenant from unnest(p_tenants) t (tenant) where t.tenant is not null
+    insert into stint.admission_check (queue, tenant, written)
+    select distinct p_queue, t.tenant, false from unnest(p_tenants) t (tenant) where t.tenant is not null
     on conflict do nothing;
   end if;
   return v_delays;

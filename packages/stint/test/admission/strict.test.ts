@@ -6,7 +6,7 @@ import type { AdmissionSettings } from "#stint/index.js";
 import { forSchema } from "#stint/db/statement.js";
 import { newId } from "#stint/runtime/new-id.js";
 import { tendAdmission } from "#stint/sql/admission.js";
-import { replay } from "#stint/sql/operate.js";
+import { cancel, replay } from "#stint/sql/operate.js";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { until } from "../support/until.ts";
@@ -57,6 +57,48 @@ test("two open transactions cannot fill a strict queue beyond the limit of a ten
   await one.query("commit");
   await expect(two.query("commit")).rejects.toMatchObject({ code: "ST006" });
   expect(await fresh.sql("select tenant from stint.job")).toEqual([{ tenant: "acme" }]);
+});
+
+test("a strict queue keeps the limit of a tenant with SET CONSTRAINTS IMMEDIATE, too", async () => {
+  const fresh = await limited({ tenant: { maxDepth: 1 }, strict: true });
+  const [one, two] = await sessions(fresh);
+  const enqueue = forSchema(
+    `select stint.enqueue('work', '{}', '{"queue": "main", "tenant": "acme"}')`,
+    fresh.schema,
+  );
+  for (const each of [one, two]) await each.query("begin; set constraints all immediate");
+  await one.query(enqueue);
+  const second = two.query(enqueue).then(
+    () => "accepted",
+    (error: { code: string }) => error.code,
+  );
+  await waits(fresh, two);
+  await one.query("commit");
+  expect(await second).toBe("ST006");
+  expect(await fresh.sql("select tenant from stint.job")).toHaveLength(1);
+});
+
+test("a dedupe key that becomes free meanwhile makes no tenant exceed its limit", async () => {
+  const fresh = await limited({ tenant: { maxDepth: 1 }, strict: true });
+  const { id } = await fresh.client().enqueue(work, {}, { tenant: "acme", dedupe: { key: "k" } });
+  const [one, two] = await sessions(fresh);
+  const enqueue = (more: string): string =>
+    forSchema(
+      `select stint.enqueue('work', '{}', '{"queue": "main", "tenant": "acme"${more}}')`,
+      fresh.schema,
+    );
+  await one.query("begin");
+  const [sent] = await sentBy((db) => cancel(db, id, { auditId: newId(), actor: "ada", reason: "test" }));
+  await one.query(forSchema(sent!.statement.text, fresh.schema), [...sent!.values]);
+  await one.query(enqueue(""));
+  const second = two.query(enqueue(`, "dedupe": {"key": "k"}`)).then(
+    () => "accepted",
+    (error: { code: string }) => error.code,
+  );
+  await waits(fresh, two);
+  await one.query("commit");
+  expect(await second).toBe("ST006");
+  expect(await fresh.sql("select tenant from stint.job")).toHaveLength(1);
 });
 
 test("an enqueue of a tenant that is sent again counts, and passes if it happened", async () => {
