@@ -28,7 +28,9 @@ export function wakeListener(options: WakeListenerOptions): Listener | undefined
     },
     onPooler: (detail) =>
       logger.info({ detail, pollMs: pollMs() }, "a pooler stands between: polling for jobs, without LISTEN"),
-    onTrouble: (detail) =>
-      logger.warn({ detail }, "cannot receive wakes; polling until the connection is back"),
+    onTrouble: (detail) => {
+      logger.warn({ detail }, "cannot receive wakes; polling until the connection is back");
+      onHint("lost");
+    },
   });
 }

@@ -55,7 +55,7 @@ export class WakeRouter {
 
   /**
    * A wake: `ready:<queue>`, also for named workers only, `due`, `schedule`, `signal`, `limits`, `dependencies`, `queues`, `cancel`, `paused` or `waiting`;
-   * `listening` when wakes may have been missed.
+   * `listening` when wakes may have been missed, `lost` when none arrive any more.
    */
   wake(hint: string): void {
     const ready = readReadyHint(hint, this.#tag);
@@ -63,6 +63,8 @@ export class WakeRouter {
     const { pauses, loop, leases, upkeep, sleepMode } = this.#options;
     // Some process waits for jobs. That is no work, so a sleeping worker continues sleeping.
     if (hint === "waiting") return this.#options.endedReports.wanted();
+    // The next check is up to 9 s away, because wakes made polling a safety net. A sleeping worker goes on sleeping.
+    if (hint === "lost") return upkeep.checkSoon();
     // Before a sleeping worker wakes up and claims.
     if (hint === "paused") pauses.changed();
     sleepMode.activity();

@@ -1,7 +1,9 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { defineJob, handle, entry, steps, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
+import { startCutProxy } from "../support/cut-proxy.ts";
 import { gate } from "../support/gate.ts";
+import { until } from "../support/until.ts";
 import { abortOf, startWorker } from "../support/watch.ts";
 
 const work = defineJob("work", {
@@ -54,3 +56,39 @@ test.each([{ wake: "none" }, { prepare: false }, { wake: "none", prepare: false 
     expect(listening).toHaveLength("wake" in options ? 0 : 1);
   },
 );
+
+test("a worker that loses its LISTEN connection polls at once, as one without wakes", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url });
+  const worker = stint.worker({
+    pools: { default: 1 },
+    signals: false,
+    handlers: [handle(hang, () => undefined)],
+  });
+  onTestFinished(async () => void (await worker.stop({ drain: 0, abort: 0 })));
+  await worker.start();
+  const listener = `stint wakes ${worker.id}`.slice(0, 63);
+  const backends = "from pg_stat_activity where application_name = $1";
+  await until(async () => (await fresh.sql(`select ${backends}`, [listener])).length === 1, {
+    message: "the worker listens",
+  });
+  await until(() => proxy.count("idle-check") >= 2, { message: "it has checked since it listens" });
+  // It gets no connection to listen any more.
+  let refused = 0;
+  const refuse = async (): Promise<void> => {
+    for (;;) {
+      await proxy.cutAt(listener, "unsent");
+      refused += 1;
+    }
+  };
+  void refuse();
+  const before = proxy.count("idle-check");
+  await fresh.sql(`select pg_terminate_backend(pid) ${backends}`, [listener]);
+
+  await until(() => refused > 1 && proxy.count("idle-check") >= before + 3, {
+    message: "the worker polls every second",
+    deadlineMs: 5_000,
+  });
+  expect(refused).toBeGreaterThan(1);
+});
