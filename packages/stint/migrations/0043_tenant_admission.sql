@@ -177,6 +177,7 @@ begin
     v_sample := stint.look_at_tenant(p_queue, v_tenant, v_count, v_set);
     continue when not stint.exceeds_admission(v_sample, v_set, v_count);
     if v_policy = 'reject' then
+      v_sample.depth := stint.tenant_depth(p_queue, v_tenant, 0);  -- without jobs that have ended
       perform stint.queue_full(v_sample, v_tenant, stint.retry_after(v_sample, v_set, v_count));
     end if;
     insert into stint.enqueue_count (queue, kind, status, count)

@@ -49,8 +49,12 @@ test("jobs that have ended do not hide the oldest job of a tenant", async () => 
   await stint.enqueueMany(Array.from({ length: 250 }, () => entry(work, {}, acme)));
   await fresh.sql("delete from stint.job");
   await stint.enqueue(work, {}, acme);
+  await stint.enqueueMany(Array.from({ length: 250 }, () => entry(work, { ended: true }, acme)));
+  await fresh.sql("delete from stint.job where payload ? 'ended'");
   await makeOld(fresh);
-  await expect(stint.enqueue(work, {}, acme)).rejects.toThrow(QueueFullError);
+  const refused = stint.enqueue(work, {}, acme);
+  await expect(refused).rejects.toThrow(QueueFullError);
+  await expect(refused).rejects.toMatchObject({ depth: 1 });
 });
 
 test("defer gives the jobs of a full tenant a later run time, and no others", async () => {
