@@ -30,6 +30,7 @@ declare
   v_key    text := p_row ->> 'dedupe_key';
   v_window bigint := (p_row ->> 'dedupe_ms')::bigint;
   v_other  uuid;
+  v_expired boolean;
   v_found  text;
   v_waits  boolean := stint.waits(p_row -> 'member');
   -- A job that waits for others joins its ordered key when it first runs.
@@ -123,11 +124,18 @@ begin
       return;
     end if;
 
-    select j.id into v_other from stint.job j where j.kind = v_kind and j.dedupe_key = v_key;
+    select j.id, j.state <> 'running' and j.expires_at <= clock_timestamp() into v_other, v_expired
+    from stint.job j
+    where j.kind = v_kind and j.dedupe_key = v_key;
     if v_other = nullif(current_setting('stint_transaction.settles', true), '')::uuid then
       -- The holder is the job that succeeds in this transaction, and this row is its successor: it takes the key over. Otherwise a series of
       -- jobs that enqueue one another would silently stop.
       update stint.job j set dedupe_key = null, dedupe_until = null where j.id = v_other;
+      continue;
+    end if;
+    if v_expired and not p_row ? 'replace' and not exists (select from stint.latest l where l.kind = v_kind and l.key = v_key) then
+      -- The holder is too old to run, and a worker will cancel it. Without its key it cannot take this new work with it.
+      update stint.job j set dedupe_key = null, dedupe_until = null where j.id = v_other and j.state <> 'running';
       continue;
     end if;
     if p_row ? 'replace' then

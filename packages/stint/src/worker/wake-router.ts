@@ -63,7 +63,7 @@ export class WakeRouter {
     const { pauses, loop, leases, upkeep, sleepMode } = this.#options;
     // Some process waits for jobs. That is no work, so a sleeping worker continues sleeping.
     if (hint === "waiting") return this.#options.endedReports.wanted();
-    // The next check is up to 9 s away, because wakes made polling a safety net. A sleeping worker goes on sleeping.
+    // The next check is up to 9 s away, because wakes made polling a safety net. A sleeping worker continues sleeping.
     if (hint === "lost") return upkeep.checkSoon();
     // Before a sleeping worker wakes up and claims.
     if (hint === "paused") pauses.changed();

@@ -36,6 +36,25 @@ test("a waiting job that is too old is cancelled as expired, counted, and never 
   expect((await stint.enqueue(work, {}, { dedupe: { key: "once" } })).created).toBe(true);
 });
 
+test("an expired job that still waits gives its dedupe key to new work", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const ran: string[] = [];
+  const dedupe = { key: "once" };
+  const old = await stint.enqueue(work, {}, { dedupe, expiresAt: new Date(Date.now() - 60_000) });
+  const [added] = await stint.enqueueMany([{ job: work, payload: {}, options: { dedupe } }]);
+  expect(added).toMatchObject({ created: true, status: "created" });
+  expect(await stint.enqueue(work, {}, { dedupe })).toMatchObject({ id: added!.id, created: false });
+
+  const { worker } = await startWorker(stint, { handlers: [handle(work, ({ id }) => void ran.push(id))] });
+  await until(async () => (await fresh.sql("select from stint.job")).length === 0, {
+    message: "both have ended",
+  });
+  expect(await stint.get(old.id)).toMatchObject(expired);
+  expect(worker.meter.of("default", "work").expired).toBe(1);
+  expect(ran).toEqual([added!.id]);
+});
+
 test("a job that expires while it gathers in a batch does not run", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
