@@ -31,7 +31,10 @@ begin
     - (v_job.state = 'parked')::integer);
   insert into stint.audit (id, actor, action, reason, job_id) values (p_audit, p_actor, 'complete', p_reason, p_id);
   if v_job.has_follow_ups then
+    -- A transaction of the caller may stay open. Upkeep lets in the jobs that wait for its places, after the commit.
+    perform set_config('stint_transaction.stays_open', case when statement_timestamp() <> transaction_timestamp() then 'on' else '' end, true);
     perform stint.run_follow_ups(array[p_id], array['succeeded'::stint.job_state], array[p_result]);
+    perform set_config('stint_transaction.stays_open', '', true);
   end if;
   return v_job.kind;
 end

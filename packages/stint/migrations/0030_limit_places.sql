@@ -234,6 +234,12 @@ declare
   v_moved  integer;
   v_seen   integer;
 begin
+  -- The snapshot of a whole transaction does not show the places that others have taken since. And a transaction that may stay open must lock no key.
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') or current_setting('stint_transaction.stays_open', true) = 'on' then
+    insert into stint.limit_missed (key) select distinct k from unnest(p_keys) k;
+    return '{limits}';
+  end if;
+
   -- With the keys that the next of the waiting jobs need beside: locking them later would be out of order. Every freed key is locked before it is known
   -- whether a job waits for it. Otherwise a job that begins to wait in this moment would not see the place, and this statement would not see the job.
   v_locked := stint.lock_keys(array(

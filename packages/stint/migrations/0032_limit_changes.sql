@@ -9,6 +9,11 @@ as $$
 declare
   v_rules constant text[] := array(select distinct stint.rule_of(n) from unnest(p_names) n);
 begin
+  -- The snapshot of a whole transaction does not show the jobs that have started since: they would not count.
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception 'stint: a limit cannot be changed in a transaction with the isolation level %', current_setting('transaction_isolation')
+      using errcode = '22023', hint = 'Use a transaction with the level read committed. Nothing was changed.';
+  end if;
   update stint.limit_share s set closed = true where s.name = any (v_rules) and not s.closed;
   -- A job that ends in this moment is locked by the statement that ends it. It is waited for: it must not leave a place behind.
   with running as (

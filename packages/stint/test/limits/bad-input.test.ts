@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { defineJob, handle, InvalidOptionError, typed, type LimitOptions } from "#stint/index.js";
+import { adminClient } from "../support/database.ts";
 import { sharedSchema } from "../support/fresh.ts";
 
 const fresh = sharedSchema();
@@ -78,6 +79,18 @@ test("a live change that cannot work is refused, in TypeScript and in SQL", asyn
     );
 
   expect(await limits.list()).toEqual([]);
+});
+
+test("a live change in a serializable transaction is refused", async () => {
+  const client = await adminClient(fresh().url);
+  try {
+    await client.query("begin isolation level serializable");
+    await expect(client.query(`select "${fresh().schema}".set_limit('kind:a', 1, 'x')`)).rejects.toThrow(
+      /isolation level serializable/,
+    );
+  } finally {
+    await client.end();
+  }
 });
 
 test("keys that cannot work are refused by stint.enqueue, which enqueues nothing", async () => {

@@ -1,15 +1,20 @@
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { defineJob, entry, handle, steps, typed } from "#stint/index.js";
+import { tendLimits } from "#stint/sql/limits.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
 
-async function inTransaction(fresh: Fresh, work: (tx: Client) => Promise<void>): Promise<void> {
+async function inTransaction(
+  fresh: Fresh,
+  work: (tx: Client) => Promise<void>,
+  level = "read committed",
+): Promise<void> {
   const client = new Client({ connectionString: fresh.url });
   await client.connect();
   onTestFinished(async () => await client.end());
-  await client.query("begin");
+  await client.query(`begin isolation level ${level}`);
   await work(client);
   await client.query("commit");
 }
@@ -195,5 +200,57 @@ test("a job with a later time holds its turn until then", async () => {
   expect((await stint.get(later!.id))?.state).toBe("scheduled");
   expect(await stint.get(next!.id)).toMatchObject({ state: "parked", parkReason: "limit" });
   await stint.cancel(later!.id);
+  expect((await stint.get(next!.id))?.state).toBe("ready");
+});
+
+test.each(["repeatable read", "serializable"])(
+  "an ordered job that a %s transaction enqueues waits for its turn",
+  async (level) => {
+    const fresh = await freshSchema();
+    const stint = fresh.client();
+    const apply = defineJob("apply", { payload: typed<Event>(), order: { key: ({ account }) => account } });
+    const enqueue = async (n: number, tx = stint as Pick<typeof stint, "enqueue">): Promise<string> =>
+      (await tx.enqueue(apply, { account: "a", n })).id;
+    const stateOf = async (id: string): Promise<unknown> => (await stint.get(id))?.state;
+    let waits = "";
+    let first = "";
+    await inTransaction(
+      fresh,
+      async (tx) => {
+        waits = await enqueue(1, stint.in(tx));
+        first = await enqueue(0);
+      },
+      level,
+    );
+    await tendLimits(fresh.db, false, "w");
+    expect([await stateOf(first), await stateOf(waits)]).toEqual(["ready", "parked"]);
+
+    let last = "";
+    await inTransaction(
+      fresh,
+      async (tx) => {
+        last = await enqueue(2, stint.in(tx));
+        await stint.cancel(waits);
+        await stint.cancel(first);
+      },
+      level,
+    );
+    await tendLimits(fresh.db, false, "w");
+    expect(await stateOf(last)).toBe("ready");
+  },
+);
+
+test("a completion in an open transaction holds up no enqueue of its ordered key", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const apply = defineJob("apply", { payload: typed<Event>(), order: { key: ({ account }) => account } });
+  const [head, next] = await stint.enqueueMany([0, 1].map((n) => entry(apply, { account: "a", n })));
+  await inTransaction(fresh, async (tx) => {
+    await stint.in(tx).complete(head!.id);
+    await stint.enqueue(apply, { account: "a", n: 2 });
+    await tendLimits(fresh.db, true, "w");
+    expect((await stint.get(next!.id))?.state).toBe("parked");
+  });
+  await tendLimits(fresh.db, false, "w");
   expect((await stint.get(next!.id))?.state).toBe("ready");
 });
