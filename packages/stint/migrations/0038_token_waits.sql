@@ -50,6 +50,10 @@ begin
     if v_wait.cost + v_reserved > stint.quota_left(v_of, p_at) then
       v_due := greatest(v_due, stint.quota_end(v_of, p_at));
     end if;
+    -- If the first job is cancelled, those behind it may need fewer tokens.
+    if v_wait.cost > 1 and exists (select from stint.dependency_wait w where w.dependency = p_name and w.let_in_at is null and w.job_id <> v_wait.job_id) then
+      v_due := least(v_due, greatest(p_at, v_of.slow_until) + interval '5 seconds');
+    end if;
     -- Jobs that were let in and that no worker claims keep their tokens for 5 seconds only.
     if v_reserved > 0 then
       v_due := least(v_due, greatest(p_at, v_of.slow_until) + interval '5 seconds');
@@ -122,6 +126,26 @@ begin
 end
 $$;
 
+-- Under the lock of the dependency: forgets waiting jobs that have ended, until the first one is alive. The others would wait for its tokens.
+create function stint.forget_ended_waits(p_of stint.dependency) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_first stint.dependency_wait;
+begin
+  loop
+    v_first := stint.first_wait(p_of);
+    exit when v_first.job_id is null or exists (select from stint.job j where j.id = v_first.job_id and j.state = 'parked' and j.park_reason = 'limit');
+    delete from stint.dependency_wait w
+    where w.job_id = any (array(
+        select f.job_id from stint.dependency_wait f where f.dependency = p_of.name and f.let_in_at is null order by f.priority, f.run_at, f.seq limit 1000))
+      and not exists (select from stint.job j where j.id = w.job_id and j.state = 'parked' and j.park_reason = 'limit');
+    exit when not found;
+  end loop;
+end
+$$;
+
 -- Under the lock of the dependency: raises a lowered concurrency, and lets in the jobs for which there are tokens. Returns the queue of each.
 create function stint.tend_dependency(p_of stint.dependency) returns text[]
 language plpgsql volatile
@@ -135,6 +159,7 @@ begin
     update stint.dependency d set effective = d.effective + 1, raised_at = v_now where d.name = p_of.name;
     perform stint.apply_concurrency(p_of.name);
   end if;
+  perform stint.forget_ended_waits(p_of);
   if (p_of.slow_until is null or p_of.slow_until <= v_now) and not stint.is_paused_dependency(p_of.name) then
     v_queues := stint.let_in_for_tokens(p_of, v_now,
       least(stint.tokens_of(p_of, v_now), stint.quota_left(p_of, v_now)) - stint.reserved_of(p_of.name, v_now));

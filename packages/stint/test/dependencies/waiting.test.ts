@@ -112,6 +112,37 @@ test("a job takes its cost, and a cheaper one does not pass it", async () => {
   expect(ran).toEqual([6, 0, 5, 1]);
 });
 
+test("a cancelled job keeps no tokens from those that wait behind it", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const api = defineDependency("api", { rate: { limit: 1, per: "1h", burst: 9 } });
+  const call = defineJob("call", {
+    payload: typed<number>(),
+    uses: [{ dependency: api, cost: (payload) => payload }],
+  });
+  const ran: number[] = [];
+  const { worker } = await startWorker(stint, {
+    handlers: [handle(call, ({ payload }) => void ran.push(payload))],
+  });
+  await stint.enqueue(call, 5);
+  await until(() => ran.length === 1, { message: "four tokens are left" });
+  const { id } = await stint.enqueue(call, 9);
+  await until(async () => (await parked(fresh)) === 1, { message: "it waits for nine" });
+  await stint.enqueue(call, 4);
+  await until(async () => (await parked(fresh)) === 2, { message: "the next one waits behind it" });
+  await stint.cancel(id, { reason: "test" });
+  // Upkeep looks at the waiting jobs again soon, although the first one had hours to wait.
+  const [look] = await fresh.sql(
+    `select next_at < clock_timestamp() + interval '5 seconds' as soon from stint.dependency`,
+  );
+  expect(look).toEqual({ soon: true });
+  await fresh.sql(`update stint.dependency set next_at = clock_timestamp()`);
+  await fresh.sql(`select stint.wake(array['dependencies'])`);
+  await until(() => ran.length === 2, { message: "the next one runs" });
+  await worker.stop();
+  expect(ran).toEqual([5, 4]);
+});
+
 test("a job that a lowered burst can never pay for holds up no other job", async () => {
   const fresh = await freshSchema();
   const rate = { limit: 1_000_000, per: "1s" };
