@@ -1,6 +1,34 @@
 -- Live changes of limits.
 -- oldest code: 1
 
+-- Gives running jobs places of these rules, also beyond their max: they run. With `p_ids` and `p_leases` only these, as far as no other session has locked
+-- them: a worker began them before it knew of a limit. A job that ends in this moment is locked by the statement that ends it. Without ids it is waited for:
+-- it must not leave a place behind.
+create function stint.count_running(p_rules text[], p_ids uuid[] default null, p_leases uuid[] default null) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_ids is not null then
+    p_ids := array(
+      select j.id from stint.job j join unnest(p_ids, p_leases) as m (id, lease_id) on m.id = j.id and m.lease_id = j.lease_id
+      where j.state = 'running' for no key update of j skip locked);
+  end if;
+  with running as (
+    update stint.job j set has_follow_ups = true
+    where j.state = 'running' and (p_ids is null or j.id = any (p_ids)) and exists (
+      select from unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key) where stint.rule_of(k.key) = any (p_rules) and not stint.is_ordered(k.key))
+    returning j.id, j.limits, j.kind, j.queue, j.tenant, j.priority, j.run_at
+  )
+  insert into stint.limit_place (job_id, key, holds, priority, run_at)
+  select j.id, k.key, true, j.priority, j.run_at
+  from running j
+  cross join lateral unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key)
+  where stint.rule_of(k.key) = any (p_rules) and not stint.is_ordered(k.key)
+  on conflict (job_id, key) do nothing;
+end
+$$;
+
 -- Every change of a limit notifies the workers, and lets in the jobs that now have a place. A new limit counts the jobs that run already.
 create function stint.limit_changed(p_names text[]) returns void
 language plpgsql volatile
@@ -15,19 +43,7 @@ begin
       using errcode = '22023', hint = 'Use a transaction with the level read committed. Nothing was changed.';
   end if;
   update stint.limit_share s set closed = true where s.name = any (v_rules) and not s.closed;
-  -- A job that ends in this moment is locked by the statement that ends it. It is waited for: it must not leave a place behind.
-  with running as (
-    update stint.job j set has_follow_ups = true
-    where j.state = 'running' and exists (
-      select from unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key) where stint.rule_of(k.key) = any (v_rules) and not stint.is_ordered(k.key))
-    returning j.id, j.limits, j.kind, j.queue, j.tenant, j.priority, j.run_at
-  )
-  insert into stint.limit_place (job_id, key, holds, priority, run_at)
-  select j.id, k.key, true, j.priority, j.run_at
-  from running j
-  cross join lateral unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key)
-  where stint.rule_of(k.key) = any (v_rules) and not stint.is_ordered(k.key)
-  on conflict (job_id, key) do nothing;
+  perform stint.count_running(v_rules);
   perform stint.close_shares(v_rules);
 
   insert into stint.limit_missed (key)

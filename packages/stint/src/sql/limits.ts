@@ -15,7 +15,9 @@ import {
   timeOrNull,
 } from "../db/row.ts";
 import { statement } from "../db/statement.ts";
+import type { Fence } from "../model/job.ts";
 import { auditColumns, type AuditEntry, type ChangeAudit } from "./audit.ts";
+import { fenceValues } from "./fences.ts";
 import type { IdleCheckPart } from "./idle-check.ts";
 
 /** A limit in force. */
@@ -70,8 +72,8 @@ export async function declareLimits(
   await db.run(declare, [JSON.stringify(Object.fromEntries(limits)), actor]);
 }
 
-/** The rules that a worker applies to jobs which carry no keys: those of queues, kinds and tenants. */
-export const limitRules = `array(select name from stint.limit where name !~ '=' and name !~ '^key:')`;
+/** The rules that a worker applies to jobs which carry no keys: those of queues, kinds and tenants, also where only one tenant has a limit. */
+export const limitRules = `array(select distinct stint.rule_of(name) from stint.limit where name !~ '^key:')`;
 
 const tend = statement(
   "tend-limits",
@@ -96,6 +98,18 @@ export async function tendLimits(db: Run, all: boolean, worker: string): Promise
     rules: texts(row, "rules"),
     closedShares: texts(row, "closed"),
   }));
+}
+
+const count = statement("count-running", `select stint.count_running($1::text[], $2::uuid[], $3::uuid[])`);
+
+/** Let the limits of these rules count running jobs, also beyond their max: those that began before the worker knew of them. */
+export async function countRunning(
+  db: Run,
+  fences: readonly Fence[],
+  rules: readonly string[],
+): Promise<void> {
+  const [ids, , leases] = fenceValues(fences);
+  await db.run(count, [rules, ids, leases]);
 }
 
 /** Whether there are limits, places or keys to look at again: 0 if some key was missed. */

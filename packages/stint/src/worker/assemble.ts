@@ -26,6 +26,7 @@ import { WorkerPauses } from "./pauses.ts";
 import { AttemptPipeline } from "./pipeline.ts";
 import { isCrashSuspect, timeoutOf } from "./policy.ts";
 import { defaultPollMs } from "./poll.ts";
+import type { LateLimitsOptions } from "./late-limits.ts";
 import { LimitShares } from "./limit-shares.ts";
 import { Places } from "./places.ts";
 import { Pools } from "./pools.ts";
@@ -120,14 +121,10 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   // Claims, and what becomes of the jobs they return.
   const releaser = new Releaser({ db, logger, metering, onReleased: notifyReady });
   const usesOf = (kind: string): readonly ResolvedUse[] => options.handlers.get(kind)?.definition.uses ?? [];
-  const tokens = new Tokens({
-    db,
-    logger,
-    releaser,
-    usesOf,
-    onWaiting: () => upkeep.wake("dependencies", 0),
-  });
-  const places: Places = new Places({ db, logger, releaser, tokens, shares });
+  const onWaiting = (): void => upkeep.wake("dependencies", 0);
+  const tokens = new Tokens({ db, logger, releaser, usesOf, onWaiting });
+  const begun: LateLimitsOptions["begun"] = () => pipeline.attempts.open;
+  const places: Places = new Places({ db, logger, releaser, tokens, shares, pools, begun });
   const pauses = new WorkerPauses({
     db,
     logger,

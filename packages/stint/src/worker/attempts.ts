@@ -43,6 +43,11 @@ export class Attempts {
     return undefined;
   }
 
+  /** The jobs whose outcomes are not known yet. */
+  get open(): ClaimedJob[] {
+    return [...this.#all].filter(({ record }) => record === "open").map(({ job }) => job);
+  }
+
   /** Those that wait for others of their batch. */
   gathering(which: (job: ClaimedJob) => boolean): Attempt[] {
     return [...this.#all].filter(({ call, job }) => call.isGathering && which(job));

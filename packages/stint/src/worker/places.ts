@@ -1,20 +1,15 @@
-import type { Db } from "../db/db.ts";
 import { isTransient } from "../db/transient.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { dependencyKey } from "../model/limits.ts";
-import type { Logger } from "../runtime/logger.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
 import { placesFor } from "../sql/take-places.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";
+import { LateLimits, type LateLimitsOptions } from "./late-limits.ts";
 import type { LimitShares } from "./limit-shares.ts";
-import type { Releaser } from "./releaser.ts";
 import type { Tokens } from "./tokens.ts";
 
-export type PlacesOptions = {
-  readonly db: Db;
-  readonly logger: Logger;
-  readonly releaser: Pick<Releaser, "release">;
+export type PlacesOptions = LateLimitsOptions & {
   readonly tokens: Pick<Tokens, "applies" | "namesOf" | "addKeys" | "take">;
   readonly shares: Pick<LimitShares, "begin" | "beginConfirmed" | "covers" | "isLeaving" | "learn">;
 };
@@ -28,16 +23,20 @@ export type Begun = boolean | Promise<boolean>;
  */
 export class Places {
   readonly #options: PlacesOptions;
+  readonly #late: LateLimits;
   #rules: ReadonlySet<string> = new Set();
 
   constructor(options: PlacesOptions) {
     this.#options = options;
+    this.#late = new LateLimits(options);
   }
 
   /** The limits of queues, kinds and tenants that are in force, for jobs that carry no keys, and the closed shares of this worker. */
   learn(rules: readonly string[], closedShares: readonly string[] = []): void {
+    const added = rules.filter((rule) => !this.#rules.has(rule));
     this.#rules = new Set(rules);
     this.#options.shares.learn(closedShares);
+    this.#late.learned(added, this.needsPlaces);
   }
 
   /** Whether the job may need places or tokens. */

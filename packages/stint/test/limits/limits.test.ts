@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { defineJob, handle, snooze, steps, typed } from "#stint/index.js";
+import { defineJob, entry, handle, snooze, steps, typed } from "#stint/index.js";
 import { freshSchema } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { states, stopAll, twoWorkers } from "../support/two-workers.ts";
@@ -174,6 +174,44 @@ test("a limit made live applies to a kind that declares none, and counts what ru
   crowd.open();
   await until(async () => (await states(fresh))["parked"] === undefined, { message: "none waits" });
   await worker.stop();
+});
+
+test("a limit that is set for one tenant applies to kinds that declare none", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const crowd = new Crowd();
+  const send = defineJob("send", { payload: typed<null>() });
+  await stint.limits.set("tenant:*=acme", 1, { reason: "test" });
+  await stint.limits.set("tenant:send=zoo", 1, { reason: "test" });
+  const workers = await twoWorkers(stint, [handle(send, ({ tenant }) => crowd.enter(String(tenant)))]);
+  for (const tenant of ["acme", "zoo", "other"])
+    await stint.enqueueMany([1, 2].map(() => entry(send, null, { tenant })));
+  await until(() => crowd.started.length === 4, { message: "all that may run" });
+  await until(async () => (await states(fresh))["parked"] === 2, { message: "the others wait" });
+  crowd.open();
+  await until(async () => (await states(fresh))["succeeded"] === 6, { message: "all have run" });
+  await stopAll(workers);
+  expect(Object.fromEntries(crowd.most)).toEqual({ acme: 1, zoo: 1, other: 2 });
+});
+
+test("jobs that a worker begins before it knows of a limit count for it", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const crowd = new Crowd();
+  const send = defineJob("send", { payload: typed<null>() });
+  const workers = await twoWorkers(stint, [handle(send, () => crowd.enter("all"))]);
+  await stint.enqueueMany(Array.from({ length: 5 }, () => entry(send, null)));
+  await until(() => crowd.started.length === 5, { message: "all run" });
+  // As if they had begun after the statement that sets the limit, which counts what runs.
+  await fresh.sql(`insert into stint.limit (name, max, updated_by) values ('kind:send', 3, 'test')`);
+  await fresh.sql(`select stint.wake(array['limits'])`);
+  await until(async () => (await stint.limits.keys())[0]?.held === 5, { message: "they are counted" });
+  await stint.enqueue(send, null);
+  await until(async () => (await states(fresh))["parked"] === 1, { message: "the next one waits" });
+  crowd.open();
+  await until(async () => (await states(fresh))["succeeded"] === 6, { message: "all have run" });
+  await stopAll(workers);
+  expect(await fresh.sql(`select * from stint.limit_place`)).toEqual([]);
 });
 
 test("a job that is cancelled, fails, snoozes or sleeps frees its place", async () => {
