@@ -80,8 +80,8 @@ const addKeys = statement(
   "add-limit-keys",
   `
   with mine as (
-    select m.id, m.epoch, m.lease_id, array_agg(m.key) as keys
-    from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[])) as m (id, epoch, lease_id, key)
+    select m.id, m.epoch, m.lease_id, array_agg(m.key order by m.number) as keys
+    from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[]), (select $4::text[])) with ordinality as m (id, epoch, lease_id, key, number)
     group by m.id, m.epoch, m.lease_id
   )
   update stint.job j

@@ -10,7 +10,7 @@ import type { LimitShares } from "./limit-shares.ts";
 import type { Tokens } from "./tokens.ts";
 
 export type PlacesOptions = LateLimitsOptions & {
-  readonly tokens: Pick<Tokens, "applies" | "namesOf" | "addKeys" | "take">;
+  readonly tokens: Pick<Tokens, "applies" | "namesOf" | "lacksKeys" | "addKeys" | "take">;
   readonly shares: Pick<LimitShares, "begin" | "beginConfirmed" | "covers" | "isLeaving" | "learn">;
 };
 
@@ -43,11 +43,13 @@ export class Places {
   isLimited = (job: ClaimedJob): boolean => this.#options.tokens.applies(job) || this.needsPlaces(job);
 
   /** Whether the job may need places, and not only tokens. A dependency without a limit of its concurrency has no places. */
-  needsPlaces = ({ limits, kind, queue, tenant }: ClaimedJob): boolean => {
+  needsPlaces = (job: ClaimedJob): boolean => {
+    const { limits, kind, queue, tenant } = job;
     const rules = this.#rules;
     // Without a key, the kind has a limit of its own.
     if (limits?.length === 0) return true;
     if (limits?.some((key) => !isDependency(key) || rules.has(key)) === true) return true;
+    if (limits === null && this.#options.tokens.lacksKeys(job)) return true;
     if (rules.size === 0) return false;
     return (
       rules.has(`kind:${kind}`) ||
@@ -127,6 +129,7 @@ export class Places {
     let last: ClaimedJob | undefined;
     for (const job of jobs) {
       const { limits, kind, queue, tenant } = job;
+      if (this.#options.tokens.lacksKeys(job)) return undefined;
       for (const key of limits ?? []) {
         if (isDependency(key) && !this.#rules.has(key)) continue;
         if (isUnshared(key)) return undefined;

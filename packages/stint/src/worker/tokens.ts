@@ -3,7 +3,7 @@ import { toTimestamp } from "../db/server-clock.ts";
 import { isTransient } from "../db/transient.ts";
 import { costsOf, type ResolvedUse } from "../model/dependencies.ts";
 import type { ClaimedJob } from "../model/job.ts";
-import { dependencyKey } from "../model/limits.ts";
+import { dependencyKey, limitKeys, type KindLimits } from "../model/limits.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { sleep } from "../runtime/sleep.ts";
@@ -24,6 +24,7 @@ export type TokensOptions = {
   readonly logger: Logger;
   readonly releaser: Pick<Releaser, "release">;
   readonly usesOf: (kind: string) => readonly ResolvedUse[];
+  readonly definitionOf: (kind: string) => KindLimits | undefined;
   /** Jobs wait for tokens, or a dependency is slow. */
   readonly onWaiting: () => void;
 };
@@ -38,7 +39,7 @@ type Taken = { readonly at: string; readonly sentMs: number; readonly serverMs: 
 export class Tokens {
   readonly #options: TokensOptions;
   readonly #taken = new WeakMap<ClaimedJob, Taken>();
-  /** Why the cost of a job cannot be computed. Its attempt fails with this error. */
+  /** Why the cost or the keys of a job cannot be computed. Its attempt fails with this error. */
   readonly #unpriced = new WeakMap<ClaimedJob, unknown>();
   /** When this worker learned that a dependency asks for a pause, by its name. */
   readonly #slowedMs = new Map<string, number>();
@@ -58,13 +59,31 @@ export class Tokens {
     return this.#options.usesOf(kind).map(({ name }) => name);
   }
 
-  /** Jobs that SQL enqueued, or that were enqueued before their kind used a dependency, do not carry the keys of its concurrency yet. */
+  /** Whether the job carries no keys, although its kind has limits or an order with keys: SQL or code of an earlier release enqueued it. */
+  lacksKeys({ kind, limits }: Pick<ClaimedJob, "kind" | "limits">): boolean {
+    return limits === null && hasKeys(this.#options.definitionOf(kind));
+  }
+
+  /** Gives jobs the keys that they do not carry, also those of dependencies that their kinds have used only since they were enqueued. */
   async addKeys(jobs: readonly ClaimedJob[]): Promise<void> {
-    const lacking = jobs.flatMap(({ fence, kind, limits }) => {
-      const keys = this.namesOf(kind).map(dependencyKey);
-      return keys.every((key) => limits?.includes(key)) ? [] : keys.map((key) => ({ fence, key }));
-    });
+    const lacking = jobs.flatMap((job) =>
+      this.#keysOf(job)
+        .filter((key) => job.limits?.includes(key) !== true)
+        .map((key) => ({ fence: job.fence, key })),
+    );
     if (lacking.length > 0) await addLimitKeys(this.#options.db, lacking);
+  }
+
+  #keysOf(job: ClaimedJob): readonly string[] {
+    const dependencies = this.namesOf(job.kind).map(dependencyKey);
+    const definition = this.#options.definitionOf(job.kind);
+    if (definition === undefined || !this.lacksKeys(job)) return dependencies;
+    try {
+      return limitKeys(`defineJob("${job.kind}")`, definition, job.payload)?.limits ?? [];
+    } catch (error) {
+      this.#unpriced.set(job, error);
+      return dependencies;
+    }
   }
 
   /**
@@ -168,7 +187,7 @@ export class Tokens {
     return new Set(priced.map(({ job }) => job));
   }
 
-  /** @throws The reason why the cost of this job could not be computed. Its handler must not be called. */
+  /** @throws The reason why the cost or the keys of this job could not be computed. Its handler must not be called. */
   requireCosts(job: ClaimedJob): void {
     if (this.#unpriced.has(job)) throw this.#unpriced.get(job);
   }
@@ -212,4 +231,11 @@ export class Tokens {
       logger.warn({ err: error, dependencies: slowed }, "could not slow down a dependency"),
     );
   }
+}
+
+/** Whether keys of the kind come from the payloads of its jobs, or are shared with other kinds. */
+function hasKeys(definition: KindLimits | undefined): boolean {
+  if (definition === undefined) return false;
+  const { limits, order } = definition;
+  return order !== undefined || limits.some(({ key, rule }) => key !== undefined || rule.startsWith("key:"));
 }

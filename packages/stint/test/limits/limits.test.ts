@@ -214,6 +214,37 @@ test("jobs that a worker begins before it knows of a limit count for it", async 
   expect(await fresh.sql(`select * from stint.limit_place`)).toEqual([]);
 });
 
+test("jobs that carry no keys get those of the worker's code", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const crowd = new Crowd();
+  const before = defineJob("charge", { payload: typed<Charge>() });
+  const charge = defineJob("charge", {
+    payload: typed<Charge>(),
+    limits: [{ key: ({ account }) => account.trim(), max: 1 }],
+    attempts: 1,
+  });
+  const event = defineJob("event", { payload: typed<Charge>(), order: { key: ({ account }) => account } });
+  await stint.enqueueMany([1, 2].map(() => entry(before, { account: "a" })));
+  const workers = await twoWorkers(stint, [
+    handle(charge, ({ payload }) => crowd.enter(payload.account)),
+    handle(event, ({ payload }) => crowd.enter(payload.account)),
+  ]);
+  const sql = `select stint.enqueue($1, jsonb_build_object('account', $2::text)) as id`;
+  await fresh.sql(sql, ["charge", "a"]);
+  for (let n = 0; n < 3; n++) await fresh.sql(sql, ["event", "ordered"]);
+  await stint.enqueue(charge, { account: "a" });
+  await until(async () => (await states(fresh))["parked"] === 5, { message: "one of each key runs" });
+  const [broken] = await fresh.sql<{ id: string }>(`select stint.enqueue('charge', '{}') as id`);
+  await until(async () => (await stint.get(broken!.id))?.state === "dead", {
+    message: "a job without an account fails",
+  });
+  crowd.open();
+  await until(async () => (await states(fresh))["succeeded"] === 7, { message: "all others have run" });
+  await stopAll(workers);
+  expect(Object.fromEntries(crowd.most)).toEqual({ a: 1, ordered: 1 });
+});
+
 test("a job that is cancelled, fails, snoozes or sleeps frees its place", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();
