@@ -95,8 +95,9 @@ begin
 end
 $$;
 
--- Write what code declares: {"kind:charge": 5}. A declaration that differs from the last one replaces the value in force, also after a live change.
-create function stint.declare_limits(p_limits jsonb, p_actor text) returns void
+-- Write what the code of `p_kinds` declares: {"kind:charge": 5}. A declaration that differs from the last one replaces the value in force, also after a live
+-- change. A limit of one of these kinds alone that is declared no more is removed. Limits of queues and named keys stay: other kinds may declare them.
+create function stint.declare_limits(p_limits jsonb, p_actor text, p_kinds text[]) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -104,20 +105,17 @@ declare
   v_changed text[];
 begin
   -- Unchanged declarations take no lock: all workers of a release start at once with the same ones.
-  if not exists (
-    select from jsonb_each_text(p_limits) g left join stint.limit l on l.name = g.key
-    where l.declared_max is distinct from g.value::integer)
-  then
+  if not exists (select from stint.declarations_changed(p_limits, p_kinds)) then
     return;
   end if;
   perform pg_advisory_xact_lock(hashtextextended('stint limits', 'stint.limit'::regclass::oid::bigint));
   with given as (
-    select g.key as name, g.value::integer as max, l.max as before
-    from jsonb_each_text(p_limits) g left join stint.limit l on l.name = g.key
-    where l.declared_max is distinct from g.value::integer
+    select c.name, c.max, l.max as before from stint.declarations_changed(p_limits, p_kinds) c left join stint.limit l on l.name = c.name
+  ), removed as (
+    delete from stint.limit l using given g where l.name = g.name and g.max is null
   ), declared as (
     insert into stint.limit as l (name, max, declared_max, updated_by)
-    select g.name, g.max, g.max, p_actor from given g
+    select g.name, g.max, g.max, p_actor from given g where g.max is not null
     on conflict (name) do update
       set max = excluded.max, declared_max = excluded.declared_max, updated_at = clock_timestamp(), updated_by = excluded.updated_by
   ), noted as (
@@ -127,6 +125,21 @@ begin
   select array_agg(name) into v_changed from given;
   perform stint.limit_changed(v_changed);
 end
+$$;
+
+-- The limits whose declaration differs from the last one. Null: it is declared no more.
+create function stint.declarations_changed(p_limits jsonb, p_kinds text[]) returns table (name text, max integer)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select g.key, g.value::integer
+  from jsonb_each_text(p_limits) g left join stint.limit l on l.name = g.key
+  where l.declared_max is distinct from g.value::integer
+  union all
+  select l.name, null
+  from stint.limit l
+  where l.declared_max is not null and l.name ~ '^(kind|tenant):' and not p_limits ? l.name
+    and split_part(regexp_replace(l.name, '^(kind|tenant):', ''), '#', 1) = any (p_kinds)
 $$;
 
 -- A job that does not run has another priority, or other keys (`limits` and `order` of `p_change`). It takes its place among those that wait, or leaves a

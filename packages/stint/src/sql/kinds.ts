@@ -46,14 +46,14 @@ const putKinds = statement(
     select
     from given g
     cross join lateral (select from stint.kind_dependency d where d.kind = stint.by_index(g.name) limit 1) used
-  ) as used`,
+  ) as used, exists (select from stint.limit l where l.declared_max is not null) as limited`,
 );
 
-/**
- * Register the kinds of a worker and their settings, for SQL enqueues and the inspector. Returns whether some of them use dependencies, as
- * their workers declared.
- */
-export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promise<boolean> {
+/** What workers have declared before. `used`: some of the kinds use dependencies. `limited`: there are limits, of these or other kinds. */
+export type DeclaredBefore = { readonly used: boolean; readonly limited: boolean };
+
+/** Register the kinds of a worker and their settings, for SQL enqueues and the inspector. */
+export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promise<DeclaredBefore> {
   const rows = kinds.map((kind) => ({
     name: kind.name,
     queue: kind.queue,
@@ -64,7 +64,10 @@ export async function registerKinds(db: Run, kinds: readonly KindInfo[]): Promis
     stall_after_ms: kind.stallAfterMs ?? null,
     signals: kind.signals ?? null,
   }));
-  return await readOne(db, putKinds, [JSON.stringify(rows)], (row) => flag(row, "used"));
+  return await readOne(db, putKinds, [JSON.stringify(rows)], (row) => ({
+    used: flag(row, "used"),
+    limited: flag(row, "limited"),
+  }));
 }
 
 /** Checks the head of each queue. Pools are read once for all queues: the pools of one worker may name thousands. */

@@ -61,15 +61,19 @@ const toLimit = columns<Limit>({
   updatedBy: text,
 });
 
-const declare = statement("declare-limits", `select stint.declare_limits($1::text::jsonb, $2)`);
+const declare = statement("declare-limits", `select stint.declare_limits($1::text::jsonb, $2, $3::text[])`);
 
-/** Write the limits that code declares. A declaration that does not differ from the last one writes nothing. */
+/**
+ * Write the limits that the code of these kinds declares. Those that earlier code declared for these kinds alone, and that are missing now, are removed.
+ * A declaration that does not differ from the last one writes nothing.
+ */
 export async function declareLimits(
   db: Run,
   limits: ReadonlyMap<string, number>,
+  kinds: readonly string[],
   actor: string,
 ): Promise<void> {
-  await db.run(declare, [JSON.stringify(Object.fromEntries(limits)), actor]);
+  await db.run(declare, [JSON.stringify(Object.fromEntries(limits)), actor, kinds]);
 }
 
 /** The rules that a worker applies to jobs which carry no keys: those of queues, kinds and tenants, also where only one tenant has a limit. */

@@ -23,15 +23,17 @@ export async function register(
 ): Promise<Registered> {
   const { db, queues } = deps;
   const limits = limitsOf(options);
-  if (limits.size > 0) await declareLimits(db, limits, `code:${worker.id}`);
+  const actor = `code:${worker.id}`;
+  if (limits.size > 0) await declareLimits(db, limits, worker.kinds, actor);
   const isUsed = [...options.handlers.values()].some(({ definition }) => definition.uses.length > 0);
   const declares = isUsed || deps.dependencies.size > 0;
-  if (declares) await declareUses(deps, options, `code:${worker.id}`);
-  if (queues.size > 0) await declareSettings(deps, `code:${worker.id}`);
-  const wasUsed = await registerKinds(db, kindsOf(options));
-  // Earlier code of these kinds used dependencies: their jobs wait no longer.
-  if (wasUsed && !declares) await declareUses(deps, options, `code:${worker.id}`);
-  if (options.schedules !== undefined) await reconcile(deps, options.schedules, `code:${worker.id}`);
+  if (declares) await declareUses(deps, options, actor);
+  if (queues.size > 0) await declareSettings(deps, actor);
+  const { used, limited } = await registerKinds(db, kindsOf(options));
+  // Earlier code of these kinds used dependencies, or may have declared limits: their jobs wait no longer.
+  if (used && !declares) await declareUses(deps, options, actor);
+  if (limited && limits.size === 0) await declareLimits(db, limits, worker.kinds, actor);
+  if (options.schedules !== undefined) await reconcile(deps, options.schedules, actor);
   return await registerWorker(db, worker);
 }
 

@@ -168,3 +168,39 @@ test("a raised limit lets waiting jobs in while a worker runs, without a job tha
   open();
   await stop();
 });
+
+test("a limit that code declares no more is removed, and its waiting jobs run", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client();
+  const limited = defineJob("send", {
+    payload: typed<Charge>(),
+    limits: [{ max: 1 }, { key: ({ account }) => account, max: 1 }, { name: "shared", max: 9 }],
+  });
+  const other = defineJob("other", { payload: typed<Charge>(), limits: [{ max: 7 }] });
+  const opened = gate();
+  const first = stint.worker({
+    pools: { default: 4 },
+    handlers: [handle(limited, () => opened.opened), handle(other, () => undefined)],
+  });
+  await first.start();
+  for (const account of ["a", "a", "b"]) await stint.enqueue(limited, { account });
+  await parked(fresh, 2);
+
+  let running = 0;
+  const unlimited = defineJob("send", { payload: typed<Charge>() });
+  const run = async (): Promise<void> => {
+    running += 1;
+    await opened.opened;
+  };
+  const second = stint.worker({ pools: { default: 4 }, handlers: [handle(unlimited, run)] });
+  await first.stop({ drain: 0, abort: 0 });
+  await second.start();
+  await until(() => running === 3, { message: "all run" });
+  const names = (await stint.limits.list()).map(({ name }) => name);
+  expect(names).toEqual(["key:shared", "kind:other"]);
+  expect((await stint.limits.audit("kind:send"))[0]).toMatchObject({
+    change: { max: { from: 1, to: null } },
+  });
+  opened.open();
+  await second.stop();
+});

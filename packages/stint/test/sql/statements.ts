@@ -197,7 +197,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   knownPauses: (db) => knownPauses(db),
   liftPaused: (db) => liftPaused(db, 10),
   holdPaused: (db) => holdPaused(db, [{ fence: fences[0]!, pause: acme }]),
-  declareLimits: (db) => declareLimits(db, new Map([["kind:k", 5]]), "tester"),
+  declareLimits: (db) => declareLimits(db, new Map([["kind:k", 5]]), ["k"], "tester"),
   setLimit: (db) => setLimit(db, "kind:k", 3, pauseInfo),
   limits: (db) => limits(db),
   limitKeys: (db) => limitKeys(db, { search: "a", limit: 10, mostPlaces: 10 }),
