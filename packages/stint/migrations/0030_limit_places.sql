@@ -233,6 +233,7 @@ declare
   v_free   bigint;
   v_moved  integer;
   v_seen   integer;
+  v_pauses constant boolean := exists (select from stint.pause);
 begin
   -- The snapshot of a whole transaction does not show the places that others have taken since. And a transaction that may stay open must lock no key.
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') or current_setting('stint_transaction.stays_open', true) = 'on' then
@@ -292,6 +293,16 @@ begin
           delete from stint.limit_place p where p.job_id = v_place.job_id and p.key = v_key and not p.holds returning p.beside into v_left;
           v_missed := v_missed || v_left;
         end if;
+        continue;
+      end if;
+
+      -- A job that no worker may claim now takes no place from the others. It waits as a ready job, as all that are paused. An ordered key is not passed.
+      if v_pauses and v_place.ordered is null and stint.is_claim_paused(v_job.queue, v_job.kind) then
+        delete from stint.limit_place p where p.job_id = v_job.id and p.key = v_key and not p.holds returning p.beside into v_left;
+        v_missed := v_missed || v_left;
+        update stint.job j set state = 'ready', run_at = greatest(j.run_at, clock_timestamp()), park_reason = null where j.ctid = v_job.ctid;
+        insert into stint.tally_delta (queue, kind, priority, parked) values (v_job.queue, v_job.kind, v_job.priority, -1);
+        v_count := v_count + 1;
         continue;
       end if;
 

@@ -251,4 +251,21 @@ begin
 end
 $$;
 
+-- Whether a pause keeps workers from claiming jobs of this queue and kind.
+create function stint.is_claim_paused(p_queue text, p_kind text) returns boolean
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select exists (
+    select
+    from stint.pause p
+    where (p.until is null or p.until > clock_timestamp())
+      and case p.scope
+        when 'queue' then p_queue like replace(replace(p.name, '_', '\_'), '*', '%')
+        when 'kind' then p_kind like replace(replace(p.name, '_', '\_'), '*', '%')
+        when 'dependency' then exists (select from stint.kind_dependency k where k.kind = p_kind and k.dependency = p.name)
+        else false
+      end)
+$$;
+
 select stint.revoke_new_functions();

@@ -164,8 +164,49 @@ begin
 end
 $$;
 
+-- No worker claims jobs of these queues and kinds, which were to run next at the keys beside. Where others wait for such a key, those of this queue and kind
+-- become ready without a place: they would hold up the others one after the other. Returns the other keys that places may have been left free of.
+create function stint.make_way(p_keys text[], p_queues text[], p_kinds text[]) returns text[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_of   record;
+  v_ids  uuid[];
+  v_left text[];
+  v_all  text[] := '{}';
+begin
+  for v_of in
+    select distinct u.key, u.queue, u.kind from unnest(p_keys, p_queues, p_kinds) as u (key, queue, kind)
+    where u.queue is not null and exists (
+      select from stint.limit_place p join stint.job j on j.id = p.job_id
+      where p.key = u.key and not p.holds and (j.queue <> u.queue or j.kind <> u.kind))
+    order by 1, 2, 3
+  loop
+    v_ids := array(
+      select j.id from stint.limit_place p join stint.job j on j.id = p.job_id
+      where p.key = v_of.key and not p.holds and p.ordered is null
+        and j.state::text = 'parked' and j.park_reason = 'limit' and j.queue = v_of.queue and j.kind = v_of.kind
+      limit 1000 for update of j skip locked);
+    with gone as (
+      delete from stint.limit_place p where p.job_id = any (v_ids) and p.key = v_of.key and not p.holds returning p.job_id, p.beside
+    ), back as (
+      update stint.job j set state = 'ready', run_at = greatest(j.run_at, clock_timestamp()), park_reason = null
+      from gone where j.id = gone.job_id
+      returning j.queue, j.kind, j.priority
+    ), tallied as (
+      insert into stint.tally_delta (queue, kind, priority, parked)
+      select b.queue, b.kind, b.priority, - count(*) from back b group by b.queue, b.kind, b.priority
+    )
+    select array_agg(k.key) into v_left from gone cross join lateral unnest(gone.beside) as k (key);
+    v_all := v_all || v_left;
+  end loop;
+  return v_all;
+end
+$$;
+
 -- Looks again at the keys that were missed. With `p_all`, also at all others: it removes the places of jobs that no longer run (their rows were deleted by
--- hand), takes places back from ready jobs that no worker has claimed for 30 seconds while others wait, and lets jobs in wherever there is room. Returns
+-- hand), takes places back from ready jobs that no worker has claimed for 30 seconds, or that are paused, while others wait, and lets jobs in wherever there is room. Returns
 -- whether some key has to be looked at again soon.
 create function stint.tend_limits(p_all boolean) returns boolean
 language plpgsql volatile security definer
@@ -175,6 +216,8 @@ declare
   v_keys  text[];
   v_more  text[] := '{}';
   v_rules text[];
+  v_queues text[];
+  v_kinds  text[];
 begin
   with missed as (
     delete from stint.limit_missed m
@@ -185,23 +228,34 @@ begin
 
   if p_all then
     with held as materialized (
-      select p.job_id, p.key, p.ordered, p.at, j.state, j.park_reason
+      select p.job_id, p.key, p.at, j.id is null as is_gone
       from stint.limit_place p left join stint.job j on j.id = p.job_id
       where p.holds and p.at < clock_timestamp() - interval '5 seconds'
+        and case
+          when j.id is null then p.ordered is distinct from 'block' or not exists (select from stint.history_dead d where d.id = p.job_id)
+          when j.state = 'running' or p.ordered is not null then false
+          when j.state = 'ready' then
+            exists (select from stint.limit_place w where w.key = p.key and not w.holds)
+              and (p.at < clock_timestamp() - interval '30 seconds' or stint.is_claim_paused(j.queue, j.kind))
+          -- Workers make room for a job in quarantine sooner than that. No worker serves its kind.
+          when j.park_reason = 'quarantine' then
+            j.run_at < clock_timestamp() - interval '5 minutes' and exists (select from stint.limit_place w where w.key = p.key and not w.holds)
+          else j.park_reason is distinct from 'limit'
+        end
+    ), idle as materialized (
+      -- Locked: a job that is claimed in this moment starts with the place that it holds.
+      select j.id, j.queue, j.kind, j.state from stint.job j
+      where j.id = any (array(select h.job_id from held h where not h.is_gone)) and j.state <> 'running'
+        and j.park_reason is distinct from 'limit' and (j.park_reason is distinct from 'quarantine' or j.run_at < clock_timestamp() - interval '5 minutes')
+      for update skip locked
     ), freed as (
       delete from stint.limit_place p
-      using held h
-      where p.job_id = h.job_id and p.key = h.key and p.holds and p.at = h.at
-        and case
-          when h.state is null then h.ordered is distinct from 'block' or not exists (select from stint.history_dead d where d.id = h.job_id)
-          when h.state = 'running' or h.ordered is not null then false
-          when h.state = 'ready' then
-            h.at < clock_timestamp() - interval '30 seconds' and exists (select from stint.limit_place w where w.key = h.key and not w.holds)
-          else h.park_reason is distinct from 'quarantine' and h.park_reason is distinct from 'limit'
-        end
-      returning p.key
+      using held h left join idle i on i.id = h.job_id
+      where p.job_id = h.job_id and p.key = h.key and p.holds and p.at = h.at and (h.is_gone or i.id is not null)
+      returning p.key, case when i.state = 'ready' then i.queue end as queue, i.kind
     )
-    select coalesce(array_agg(distinct key), '{}') into v_more from freed;
+    select coalesce(array_agg(f.key), '{}'), array_agg(f.queue), array_agg(f.kind) into v_more, v_queues, v_kinds from freed f;
+    v_more := v_more || stint.make_way(v_more, v_queues, v_kinds);
   end if;
 
   -- Jobs without a place have ended since the shares of their workers were closed. An open share is closed late if it was being confirmed when a job found

@@ -5,6 +5,7 @@ import { defineJob, entry, typed } from "#stint/index.js";
 import type { ClaimedJob } from "#stint/model/job.js";
 import { claim } from "#stint/sql/claim.js";
 import { finish } from "#stint/sql/finish.js";
+import { tendLimits } from "#stint/sql/limits.js";
 import { placesFor } from "#stint/sql/take-places.js";
 import { fewestBlocks } from "../support/blocks.ts";
 import { adminClient } from "../support/database.ts";
@@ -99,6 +100,75 @@ test("a waiting job that is given other keys leaves its place to the next one", 
 
   await end(fresh, ofB);
   expect((await readyJobs(fresh)).sort()).toEqual([first.id, second.id].sort());
+});
+
+/** The jobs that hold a place of the key. */
+const holders = async (fresh: Fresh, key: string): Promise<string[]> =>
+  (
+    await fresh.sql<{ id: string }>(`select job_id as id from stint.limit_place where key = $1 and holds`, [
+      key,
+    ])
+  ).map(({ id }) => id);
+
+test("a paused job takes no place from those that wait behind it", async () => {
+  const fresh = await withLimits();
+  const stint = fresh.client();
+  const ofA = await runOne(fresh, underA);
+  const paused = await stint.enqueue(underBoth, {});
+  const behind = await stint.enqueue(underA, {});
+  await claimAll(fresh);
+  await stint.pauses.pause({ kind: "under-bo*" }, { reason: "test" });
+  await end(fresh, ofA);
+  expect(await holders(fresh, "key:a")).toEqual([behind.id]);
+  // It waits for the end of the pause among the ready jobs.
+  expect((await readyJobs(fresh)).sort()).toEqual([paused.id, behind.id].sort());
+  expect((await fresh.sql(`select from stint.limit_place`)).length).toBe(1);
+});
+
+test("jobs that no worker claims make way for others, but not while one is claimed", async () => {
+  const fresh = await withLimits();
+  const stint = fresh.client();
+  const ofA = await runOne(fresh, underA);
+  const unclaimed = [await stint.enqueue(underBoth, {}), await stint.enqueue(underBoth, {})];
+  const behind = await stint.enqueue(underA, {});
+  await claimAll(fresh);
+  await end(fresh, ofA);
+  const [first] = unclaimed;
+  expect(await holders(fresh, "key:a")).toEqual([first!.id]);
+  await fresh.sql(`update stint.limit_place set at = at - interval '1 minute'`);
+
+  const claiming = await adminClient(fresh.url);
+  try {
+    await claiming.query("begin");
+    await claiming.query(`select from "${fresh.schema}".job where id = $1 for update`, [first!.id]);
+    await tendLimits(fresh.db, true, "w");
+    expect(await holders(fresh, "key:a")).toEqual([first!.id]);
+  } finally {
+    await claiming.end();
+  }
+  await tendLimits(fresh.db, true, "w");
+  expect(await holders(fresh, "key:a")).toEqual([behind.id]);
+  expect((await readyJobs(fresh)).sort()).toEqual([behind, ...unclaimed].map(({ id }) => id).sort());
+});
+
+test("a job that stays in quarantine for minutes leaves its place to those that wait", async () => {
+  const fresh = await withLimits();
+  const { fence } = await runOne(fresh, underA);
+  const next = await fresh.client().enqueue(underA, {});
+  await claimAll(fresh);
+  const quarantine = async (age: string): Promise<unknown> =>
+    await fresh.sql(
+      `update stint.job set state = 'parked', park_reason = 'quarantine', run_at = clock_timestamp() - $2::interval,
+         lease_id = null, lease_until = null, worker = null, claimed_at = null where id = $1`,
+      [fence.job, age],
+    );
+  await fresh.sql(`update stint.limit_place set at = at - interval '1 hour'`);
+  await quarantine("4 minutes");
+  await tendLimits(fresh.db, true, "w");
+  expect(await holders(fresh, "key:a")).toEqual([fence.job]);
+  await quarantine("6 minutes");
+  await tendLimits(fresh.db, true, "w");
+  expect(await holders(fresh, "key:a")).toEqual([next.id]);
 });
 
 // Of a job under one limit: cost.test.ts.
