@@ -67,7 +67,7 @@ begin
   select j.* into v_job from stint.job j where j.id = replace_waiting.id;
   update stint.job j set state = 'parked', park_reason = 'latest' where j.id = v_job.id;
   insert into stint.tally_delta (queue, kind, priority, scheduled, parked)
-  values (v_job.queue, v_kind, v_job.priority, - (v_job.state = 'scheduled')::integer, 1);
+  values (v_job.queue, v_kind, v_job.priority, - (v_job.state = 'scheduled')::integer, (v_job.state <> 'parked')::integer);
 end
 $$;
 
@@ -93,6 +93,7 @@ declare
   v_payload constant boolean := p_row ->> 'replace' in ('payload', 'both');
   v_run_at  timestamptz := p_job.run_at;
   v_state   stint.job_state := p_job.state;
+  v_after   stint.job;
 begin
   if p_row ->> 'replace' in ('run_at', 'both') then
     v_run_at := least(
@@ -117,9 +118,19 @@ begin
   if v_payload and p_job.epoch > 0 then
     perform stint.forget_attempts(p_job.id, p_row -> 'payload');
   end if;
+  if v_payload and p_row ? 'limits' then
+    v_after := p_job;
+    v_after.run_at := v_run_at;
+    v_state := stint.change_limits(v_after, v_state, p_job.priority, p_row);
+  end if;
   if v_state <> p_job.state then
-    insert into stint.tally_delta (queue, kind, priority, scheduled)
-    values (p_job.queue, p_job.kind, p_job.priority, case when v_state = 'scheduled' then 1 else -1 end);
+    insert into stint.tally_delta (queue, kind, priority, scheduled, retrying, parked)
+    select p_job.queue, p_job.kind, p_job.priority, sum(t.sign * (t.state = 'scheduled')::integer), sum(t.sign * (t.state = 'retrying')::integer),
+      sum(t.sign * (t.state = 'parked')::integer)
+    from (values (p_job.state, -1), (v_state, 1)) as t (state, sign);
+    if p_job.state = 'parked' then
+      perform stint.wake(array[case v_state when 'ready' then 'ready:' || p_job.queue else 'due' end], null);
+    end if;
   end if;
   return case when v_run_at > p_job.run_at then 'deferred' else 'replaced' end;
 end

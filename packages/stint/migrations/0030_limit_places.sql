@@ -296,12 +296,16 @@ begin
         continue;
       end if;
 
-      -- A job that no worker may claim now takes no place from the others. It waits as a ready job, as all that are paused. An ordered key is not passed.
-      if v_pauses and v_place.ordered is null and stint.is_claim_paused(v_job.queue, v_job.kind) then
+      -- A job that no worker may claim now takes no place from the others: it is paused, and waits as a ready job; or another enqueue has moved its time. An
+      -- ordered key is not passed.
+      if v_place.ordered is null and (v_job.run_at > clock_timestamp() or v_pauses and stint.is_claim_paused(v_job.queue, v_job.kind)) then
         delete from stint.limit_place p where p.job_id = v_job.id and p.key = v_key and not p.holds returning p.beside into v_left;
         v_missed := v_missed || v_left;
-        update stint.job j set state = 'ready', run_at = greatest(j.run_at, clock_timestamp()), park_reason = null where j.ctid = v_job.ctid;
-        insert into stint.tally_delta (queue, kind, priority, parked) values (v_job.queue, v_job.kind, v_job.priority, -1);
+        v_state := case when v_job.run_at > clock_timestamp() then 'scheduled' else 'ready' end;
+        update stint.job j set state = v_state, run_at = greatest(j.run_at, clock_timestamp()), park_reason = null where j.ctid = v_job.ctid;
+        insert into stint.tally_delta (queue, kind, priority, parked, scheduled)
+        values (v_job.queue, v_job.kind, v_job.priority, -1, (v_state = 'scheduled')::integer);
+        v_hints := v_hints || case when v_state = 'scheduled' then array['due'] end;
         v_count := v_count + 1;
         continue;
       end if;

@@ -17,7 +17,8 @@ begin
   with running as (
     update stint.job j set has_follow_ups = true
     where j.state = 'running' and (p_ids is null or j.id = any (p_ids)) and exists (
-      select from unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key) where stint.rule_of(k.key) = any (p_rules) and not stint.is_ordered(k.key))
+      select from unnest(stint.keys_of(j.limits, j.kind, j.queue, j.tenant)) as k (key) where stint.rule_of(k.key) = any (p_rules) and not stint.is_ordered(k.key)
+        and not exists (select from stint.limit_place p where p.job_id = j.id and p.key = k.key))
     returning j.id, j.limits, j.kind, j.queue, j.tenant, j.priority, j.run_at
   )
   insert into stint.limit_place (job_id, key, holds, priority, run_at)

@@ -169,6 +169,28 @@ test("a raised limit lets waiting jobs in while a worker runs, without a job tha
   await stop();
 });
 
+test("an enqueue that replaces a waiting payload gives the job its new keys", async () => {
+  const fresh = await freshSchema();
+  const stint = fresh.client({ jobs: [charge, event] });
+  const { started, open, stop } = await held(stint);
+  const dedupe = { key: "latest", replace: true } as const;
+  await stint.enqueue(charge, { account: "a" });
+  await until(() => started.length === 1, { message: "the first runs" });
+  const waiting = await stint.enqueue(charge, { account: "a" }, { dedupe });
+  await parked(fresh, 1);
+  await stint.enqueue(charge, { account: "b" }, { dedupe });
+  await until(() => started.includes(waiting.id), { message: "it runs under its new key" });
+
+  await stint.enqueue(event, { account: "x" });
+  const ordered = await stint.enqueue(event, { account: "y" }, { dedupe, delay: "1h" });
+  await until(() => started.length === 3, { message: "the first event runs" });
+  await stint.enqueue(event, { account: "x" }, { dedupe });
+  const keys = (await stint.limits.keys({ name: "order:event=x" })).map((key) => [key.held, key.waiting]);
+  expect([(await stint.get(ordered.id))?.state, keys]).toEqual(["parked", [[1, 1]]]);
+  open();
+  await stop();
+});
+
 test("a limit that code declares no more is removed, and its waiting jobs run", async () => {
   const fresh = await freshSchema();
   const stint = fresh.client();

@@ -10,6 +10,7 @@ import { placesFor } from "#stint/sql/take-places.js";
 import { fewestBlocks } from "../support/blocks.ts";
 import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
+import { wrongTallies } from "../support/tallies.ts";
 
 const a = { name: "a", max: 1 } as const;
 const b = { name: "b", max: 1 } as const;
@@ -17,6 +18,10 @@ const payload = typed<object>();
 const underA = defineJob("under-a", { payload, limits: [a] });
 const underB = defineJob("under-b", { payload, limits: [b] });
 const underBoth = defineJob("under-both", { payload, limits: [a, b] });
+const underKey = defineJob("under-key", {
+  payload: typed<{ account: string }>(),
+  limits: [{ ...a, key: ({ account }) => account }],
+});
 
 async function withLimits(max = 1): Promise<Fresh> {
   const fresh = await freshSchema();
@@ -30,7 +35,7 @@ async function claimAll(fresh: Fresh, limit = 100): Promise<ClaimedJob[]> {
     worker: "w",
     leaseId: randomUUID(),
     takes: [{ queue: "default", limit }],
-    kinds: ["under-a", "under-b", "under-both"],
+    kinds: ["under-a", "under-b", "under-both", "under-key"],
     kindLeaseMs: {},
     leaseMs: 3_600_000,
   });
@@ -123,6 +128,28 @@ test("a paused job takes no place from those that wait behind it", async () => {
   // It waits for the end of the pause among the ready jobs.
   expect((await readyJobs(fresh)).sort()).toEqual([paused.id, behind.id].sort());
   expect((await fresh.sql(`select from stint.limit_place`)).length).toBe(1);
+});
+
+test("a replaced job waits for its new key and its new time, and is counted right", async () => {
+  const fresh = await withLimits();
+  const stint = fresh.client();
+  const dedupe = { key: "latest", replace: true } as const;
+  const ofA = await runOne(fresh, underA);
+  const keyed = await stint.enqueue(underKey, { account: "x" });
+  await claimAll(fresh);
+  const replaced = await stint.enqueue(underKey, { account: "x" }, { dedupe });
+  const moved = await stint.enqueue(underA, {}, { dedupe });
+  const next = await stint.enqueue(underA, {});
+  await claimAll(fresh);
+  expect(await holders(fresh, "key:a=x")).toEqual([keyed.id]);
+  await stint.enqueue(underKey, { account: "y" }, { dedupe });
+  expect(await readyJobs(fresh)).toEqual([replaced.id]);
+
+  await stint.enqueue(underA, {}, { dedupe, delay: "1h" });
+  await end(fresh, ofA);
+  expect(await holders(fresh, "key:a")).toEqual([next.id]);
+  expect((await stint.get(moved.id))?.state).toBe("scheduled");
+  expect(await wrongTallies(fresh)).toEqual([]);
 });
 
 test("jobs that no worker claims make way for others, but not while one is claimed", async () => {
