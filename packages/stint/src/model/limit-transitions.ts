@@ -9,6 +9,14 @@ export const limitTransitions = [
     park: ["limit"],
   },
   {
+    from: ["ready", "scheduled"],
+    to: "parked",
+    move: "enqueue",
+    when: "replaced by an enqueue with a payload of another ordered key, which another job has",
+    by: "client, SQL",
+    park: ["limit"],
+  },
+  {
     from: ["running"],
     to: "parked",
     move: "take-places",

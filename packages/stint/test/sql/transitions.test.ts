@@ -255,6 +255,10 @@ const statements: Record<string, (db: Db, subject: Subject) => Promise<unknown>>
   enqueueLater: (db) => addOne(db, { delay_ms: 3_600_000 }),
   enqueueOnce: (db) => addOne(db, { dedupe_key: newId() }),
   enqueueLatest: (db) => addOne(db, { ...keyed, replace: "both", run_at: "2026-01-01T00:00:00Z" }),
+  enqueueLatestWithOrder: async (db) => {
+    await addOne(db, { limits: ["order:work=2"], order: "order:work=2" });
+    await addOne(db, { ...keyed, replace: "payload", limits: ["order:work=2"], order: "order:work=2" });
+  },
   enqueueLatestLater: (db) => addOne(db, { ...keyed, replace: "both", delay_ms: 7_200_000 }),
   liftMissed: (db) => liftMissedLatest(db),
   enqueueAgain: (db, { id }) => addOne(db, { id, again: true }),
