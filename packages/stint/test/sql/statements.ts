@@ -25,6 +25,7 @@ import { admission, tendAdmission } from "#stint/sql/admission.js";
 import { expire } from "#stint/sql/expire.js";
 import { liftMissedLatest } from "#stint/sql/latest.js";
 import {
+  countRunning,
   declareLimits,
   limitAudit,
   limitKeys,
@@ -198,6 +199,7 @@ export const calls: Record<string, (db: Run) => Promise<unknown>> = {
   liftPaused: (db) => liftPaused(db, 10),
   holdPaused: (db) => holdPaused(db, [{ fence: fences[0]!, pause: acme }]),
   declareLimits: (db) => declareLimits(db, new Map([["kind:k", 5]]), ["k"], "tester"),
+  countRunning: (db) => countRunning(db, [fence], ["kind:k"]),
   setLimit: (db) => setLimit(db, "kind:k", 3, pauseInfo),
   limits: (db) => limits(db),
   limitKeys: (db) => limitKeys(db, { search: "a", limit: 10, mostPlaces: 10 }),
