@@ -3,6 +3,7 @@ import { deferred } from "#stint/cli/deferred.js";
 import { Output } from "#stint/cli/output.js";
 import { ProcessGroup } from "#stint/cli/processes/process-group.js";
 import type { Ending, WorkerProcess } from "#stint/cli/processes/worker-process.js";
+import { until } from "../support/until.ts";
 
 /** A process that the test starts and ends. */
 type Fake = WorkerProcess & { readonly number: number; readonly stops: boolean[]; serve(): Promise<void> } & {
@@ -38,11 +39,12 @@ function fake(number: number): Fake {
   return made as unknown as Fake;
 }
 
-async function group(size: number) {
+async function group(size: number, servesWithinMs = 60_000) {
   const started: Fake[] = [];
   const made = new ProcessGroup({
     out: new Output({ json: true }),
     size,
+    servesWithinMs,
     start: (number) => {
       const process = fake(number);
       started.push(process);
@@ -98,6 +100,16 @@ test("a restart stops the new process of a place that was removed meanwhile", as
   expect(started[3]!.stops).toEqual([false]);
   await started[3]!.end();
   expect(started).toHaveLength(4);
+  expect(await stopped()).toBe(0);
+});
+
+test("a new process that never serves is stopped, and the next restart begins", async () => {
+  const { group: made, started, stopped } = await group(1, 1);
+  made.restart();
+  await until(() => started[1]?.stops.length === 1, { message: "the new process is stopped" });
+  expect(started[0]!.stops).toEqual([]);
+  made.restart();
+  await until(() => started.length === 3, { message: "the next restart begins" });
   expect(await stopped()).toBe(0);
 });
 

@@ -12,6 +12,7 @@ import { project, start, stint, type Running } from "./support.ts";
 
 /** `wait` runs until there is a file, `block` blocks the event loop for ever. JavaScript: every process would compile TypeScript first. */
 const config = `
+  import { spawn } from "node:child_process";
   import { existsSync } from "node:fs";
   import { setTimeout } from "node:timers/promises";
   import { defineJob, handle, typed } from "stint";
@@ -25,6 +26,8 @@ const config = `
       abort: "100ms",
       handlers: [
         handle(act, async ({ payload, signal }) => {
+          // The program has the output of this process.
+          if (payload.do === "program") console.log("program " + spawn("sleep", ["600"], { stdio: "inherit" }).pid);
           console.log("begun " + payload.do + " in " + process.pid);
           if (payload.do === "block") for (;;);
           while (payload.do === "wait" && !existsSync(payload.gate)) await setTimeout(10, undefined, { signal });
@@ -97,15 +100,20 @@ test.runIf(inLab)("a second signal ends the drain of every process, with the job
 });
 
 test("a process that is killed is started again, and the other one continues", async () => {
-  const { group, pids } = await startGroup("--json");
+  const { group, pids, enqueue } = await startGroup("--json");
   const before = await pids();
-  process.kill(before[0]!, "SIGKILL");
+  // A program that it has started, and that runs on, keeps its output open.
+  await enqueue({ do: "program" });
+  await group.wrote("begun program");
+  const [, program, killed] = /program (\d+)[^]*begun program in (\d+)/.exec(group.text()) ?? [];
+  onTestFinished(() => void process.kill(Number(program), "SIGKILL"));
+  process.kill(Number(killed), "SIGKILL");
   await group.wrote(`"signal":"SIGKILL"`);
   await group.wrote(`"event":"serving"`, 3);
 
   const served = (await pids()).filter((pid) => isAlive(pid));
   expect(served).toHaveLength(2);
-  expect(served).toContain(before[1]);
+  expect(served).toContain(before.find((pid) => pid !== Number(killed)));
   group.process.kill("SIGTERM");
   expect((await group.ended).code).toBe(0);
 });

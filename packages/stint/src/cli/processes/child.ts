@@ -24,6 +24,8 @@ for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => und
 function requestStop(hurry = false): void {
   if (requested && !hurry) return;
   requested = true;
+  // Code of the config may wait for ever, and nothing has begun yet that must end.
+  if (probes === undefined) process.exit(0);
   for (const listener of listeners) listener();
 }
 

@@ -10,6 +10,8 @@ export type ProcessGroupOptions = {
   readonly out: Output;
   readonly size: number;
   readonly start: (number: number) => WorkerProcess;
+  /** During a restart: a new process that does not serve within this time has failed. Default: one minute. */
+  readonly servesWithinMs?: number;
 };
 
 /** A number, and the process that has it now. */
@@ -129,7 +131,10 @@ export class ProcessGroup {
   async #replace(place: Place): Promise<boolean> {
     if (place.isRemoved) return true;
     const fresh = this.#spawn(place);
-    if (!(await fresh.serving)) {
+    // Code of the config may wait for ever: no later restart would begin.
+    const isDecided = await settledWithin(this.#options.servesWithinMs ?? 60_000, fresh.serving);
+    if (!isDecided || !(await fresh.serving)) {
+      fresh.stop();
       if (!this.#isStopping)
         this.#report(
           "not-restarted",

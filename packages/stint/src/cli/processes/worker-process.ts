@@ -13,6 +13,8 @@ const program = fileURLToPath(new URL("./child.js", import.meta.url));
 const probeWithinMs = 2_000;
 /** A process exits so long after its worker has stopped, on a busy machine. */
 const exitWithinMs = 5_000;
+/** How long the last lines of a process may take to arrive after its end. */
+const lastLinesWithinMs = 1_000;
 /** How long a process that does not serve yet has for its stop: it may be starting a worker. */
 const longestUnserved = { drained: 30_000, hurried: 10_000 };
 
@@ -57,13 +59,20 @@ export class WorkerProcess {
     });
     // A failed spawn, or a message that could not be sent: the process ends, or has ended.
     this.#child.on("error", () => this.#child.kill("SIGKILL"));
-    // After its streams, so that its last lines are written before anything is said about its end.
-    this.#child.on("close", (code, signal) => {
-      this.#hasEnded = true;
-      clearTimeout(this.#deadline);
+    let lastLines: NodeJS.Timeout | undefined;
+    const end = (code: number | null, signal: NodeJS.Signals | null): void => {
+      clearTimeout(lastLines);
       serving.resolve(false);
       ended.resolve(signal === null ? { code: code ?? 1 } : { signal });
+    };
+    this.#child.on("exit", (code, signal) => {
+      this.#hasEnded = true;
+      clearTimeout(this.#deadline);
+      // `close` waits for the end of its output, which a program that a handler has started may keep open.
+      lastLines = setTimeout(() => end(code, signal), lastLinesWithinMs);
     });
+    // After its streams, so that its last lines are written before anything is said about its end.
+    this.#child.on("close", end);
     this.#send({ type: "run", globals, flags });
   }
 
