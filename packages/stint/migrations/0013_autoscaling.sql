@@ -37,7 +37,20 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  v_wrong jsonb;
 begin
+  if jsonb_typeof(p_pools) <> 'array' then
+    raise exception 'stint: pools must be an array of {"queues": ["…"], "slots": 10}, got %', left(p_pools::text, 200) using errcode = '22023';
+  end if;
+  select p into v_wrong
+  from jsonb_array_elements(p_pools) as p
+  where jsonb_typeof(p -> 'queues') is distinct from 'array' or jsonb_path_exists(p, '$.queues[*] ? (@.type() != "string")')
+    or jsonb_typeof(p -> 'slots') is distinct from 'number' or p ->> 'slots' !~ '^[0-9]{1,9}$'
+  limit 1;
+  if found then
+    raise exception 'stint: each of pools must be {"queues": ["…"], "slots": 10}, got %', left(v_wrong::text, 200) using errcode = '22023';
+  end if;
   return query
   with pool as materialized (
     select p.ordinality as pool, queue, (p.value ->> 'slots')::integer as slots
@@ -164,15 +177,16 @@ begin
 end
 $$;
 
--- How many workers with these pools are needed, by pool_load(): for an autoscaler, so never null.
+-- How many workers with these pools are needed, by pool_load(): for an autoscaler, so never null. A pool without slots needs none.
 create function stint.workers_needed(p_pools jsonb, p_target interval default null) returns integer
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(max(p.workers), 0)
   from (
-    select ceil(least(sum(l.needed) / nullif(l.slots, 0), 1000000))::integer as workers
+    select ceil(least(sum(l.needed) / l.slots, 1000000))::integer as workers
     from stint.pool_load(p_pools, p_target) l
+    where l.slots > 0
     group by l.pool, l.slots
   ) p
 $$;

@@ -37,9 +37,9 @@ export type CapacityOptions = ScalingOptions & {
 export type PoolCapacity = {
   readonly pool: string;
   readonly queues: readonly string[];
-  /** Slots of one worker; null: no live worker serves the queue. */
+  /** Slots of one worker; null: no live worker has slots for the queue. */
   readonly slots: number | null;
-  /** Live workers that serve it and do not drain. */
+  /** Live workers that have slots for it and do not drain. */
   readonly workers: number;
   readonly ready: number;
   readonly running: number;
@@ -164,7 +164,8 @@ function poolsOf({ workers }: Fleet, { depth }: Standing): Pool[] {
     depth.filter(({ queue, ready }) => ready > 0 && !served.has(queue)).map(({ queue }) => queue),
   );
   return [
-    ...[...slots].map(([queue, own]) => ({ name: queue, queues: [queue], slots: own })),
+    // `setSlots(pool, 0)` leaves a worker without slots for its queues.
+    ...[...slots].map(([queue, own]) => ({ name: queue, queues: [queue], slots: own === 0 ? null : own })),
     ...[...unserved].map((queue) => ({ name: queue, queues: [queue], slots: null })),
   ];
 }
@@ -183,7 +184,7 @@ function toPoolCapacity(input: {
   const { pool, rows, now, scaling } = input;
   const sum = (of: (row: PoolLoadRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
   const held = input.serving.filter(({ map }) => pool.queues.some((queue) => servesAny(map, queue, rows)));
-  const active = held.filter(({ draining }) => !draining);
+  const active = held.filter(({ draining, map }) => !draining && slotsIn(map, pool, rows) > 0);
   const total = active.reduce((slots, { map }) => slots + slotsIn(map, pool, rows), 0);
   const [ready, running, waiting] = [
     sum((row) => row.ready),

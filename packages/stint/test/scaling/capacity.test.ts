@@ -115,6 +115,10 @@ test("a live worker is counted with its slots, and a full limit is named", async
   });
   expect(pool?.waiting).toBeGreaterThan(0);
   expect(pool?.utilisation).toBeGreaterThan(0);
+
+  await worker.setSlots("notes", 0);
+  const without = await inspector.capacity({ target: "100s" });
+  expect(without).toMatchObject({ recommended: 1, pools: [{ slots: null, workers: 0, recommended: 1 }] });
   await worker.stop({ drain: 0, abort: 0 });
 });
 

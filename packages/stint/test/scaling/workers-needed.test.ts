@@ -112,4 +112,17 @@ test("the number of needed workers is never null", async () => {
        stint.workers_needed('[{"queues": ["*"], "slots": 1}]', interval '-1 day') as negative`,
   );
   expect(row).toEqual({ none: 0, nothing: 0, zero: 0, empty: 0, negative: 0 });
+  await ready(fresh, 5, { queue: "a" });
+  expect(await needed(fresh, { queues: ["a"], slots: 0 })).toBe(0);
+});
+
+test("pools that cannot work are refused with their form", async () => {
+  const fresh = await freshSchema();
+  for (const pools of [{}, "a", [null], [{ queues: ["a"] }], [{ queues: "a", slots: 1 }], [{ slots: 1 }]])
+    await expect(needed(fresh, pools as never)).rejects.toThrow(/must be (an array of )?\{"queues": \["…"\]/);
+  for (const slots of [-1, 1.5, "1", null])
+    await expect(needed(fresh, { queues: ["a"], slots: slots as number })).rejects.toThrow(
+      "each of pools must be",
+    );
+  await expect(needed(fresh, { queues: [null as never], slots: 1 })).rejects.toMatchObject({ code: "22023" });
 });
