@@ -1,3 +1,4 @@
+import { read } from "../model/safe-read.ts";
 import type { Suspend } from "../sql/suspend.ts";
 
 /** What a handler waits for when it sleeps or waits for a signal. */
@@ -29,5 +30,5 @@ export class Suspended extends Error {
 
 /** Whether a handler left by this error to sleep or to wait for a signal: it has not failed. For middleware, and for `catch` blocks. */
 export function isSuspended(thrown: unknown): thrown is Suspended {
-  return typeof thrown === "object" && thrown !== null && mark in thrown;
+  return read(thrown, mark) === true;
 }

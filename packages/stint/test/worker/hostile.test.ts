@@ -40,6 +40,8 @@ const thrown: Record<string, () => unknown> = {
   "an error whose cause is a revoked proxy": () => new Error("outer", { cause: revokedProxy() }),
 };
 
+const doze = defineJob("doze", { payload: typed<null>() });
+
 const makers = Object.values(thrown);
 const shared = sharedWorker(() => ({
   pools: { default: 1 },
@@ -47,6 +49,10 @@ const shared = sharedWorker(() => ({
     handle(work, ({ payload }) => {
       const make = makers[payload.n];
       if (make !== undefined) throw make();
+    }),
+    handle(doze, async ({ sleep }) => {
+      await sleep("1h").catch(() => undefined);
+      throw revokedProxy();
     }),
   ],
 }));
@@ -61,6 +67,13 @@ test.each(Object.entries(thrown))("a handler that throws %s leaves a recorded fa
   // The only slot is free again.
   await stint.waitFor(await stint.enqueue(work, { n: -1 }), { timeout: "60s" });
   await expect.poll(() => worker.running, { timeout: 60_000 }).toBe(0);
+});
+
+test("a handler that sleeps and then throws a revoked proxy is suspended", async () => {
+  const { stint, seen } = shared();
+  const { id } = await stint.enqueue(doze, null);
+  await seen("settled", (settled) => settled.id === id);
+  expect(await stint.get(id)).toMatchObject({ state: "parked", parkReason: "sleep" });
 });
 
 test("an attempt is decided, whatever its handler or middleware does", async () => {
