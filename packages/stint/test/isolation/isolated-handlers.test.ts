@@ -190,6 +190,14 @@ for (const [where, kind] of [
       expect((job.result as { left: number }).left).toBeGreaterThan(59_000);
     });
 
+    test("that reports in a loop keeps its memory, and the latest report", async () => {
+      const job = await run(kind, { do: "report-much" });
+      expect(job).toMatchObject({ state: "succeeded", crashes: 0 });
+      const { progress } = await shared().stint.steps(job.id);
+      expect(progress).toMatchObject({ fraction: 1, note: "200000" });
+      expect(progress?.lines.at(-1)).toMatchObject({ text: "line 200000" });
+    });
+
     test("throws errors that keep their class, code, cause and meaning", async () => {
       expect((await run(kind, { do: "throw" })).log[0]?.error).toMatchObject({
         class: "TypeError",
@@ -202,6 +210,7 @@ for (const [where, kind] of [
         class: "string",
         message: "text",
       });
+      expect(await run(kind, { do: "revoked" })).toMatchObject({ attempts: 2, crashes: 0 });
       expect(await run(kind, { do: "permanent" })).toMatchObject({
         state: "dead",
         attempts: 1,
@@ -242,6 +251,12 @@ for (const [where, kind] of [
 }
 
 describe("a handler in its own process", () => {
+  test("that disconnects from its worker fails with the reason", async () => {
+    const job = await run(inProcess, { do: "disconnect" });
+    expect(job).toMatchObject({ attempts: 2, crashes: 0 });
+    expect(job.log[0]?.error?.message).toContain("must not call process.disconnect()");
+  });
+
   test("that is killed is recorded with the signal", async () => {
     const { id, pid } = await begin(inProcess, { do: "ignore" }, { maxCrashes: 1 });
     process.kill(pid, "SIGKILL");

@@ -8,6 +8,7 @@ import type { Logger, LogLevel } from "../../runtime/logger.ts";
 import { Completion } from "../completion.ts";
 import type { HandlerContext, SignalOptions } from "../handler.ts";
 import type { CallResult, CallName, ChildMessage, ContextValues, ReportName, ToChild } from "./messages.ts";
+import { ReportBuffer } from "./report-buffer.ts";
 import { fromSent, toSent } from "./sent-error.ts";
 
 type Send = (message: ChildMessage) => void;
@@ -32,6 +33,7 @@ export class ChildContext {
   readonly #waiting = new Map<number, Waiting>();
   readonly #works = new Map<number, { readonly name: string; readonly work: () => unknown }>();
   readonly #calls: Completion<unknown>[] = [];
+  readonly #reports = new ReportBuffer((name, args) => this.#report(name, args));
   readonly #startedAt = performance.now();
   #totalMs: number;
   #last = 0;
@@ -58,10 +60,9 @@ export class ChildContext {
       again: (next) => this.#call("again", [next]) as Promise<void>,
       progress: (fraction, note) => {
         checkFraction(fraction);
-        if (note !== undefined) toReportText(note, "progress(note)");
-        this.#report("progress", [fraction, note]);
+        this.#reports.progress(fraction, note === undefined ? note : toReportText(note, "progress(note)"));
       },
-      log: (text) => this.#report("log", [toReportText(text, "log(text)")]),
+      log: (text) => this.#reports.log(toReportText(text, "log(text)")),
       extend: (duration) => this.#extend(duration),
       complete: () => {
         throw this.#refused("complete", "return the result, or write in another kind that continues with it");
@@ -108,6 +109,7 @@ export class ChildContext {
 
   /** Wait for calls that the handler did not await, and throw the failure of one. */
   async ended(): Promise<void> {
+    this.#reports.flush();
     for (const call of this.#calls) await call.ended();
     const failed = this.#calls.find((call) => call.unhandled !== undefined)?.unhandled;
     if (failed !== undefined) throw failed.error;

@@ -140,6 +140,11 @@ function endWithParent(parentPid: number): void {
     process.kill(all, "SIGKILL");
     exit(1);
   });
+  process.disconnect = () => {
+    throw new Error(
+      "An isolated handler must not call process.disconnect(): the worker would not get its result.",
+    );
+  };
   // A terminal and some platforms signal every process. The worker decides when this one ends.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
   // A handler that spins never sees the disconnect. A thread does.

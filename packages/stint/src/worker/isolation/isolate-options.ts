@@ -12,7 +12,10 @@ export type Isolate =
   | "process"
   | {
       in: "thread" | "process";
-      /** What the handler may use beside its loaded code. A thread counts its JavaScript heap only. Default: what Node allows. */
+      /**
+       * What the handler may use beside its loaded code. Default: what Node allows. A thread counts its JavaScript heap only, and one large allocation
+       * beyond the limit ends the whole worker: use a process for handlers that may run out of memory.
+       */
       memory?: ByteSize;
     };
 
