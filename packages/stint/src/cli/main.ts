@@ -46,6 +46,8 @@ export async function main(args: readonly string[]): Promise<number> {
   return Number(code);
 }
 
+const flowing = (text: string): string => text.replaceAll("\n", " ");
+
 function program(): Command {
   const program = new Command("stint")
     .description("Background work you can trust, on the Postgres you already run.")
@@ -62,7 +64,12 @@ function program(): Command {
     .option("--no-color", "no colours (NO_COLOR does the same)")
     .option("--verbose", "print stacks of errors (STINT_DEBUG=1 does the same)")
     .addHelpText("after", helpAfter)
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({
+      showGlobalOptions: true,
+      // Descriptions are wrapped to the terminal, wherever their lines end in the code.
+      commandDescription: (command) => flowing(command.description()),
+      subcommandDescription: (command) => flowing(command.summary() || command.description()),
+    })
     // Errors are written by us, once, and made safe.
     .configureOutput({ outputError: () => undefined });
   for (const add of [

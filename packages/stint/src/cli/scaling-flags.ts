@@ -1,6 +1,6 @@
 import { Option, type Command } from "commander";
 import type { CapacityOptions, CapacityPool } from "../inspect/capacity.ts";
-import type { ScalingRule } from "../model/scaling.ts";
+import { resolveRule, type ScalingRule } from "../model/scaling.ts";
 import { resolveWorkerOptions } from "../worker/options.ts";
 import type { Context } from "./context.ts";
 import { UsageError } from "./report-error.ts";
@@ -31,10 +31,15 @@ export function scalingOptions({
 }
 
 function toRule(text: string): ScalingRule {
-  const [, depthAbove, add, depthBelow] = /^depth>(\d+):\+(\d+),depth<(\d+)$/.exec(text) ?? [];
+  const [, depthAbove, add, depthBelow] =
+    /^depth>(\d+):\+(\d+),depth<(\d+)$/.exec(text.replaceAll(/\s/g, "")) ?? [];
   if (depthAbove === undefined)
     throw new UsageError(`--rule must be such as depth>500:+2,depth<50, got "${text}".`);
-  return { depthAbove: Number(depthAbove), add: Number(add), depthBelow: Number(depthBelow) };
+  return resolveRule(`--rule ${text}`, {
+    depthAbove: Number(depthAbove),
+    add: Number(add),
+    depthBelow: Number(depthBelow),
+  });
 }
 
 /** The pools of the config's worker, or of those only; undefined if the config has no worker. */

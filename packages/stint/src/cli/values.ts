@@ -13,6 +13,12 @@ export function toDate(text: string, option: string): Date {
   );
 }
 
+/** A whole number, as an argument or the value of an option. Its range is checked where it is used. */
+export function toInteger(text: string, option: string, other = ""): number {
+  if (/^-?\d{1,15}$/.test(text)) return Number(text);
+  throw new InvalidOptionError(option, `must be an integer${other}, got ${JSON.stringify(text)}`);
+}
+
 /** A JSON argument; `-` reads it from standard input. */
 export async function readJson(argument: string): Promise<unknown> {
   const text = argument === "-" ? await readAll(process.stdin) : argument;

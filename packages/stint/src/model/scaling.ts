@@ -48,7 +48,12 @@ export function resolveScaling(what: string, { min = 1, max, rules = [] }: Scali
   return { min: least, max: most, rules: rules.map((rule, n) => resolveRule(`${what}.rules[${n}]`, rule)) };
 }
 
-function resolveRule(what: string, rule: unknown): ScalingRule {
+/**
+ * Check one rule.
+ *
+ * @throws {InvalidOptionError} A value cannot work.
+ */
+export function resolveRule(what: string, rule: unknown): ScalingRule {
   if (typeof rule !== "object" || rule === null)
     throw new InvalidOptionError(what, `must be { depthAbove, add, depthBelow }, got ${describe(rule)}`);
   refuseUnknownKeys(what, rule, ["depthAbove", "depthBelow", "add"]);

@@ -26,17 +26,21 @@ test("dependencies set, list and show print what is in force", async () => {
 
   expect(none.stderr).toBe("There are no dependencies.\n");
   expect(set.stdout).toBe(
-    "openai now allows 30 jobs at once, 60 / 60000 ms with bursts of 10, 1000 each day (Europe/Berlin).\n",
+    "openai now allows 30 jobs at once, 60 per 1 min with bursts of 10, 1,000 each day (Europe/Berlin).\n",
   );
-  expect(list.stdout).toMatch(/openai +30 +0 +0 +60 \/ 60000 ms +10 +1000/);
-  expect(show.stdout).toContain("plan");
+  expect(list.stdout).toMatch(/openai +30 +0 +0 +60 per 1 min +10 +1000/);
+  expect(show.stdout).toMatch(
+    /30 jobs at once, 60 per 1 min with bursts of 10, 1,000 each day \(Europe\/Berlin\) +plan/,
+  );
   expect(less.stdout).toBe("openai now allows 30 jobs at once.\n");
   expect(declared.stdout).toBe("openai now allows any number of jobs.\n");
 });
 
 test.each([
   [["--concurrency", "0"], /concurrency/],
-  [["--concurrency", "many"], /concurrency/],
+  [["--concurrency", "many"], /concurrency.*got "many"/],
+  [[], /Expected either --concurrency/],
+  [["declared", "--rate", "60/1m"], /Expected either --concurrency/],
   [["--rate", "60"], /rate\.per/],
   [["--rate", "-1/1m"], /rate\.limit/],
   [["--burst", "5"], /--burst needs --rate/],

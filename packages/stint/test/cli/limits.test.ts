@@ -25,7 +25,7 @@ test("limits set, list, keys, show and pass print what is in force", async () =>
 test.each([
   ["0", /from 1/],
   ["1.5", /integer/],
-  ["many", /integer/],
+  ["many", /integer or "declared", got "many"/],
 ])("limits set refuses the value %s and changes nothing", async (max, message) => {
   const fresh = await freshSchema();
   const set = await stintOn(fresh)("limits", "set", "kind:charge", max, "--reason", "x");

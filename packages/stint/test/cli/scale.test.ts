@@ -33,7 +33,7 @@ test("scale recommend prints the workers of each pool and the limiting factor", 
 
 test.each([
   [["--rule", "depth>5"], /--rule must be such as/],
-  [["--rule", "depth>5:+1,depth<9"], /depthBelow/],
+  [["--rule", "depth > 5: +1, depth < 9"], /--rule depth > 5: \+1, depth < 9\.depthBelow/],
   [["--most", "0"], /max/],
   [["--target", "soon"], /target/],
   [["--pool", "notes"], /--pool needs a config/],

@@ -1,11 +1,13 @@
 import type { Command } from "commander";
 import type { DependencyOptionsChange, QuotaPeriod } from "../../model/dependencies.ts";
 import type { DependencyAuditEntry, DependencyStatus } from "../../sql/dependencies.ts";
-import { examples, runs } from "../command.ts";
+import { formatCount, formatMs, plural } from "../../model/figures.ts";
+import { examples, runs, unknownCommand } from "../command.ts";
 import { age } from "../job-text.ts";
 import { paint, say } from "../output.ts";
 import { UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
+import { toInteger } from "../values.ts";
 
 export function addDependencies(program: Command): void {
   const dependencies = program.command("dependencies").summary("rates, quotas and concurrency of APIs");
@@ -18,7 +20,10 @@ export function addDependencies(program: Command): void {
 function addList(dependencies: Command): void {
   const command = dependencies.command("list", { isDefault: true }).description("Every dependency.");
   examples(command, "stint dependencies", "stint dependencies list --json");
-  runs(command, async (context) => {
+  // A misspelt command arrives here as an argument, because this command is the default.
+  command.allowExcessArguments();
+  runs(command, async (context, { args: [misspelt] }) => {
+    if (misspelt !== undefined) throw unknownCommand(dependencies, misspelt);
     const found = await (await context.client()).dependencies.list();
     if (context.out.json) return context.out.document({ dependencies: found });
     if (found.length === 0) return context.out.note(say`There are no dependencies.`);
@@ -70,44 +75,58 @@ function addSet(dependencies: Command): void {
   runs<SetFlags>(command, async (context, { options, args: [name = "", declared] }) => {
     if (declared !== undefined && declared !== "declared")
       throw new UsageError(`Expected "declared" or nothing after the name, got ${declared}.`);
-    const change = declared === undefined ? changeOf(options) : null;
+    const asked = changeOf(options);
+    if ((declared === undefined) === (Object.keys(asked).length === 0))
+      throw new UsageError('Expected either --concurrency, --rate or --quota, or "declared" after the name.');
+    const change = declared === undefined ? asked : null;
     const client = await context.client();
     const dependency = await client.dependencies.set(name, change, { reason: options.reason });
     if (context.out.json) return context.out.document({ dependency });
-    context.out.line(say`${name} now allows ${allowsText(dependency)}.`);
+    context.out.line(say`${name} now allows ${allowsText(dependency.settings)}.`);
   });
 }
 
 function changeOf({ concurrency, rate, burst, quota, zone }: SetFlags): DependencyOptionsChange {
   const change: DependencyOptionsChange = {};
-  if (concurrency !== undefined) change.concurrency = concurrency === "none" ? null : Number(concurrency);
+  if (concurrency !== undefined)
+    change.concurrency = concurrency === "none" ? null : toInteger(concurrency, "--concurrency", " or none");
   if (rate !== undefined) {
     const [limit = "", per = ""] = rate.split("/");
     change.rate =
       rate === "none"
         ? null
-        : { limit: Number(limit), per, ...(burst === undefined ? {} : { burst: Number(burst) }) };
+        : {
+            limit: toInteger(limit, "--rate", ", a slash and a time"),
+            per,
+            ...(burst === undefined ? {} : { burst: toInteger(burst, "--burst") }),
+          };
   } else if (burst !== undefined) throw new UsageError("--burst needs --rate.");
   if (quota !== undefined) {
     const [limit = "", per = ""] = quota.split("/");
     change.quota =
       quota === "none"
         ? null
-        : { limit: Number(limit), per: per as QuotaPeriod, ...(zone === undefined ? {} : { zone }) };
+        : {
+            limit: toInteger(limit, "--quota", ", a slash and a period"),
+            per: per as QuotaPeriod,
+            ...(zone === undefined ? {} : { zone }),
+          };
   } else if (zone !== undefined) throw new UsageError("--zone needs --quota.");
   return change;
 }
 
-function rateText({ settings: { rate } }: DependencyStatus): string {
-  return rate === undefined ? "" : `${rate.limit} / ${rate.perMs} ms`;
+type Settings = DependencyStatus["settings"];
+
+function rateText({ rate }: Settings): string {
+  return rate === undefined ? "" : `${formatCount(rate.limit)} per ${formatMs(rate.perMs)}`;
 }
 
-function allowsText(dependency: DependencyStatus): string {
-  const { concurrency, rate, quota } = dependency.settings;
+function allowsText(settings: Settings): string {
+  const { concurrency, rate, quota } = settings;
   const parts = [
-    ...(concurrency === undefined ? [] : [`${concurrency.max} jobs at once`]),
-    ...(rate === undefined ? [] : [`${rateText(dependency)} with bursts of ${rate.burst}`]),
-    ...(quota === undefined ? [] : [`${quota.limit} each ${quota.per} (${quota.zone})`]),
+    ...(concurrency === undefined ? [] : [`${plural(concurrency.max, "job")} at once`]),
+    ...(rate === undefined ? [] : [`${rateText(settings)} with bursts of ${formatCount(rate.burst)}`]),
+    ...(quota === undefined ? [] : [`${formatCount(quota.limit)} each ${quota.per} (${quota.zone})`]),
   ];
   return parts.length === 0 ? "any number of jobs" : parts.join(", ");
 }
@@ -117,33 +136,40 @@ function stateText({ isPaused, slowUntil }: DependencyStatus): string {
   return slowUntil === null ? "" : `slow until ${slowUntil.toISOString()}`;
 }
 
+function changeText(change: DependencyAuditEntry["change"]): string {
+  const settings = change["settings"]?.to;
+  return typeof settings === "object" && settings !== null
+    ? allowsText(settings)
+    : JSON.stringify(settings ?? change["until"]?.to ?? null);
+}
+
 const figure = (value: number | null): string => String(value ?? "");
 
 const statusColumns: readonly Column<DependencyStatus>[] = [
-  { title: "Dependency", cell: ({ name }) => paint("bold", name), most: 80 },
+  { title: "DEPENDENCY", cell: ({ name }) => paint("bold", name), most: 80 },
   {
-    title: "Concurrency",
+    title: "CONCURRENCY",
     align: "right",
     cell: ({ effectiveConcurrency: now, settings: { concurrency } }) =>
       concurrency === undefined ? "" : now === concurrency.max ? String(now) : `${now} of ${concurrency.max}`,
   },
-  { title: "Running", align: "right", cell: ({ running }) => String(running) },
-  { title: "Waiting", align: "right", cell: ({ waiting }) => String(waiting) },
-  { title: "Rate", align: "right", cell: rateText },
-  { title: "Tokens", align: "right", cell: ({ tokens }) => figure(tokens) },
-  { title: "Quota left", align: "right", cell: ({ quotaLeft }) => figure(quotaLeft) },
-  { title: "Status", cell: stateText },
-  { title: "Kinds", cell: ({ kinds }) => kinds.join(", "), most: 48 },
+  { title: "RUNNING", align: "right", cell: ({ running }) => String(running) },
+  { title: "WAITING", align: "right", cell: ({ waiting }) => String(waiting) },
+  { title: "RATE", align: "right", cell: ({ settings }) => rateText(settings) },
+  { title: "TOKENS", align: "right", cell: ({ tokens }) => figure(tokens) },
+  { title: "QUOTA LEFT", align: "right", cell: ({ quotaLeft }) => figure(quotaLeft) },
+  { title: "STATUS", cell: stateText },
+  { title: "KINDS", cell: ({ kinds }) => kinds.join(", "), most: 48 },
 ];
 
 const auditColumns: readonly Column<DependencyAuditEntry>[] = [
-  { title: "Action", cell: ({ action }) => action },
-  { title: "When", cell: ({ at }) => age(at) },
-  { title: "Who", cell: ({ actor }) => actor, most: 48 },
+  { title: "ACTION", cell: ({ action }) => action },
+  { title: "WHEN", cell: ({ at }) => age(at) },
+  { title: "WHO", cell: ({ actor }) => actor, most: 48 },
   {
-    title: "To",
-    cell: ({ change }) => JSON.stringify(change["settings"]?.to ?? change["until"]?.to ?? null),
+    title: "TO",
+    cell: ({ change }) => changeText(change),
     most: 80,
   },
-  { title: "Reason", cell: ({ reason }) => reason ?? "", most: Number.POSITIVE_INFINITY },
+  { title: "REASON", cell: ({ reason }) => reason ?? "", most: Number.POSITIVE_INFINITY },
 ];

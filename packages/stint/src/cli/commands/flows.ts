@@ -7,6 +7,7 @@ import { duration } from "../figures.ts";
 import { paint, say, type Output, type Piece, type Style } from "../output.ts";
 import { UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
+import { toInteger } from "../values.ts";
 
 export function addFlows(program: Command): void {
   const flows = program.command("flows").summary("chains, flows and batches");
@@ -27,7 +28,10 @@ function addList(flows: Command): void {
   examples(command, "stint flows list --live", "stint flows list --json");
   runs<ListFlags>(command, async (context, { options }) => {
     const client = await context.client();
-    const found = await client.flows.list({ live: options.live === true, limit: Number(options.limit) });
+    const found = await client.flows.list({
+      live: options.live === true,
+      limit: toInteger(options.limit, "--limit"),
+    });
     if (context.out.json) return context.out.document({ flows: found });
     if (found.length === 0) return context.out.note(say`There are no flows.`);
     table(context.out, columns, found);
@@ -35,14 +39,14 @@ function addList(flows: Command): void {
 }
 
 const columns: readonly Column<FlowSummary>[] = [
-  { title: "Flow", cell: ({ id }) => id },
-  { title: "Name", cell: ({ name }) => name ?? "", most: 40 },
-  { title: "Status", cell: ({ state }) => paint(styles[state] ?? "reset", state) },
-  { title: "Age", align: "right", cell: (flow) => duration(ageOf(flow)) },
-  { title: "Parts", align: "right", cell: ({ parts }) => String(parts) },
-  { title: "Succeeded", align: "right", cell: ({ succeeded }) => String(succeeded) },
-  { title: "Blocked", align: "right", cell: ({ blocked }) => String(blocked), leaves: 1 },
-  { title: "Dead", align: "right", cell: ({ dead }) => String(dead) },
+  { title: "FLOW", cell: ({ id }) => id },
+  { title: "NAME", cell: ({ name }) => name ?? "", most: 40 },
+  { title: "STATUS", cell: ({ state }) => paint(styles[state] ?? "reset", state) },
+  { title: "AGE", align: "right", cell: (flow) => duration(ageOf(flow)) },
+  { title: "PARTS", align: "right", cell: ({ parts }) => String(parts) },
+  { title: "SUCCEEDED", align: "right", cell: ({ succeeded }) => String(succeeded) },
+  { title: "BLOCKED", align: "right", cell: ({ blocked }) => String(blocked), leaves: 1 },
+  { title: "DEAD", align: "right", cell: ({ dead }) => String(dead) },
 ];
 
 function ageOf({ createdAt, endedAt }: FlowSummary): number {

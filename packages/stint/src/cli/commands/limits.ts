@@ -1,10 +1,11 @@
 import type { Command } from "commander";
 import type { Limit, LimitAuditEntry, LimitKey } from "../../sql/limits.ts";
-import { examples, runs } from "../command.ts";
+import { examples, runs, unknownCommand } from "../command.ts";
 import { age } from "../job-text.ts";
 import { paint, say } from "../output.ts";
 import { UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
+import { toInteger } from "../values.ts";
 
 export function addLimits(program: Command): void {
   const limits = program.command("limits").summary("how many jobs may run at once, and ordered keys");
@@ -19,7 +20,10 @@ export function addLimits(program: Command): void {
 function addList(limits: Command): void {
   const command = limits.command("list", { isDefault: true }).description("Every limit in force.");
   examples(command, "stint limits", "stint limits list --json");
-  runs(command, async (context) => {
+  // A misspelt command arrives here as an argument, because this command is the default.
+  command.allowExcessArguments();
+  runs(command, async (context, { args: [misspelt] }) => {
+    if (misspelt !== undefined) throw unknownCommand(limits, misspelt);
     const found = await (await context.client()).limits.list();
     if (context.out.json) return context.out.document({ limits: found });
     if (found.length === 0) return context.out.note(say`There are no limits.`);
@@ -38,7 +42,10 @@ function addKeys(limits: Command): void {
   examples(command, "stint limits keys", "stint limits keys --name key:account");
   runs<KeysFlags>(command, async (context, { options: { name, limit } }) => {
     const client = await context.client();
-    const found = await client.limits.keys({ ...(name === undefined ? {} : { name }), limit: Number(limit) });
+    const found = await client.limits.keys({
+      ...(name === undefined ? {} : { name }),
+      limit: toInteger(limit, "--limit"),
+    });
     if (context.out.json) return context.out.document({ keys: found });
     if (found.length === 0) return context.out.note(say`No job holds or waits for a place.`);
     table(context.out, keyColumns, found);
@@ -76,7 +83,7 @@ function addSet(limits: Command): void {
     'stint limits set kind:charge declared --reason "incident is over"',
   );
   runs<{ reason: string }>(command, async (context, { options: { reason }, args: [name = "", max = ""] }) => {
-    const value = max === "declared" ? null : Number(max);
+    const value = max === "declared" ? null : toInteger(max, "max", ' or "declared"');
     const limit = await (await context.client()).limits.set(name, value, { reason });
     if (context.out.json) return context.out.document({ limit: limit ?? null });
     context.out.line(
@@ -103,28 +110,28 @@ function addPass(limits: Command): void {
 }
 
 const limitColumns: readonly Column<Limit>[] = [
-  { title: "Limit", cell: ({ name }) => paint("bold", name), most: 80 },
-  { title: "Max", align: "right", cell: ({ max }) => String(max) },
-  { title: "Declared", align: "right", cell: ({ declaredMax }) => String(declaredMax ?? "") },
-  { title: "Changed", cell: ({ updatedAt }) => age(updatedAt) },
-  { title: "By", cell: ({ updatedBy }) => updatedBy, most: 48 },
+  { title: "LIMIT", cell: ({ name }) => paint("bold", name), most: 80 },
+  { title: "MAX", align: "right", cell: ({ max }) => String(max) },
+  { title: "DECLARED", align: "right", cell: ({ declaredMax }) => String(declaredMax ?? "") },
+  { title: "CHANGED", cell: ({ updatedAt }) => age(updatedAt) },
+  { title: "BY", cell: ({ updatedBy }) => updatedBy, most: 48 },
 ];
 
 const keyColumns: readonly Column<LimitKey>[] = [
-  { title: "Key", cell: ({ key }) => paint("bold", key), most: 80 },
-  { title: "Max", align: "right", cell: ({ max }) => String(max ?? "") },
-  { title: "Running", align: "right", cell: ({ held }) => String(held) },
-  { title: "Waiting", align: "right", cell: ({ waiting }) => String(waiting) },
-  { title: "Waiting since", cell: ({ waitingSince }) => (waitingSince === null ? "" : age(waitingSince)) },
-  { title: "Turn", cell: ({ holder }) => holder ?? "" },
+  { title: "KEY", cell: ({ key }) => paint("bold", key), most: 80 },
+  { title: "MAX", align: "right", cell: ({ max }) => String(max ?? "") },
+  { title: "RUNNING", align: "right", cell: ({ held }) => String(held) },
+  { title: "WAITING", align: "right", cell: ({ waiting }) => String(waiting) },
+  { title: "WAITING SINCE", cell: ({ waitingSince }) => (waitingSince === null ? "" : age(waitingSince)) },
+  { title: "TURN", cell: ({ holder }) => holder ?? "" },
 ];
 
 const auditColumns: readonly Column<LimitAuditEntry>[] = [
-  { title: "Action", cell: ({ action }) => action },
-  { title: "When", cell: ({ at }) => age(at) },
-  { title: "Who", cell: ({ actor }) => actor, most: 48 },
-  { title: "Max", cell: changeText },
-  { title: "Reason", cell: ({ reason }) => reason ?? "", most: Number.POSITIVE_INFINITY },
+  { title: "ACTION", cell: ({ action }) => action },
+  { title: "WHEN", cell: ({ at }) => age(at) },
+  { title: "WHO", cell: ({ actor }) => actor, most: 48 },
+  { title: "MAX", cell: changeText },
+  { title: "REASON", cell: ({ reason }) => reason ?? "", most: Number.POSITIVE_INFINITY },
 ];
 
 function changeText({ change }: LimitAuditEntry): string {

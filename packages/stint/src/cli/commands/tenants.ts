@@ -7,6 +7,7 @@ import { inspecting } from "../inspecting.ts";
 import { paint, say } from "../output.ts";
 import { UsageError } from "../report-error.ts";
 import { table, type Column } from "../table.ts";
+import { toInteger } from "../values.ts";
 
 export function addTenants(program: Command): void {
   const tenants = program
@@ -28,7 +29,7 @@ function addList(tenants: Command): void {
   examples(command, "stint tenants emails", "stint tenants emails --json");
   runs<{ limit: string }>(command, async (context, { options: { limit }, args: [queue = ""] }) => {
     const found = await inspecting(context, (inspector) =>
-      inspector.tenants(queue, { limit: Number(limit) }),
+      inspector.tenants(queue, { limit: toInteger(limit, "--limit") }),
     );
     if (context.out.json) return context.out.document(found);
     if (found.tenants.length === 0) return context.out.note(say`Queue ${queue} has no ready or running job.`);
@@ -58,7 +59,7 @@ function addWeight(tenants: Command): void {
         throw new UsageError(
           `Queue ${queue} is not fair. Run: stint queues set ${queue} --fair tenant --reason "…"`,
         );
-      const weights = { ...fair.weights, [tenant]: Number(weight) };
+      const weights = { ...fair.weights, [tenant]: toInteger(weight, "weight") };
       const setting = await queueSettings.set(queue, { fair: { by: "tenant", weights } }, { reason });
       if (context.out.json) return context.out.document(setting);
       context.out.line(say`The weight of ${tenant} in ${queue} is now ${weight}.`);
