@@ -1,6 +1,7 @@
 import type { ControlsResponse } from "../../api.ts";
 import { Audit } from "../../components/audit.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
+import { changeTexts } from "./change-text.ts";
 
 type Change = ControlsResponse["changes"][number];
 
@@ -18,20 +19,13 @@ export function Changes({ changes }: { readonly changes: readonly Change[] }) {
 
 /** Each changed value, before and after. Of a pause only its end, if it has one. */
 function Values({ change }: { readonly change: Change["change"] }) {
-  const changed = Object.entries(change ?? {}).filter(([, { from, to }]) => from !== null || to !== null);
+  const changed = Object.entries(change ?? {}).flatMap(([name, { from, to }]) => changeTexts(name, from, to));
   if (changed.length === 0) return null;
   return (
     <span className="muted">
       {" ("}
-      <PlainText>
-        {changed.map(([name, { from, to }]) => `${name} ${valueText(from)} → ${valueText(to)}`).join(", ")}
-      </PlainText>
+      <PlainText>{changed.join(", ")}</PlainText>
       {")"}
     </span>
   );
-}
-
-function valueText(value: unknown): string {
-  if (value === null || value === undefined) return "none";
-  return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -40,7 +40,7 @@ function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHeal
     {
       title: "Ready",
       value: number(depth.ready),
-      detail: (now.paused ?? null) === null ? draining(depth.ready, now.drainMs) : "paused",
+      detail: (now.paused ?? null) === null ? draining(depth, now.drainMs) : "paused",
       to: jobs("ready"),
     },
     {
@@ -70,9 +70,12 @@ function figures({ queue, depth, slots, workers, rates, ...now }: Wire<QueueHeal
   ];
 }
 
-function draining(ready: number, drainMs: number | null): string {
-  if (ready === 0) return "empty";
-  return drainMs === null ? "not draining" : `drains in ${duration(drainMs)}`;
+function draining({ ready, parked }: { ready: number; parked: number }, drainMs: number | null): string {
+  // They wait for a place, for tokens or for a person: without them, a queue with work would look empty.
+  const held = parked === 0 ? "" : `${number(parked)} parked`;
+  if (ready === 0) return held === "" ? "empty" : held;
+  const drains = drainMs === null ? "not draining" : `drains in ${duration(drainMs)}`;
+  return held === "" ? drains : `${drains}, ${held}`;
 }
 
 const waiting: readonly Figure[] = ["Oldest ready", "Ready", "Running", "Ended", "Retries", "Dead"].map(
