@@ -3,6 +3,7 @@ import { InvalidOptionError } from "../../errors.ts";
 import { checkHealth } from "../../health/healthcheck.ts";
 import { probesOf } from "../../health/server.ts";
 import { mostProcesses } from "../../model/autoscaling.ts";
+import { plural } from "../../model/figures.ts";
 import { requireInteger, requireOneOf } from "../../model/options.ts";
 import { examples, integer, ListOption, runs } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -67,7 +68,7 @@ async function superviseProcesses(context: Context, flags: WorkerFlags, given: n
   return await supervise(context, {
     size,
     flags,
-    title: `Supervising ${size} processes`,
+    title: `Supervising ${plural(size, "process", "processes")}`,
     event: { event: "supervising", processes: size },
   });
 }
