@@ -6,12 +6,13 @@ test("a wake without names is for every worker", () => {
   expect(readReadyHint("due", "00000a")).toBeUndefined();
 });
 
-test("a wake with names is for those workers, and for two more after a while", () => {
-  const of = (tag: string) => readReadyHint("ready/00000a,00000b|00000c,00000d:mail", tag);
+test("a wake with names is for those workers, and for three more after a while", () => {
+  const of = (tag: string) => readReadyHint("ready/00000a,00000b|00000c,00000d,00000f:mail", tag);
   expect(of("00000a")).toEqual({ queue: "mail", inMs: 0, passesOn: true });
   expect(of("00000b")).toEqual({ queue: "mail", inMs: 0, passesOn: false });
   expect(of("00000c")).toEqual({ queue: "mail", inMs: 250, passesOn: false });
   expect(of("00000d")).toEqual({ queue: "mail", inMs: 1_000, passesOn: false });
+  expect(of("00000f")).toEqual({ queue: "mail", inMs: 2_000, passesOn: false });
   expect(of("00000e")).toEqual({ queue: "mail", inMs: null, passesOn: false });
 });
 

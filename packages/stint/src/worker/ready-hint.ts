@@ -8,10 +8,10 @@ export type ReadyHint = {
 };
 
 /**
- * When the workers that are not woken at once look whether the jobs were taken: the first of them, and the second. The workers that were woken
- * may be dead or paused, which the database does not know for a minute.
+ * When the workers that are not woken at once look whether the jobs were taken: the first of them, the second, and one in sleep mode. The workers
+ * that were woken may be dead or paused, which the database does not know for a minute.
  */
-const laterMs = [250, 1_000] as const;
+const laterMs = [250, 1_000, 2_000] as const;
 
 /** The part of a worker's id that wakes name. */
 export function wakeTag(workerId: string): string {

@@ -128,6 +128,9 @@ test("workers take turns, and those asleep, busy, dead or elsewhere are left out
     for (const tag of first.split(",")) seen.add(tag);
     // The one with the latest heartbeat looks later, unless it was woken.
     expect(first.includes("000005") || later.startsWith("000005,")).toBe(true);
+    // All workers that are awake may have died at once.
+    expect(later.split(",")).toHaveLength(3);
+    expect(later.endsWith(",000002")).toBe(true);
   }
   expect([...seen].sort()).toEqual([5, 6, 7, 8, 9, 10, 11, 12].map((n) => String(n).padStart(6, "0")));
 });
