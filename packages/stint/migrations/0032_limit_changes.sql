@@ -30,6 +30,28 @@ begin
 end
 $$;
 
+-- From now on, these rules count each running job by its own place, and no share covers more of them. Settles wait for the same rows in another order, and so
+-- does a statement that takes places: this one gives way after 100 ms, long before the server would see a deadlock and might cancel the other one.
+create function stint.count_each(p_rules text[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
+as $$
+begin
+  for v_try in 1 .. 50 loop
+    begin
+      update stint.limit_share s set closed = true where s.name = any (p_rules) and not s.closed;
+      perform stint.count_running(p_rules);
+      return;
+    exception
+      when lock_not_available then null;           -- the rows are unlocked here
+    end;
+  end loop;
+  raise exception 'stint: another transaction has locked jobs under limit "%"', p_rules[1]
+    using errcode = '55P03', hint = 'End that transaction, then try again. Nothing was changed.';
+end
+$$;
+
 -- Every change of a limit notifies the workers, and lets in the jobs that now have a place. A new limit counts the jobs that run already.
 create function stint.limit_changed(p_names text[]) returns void
 language plpgsql volatile
@@ -43,8 +65,7 @@ begin
     raise exception 'stint: a limit cannot be changed in a transaction with the isolation level %', current_setting('transaction_isolation')
       using errcode = '22023', hint = 'Use a transaction with the level read committed. Nothing was changed.';
   end if;
-  update stint.limit_share s set closed = true where s.name = any (v_rules) and not s.closed;
-  perform stint.count_running(v_rules);
+  perform stint.count_each(v_rules);
   perform stint.close_shares(v_rules);
 
   insert into stint.limit_missed (key)

@@ -1,3 +1,4 @@
+import { codeOf } from "../db/sqlstate.ts";
 import { isTransient } from "../db/transient.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { dependencyKey } from "../model/limits.ts";
@@ -13,6 +14,9 @@ export type PlacesOptions = LateLimitsOptions & {
   readonly tokens: Pick<Tokens, "applies" | "namesOf" | "lacksKeys" | "addKeys" | "take">;
   readonly shares: Pick<LimitShares, "begin" | "beginConfirmed" | "covers" | "isLeaving" | "learn">;
 };
+
+/** A limit was changed in the same moment, which gave places to running jobs: a unique violation. A repeat sees these places. */
+const takenMeanwhile = "23505";
 
 /** Whether jobs have begun in the shares of their worker; a promise, if the claim did not confirm the shares. */
 export type Begun = boolean | Promise<boolean>;
@@ -114,7 +118,7 @@ export class Places {
         if (performance.now() > until) break;
         return jobs.filter(({ fence }) => placed.get(fence.job) === "taken");
       } catch (error) {
-        if (!isTransient(error))
+        if (!isTransient(error) && codeOf(error) !== takenMeanwhile)
           logger.error({ err: error }, "could not take places of limits; trying again");
         await sleep(retryDelay.next(), undefined, { unref: true });
       }

@@ -1,7 +1,11 @@
-import { expect, test } from "vitest";
+import { randomUUID } from "node:crypto";
+import { expect, onTestFinished, test } from "vitest";
 import { defineJob, handle, typed, type Stint } from "#stint/index.js";
+import { claim } from "#stint/sql/claim.js";
+import { takeShare } from "#stint/sql/take-places.js";
 import { blockedKeys } from "#stint/sql/doctor/limits.js";
 import { limitsRule } from "#stint/doctor/checks/limits.js";
+import { adminClient } from "../support/database.ts";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
 import { until } from "../support/until.ts";
@@ -225,4 +229,41 @@ test("a limit that code declares no more is removed, and its waiting jobs run", 
   });
   opened.open();
   await second.stop();
+});
+
+test("a change of a limit gives way to a session that locks its rows in another order", async () => {
+  const fresh = await freshSchema();
+  await fresh.client().limits.set("key:account", 10, { reason: "test" });
+  await fresh.client().enqueue(charge, { account: "a" });
+  const input = {
+    worker: "w",
+    leaseId: randomUUID(),
+    kinds: ["charge"],
+    kindLeaseMs: {},
+    leaseMs: 3_600_000,
+  };
+  await claim(fresh.db, { ...input, takes: [{ queue: "default", limit: 1 }] });
+  await takeShare(fresh.db, "w", "key:account", { least: 1, most: 1 });
+  const session = await adminClient(fresh.url);
+  onTestFinished(() => session.end());
+  // It waits for as long as the change lets it.
+  await session.query("begin; set local deadlock_timeout = '1h'");
+  await session.query(`select from "${fresh.schema}".job for update`);
+
+  const errors: unknown[] = [];
+  const change = async (): Promise<void> => {
+    await fresh.sql(`select stint.set_limit('key:account', 2, 'test')`).catch(async (error: unknown) => {
+      errors.push((error as { code?: string }).code);
+      await change();
+    });
+  };
+  const changing = change();
+  // It locks shares first, and then waits for the job.
+  const free = `select from stint.limit_share for update skip locked`;
+  await until(async () => (await fresh.sql(free)).length === 0, { message: "it has locked the share" });
+  await session.query(`select from "${fresh.schema}".limit_share for update`);
+  await session.query("commit");
+  await changing;
+  // Not a deadlock: the server might have cancelled the other session.
+  expect(errors).not.toContain("40P01");
 });
