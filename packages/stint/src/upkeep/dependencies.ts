@@ -19,17 +19,21 @@ export const dependencies = {
 function create({ db, logger, onReady }: Pick<UpkeepDeps, "db" | "logger" | "onReady">): RunningService {
   // Sends nothing while no job waits.
   let isWanted = false;
+  let asked = 0;
   const tick = async (): Promise<number> => {
     if (!isWanted) return longestRestMs;
+    const before = asked;
     const { queues, nextMs } = await tendDependencies(db);
     onReady(queues);
-    isWanted = nextMs !== null;
+    // A wake during the statement may be about a job that it did not see: its tick looks again.
+    isWanted = nextMs !== null || asked > before;
     // Where another worker was faster, it most likely will be again.
     const shortestMs = queues.length === 0 ? jitter(beatenRestMs) : shortestRestMs;
     return Math.min(Math.max(shortestMs, Math.ceil(nextMs ?? longestRestMs)), longestRestMs);
   };
   const service = new Service({ name: "dependencies", logger, tick });
   const wakeIn = (ms: number): void => {
+    asked += 1;
     isWanted = true;
     service.wakeIn(ms);
   };

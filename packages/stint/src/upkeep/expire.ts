@@ -14,12 +14,15 @@ export const expire = { name: "expire", idleCheck: nextExpired, create } as cons
 function create({ db, logger, onExpired }: Pick<UpkeepDeps, "db" | "logger" | "onExpired">): RunningService {
   // Sends nothing unless the idle check has found jobs that expire.
   let wanted = false;
+  let asked = 0;
   const tick = async (): Promise<number> => {
     if (!wanted) return restMs;
+    const before = asked;
     const { expired, nextMs } = await expireJobs(db, batch);
     if (expired.length > 0) onExpired(expired);
     if (expired.length === batch) return 0;
-    wanted = nextMs !== null;
+    // An idle check during the statement may have found a job that it did not see.
+    wanted = nextMs !== null || asked > before;
     return Math.min(Math.max(nextMs ?? Infinity, shortestRestMs), restMs);
   };
   const service = new Service({ name: "expire", logger, tick });
@@ -27,6 +30,7 @@ function create({ db, logger, onExpired }: Pick<UpkeepDeps, "db" | "logger" | "o
     service,
     onIdleCheck: (dueInMs) => {
       if (dueInMs === null) return;
+      asked += 1;
       wanted = true;
       service.wakeIn(Math.max(dueInMs, 0));
     },

@@ -23,9 +23,12 @@ function create({
   onLimits,
 }: Pick<UpkeepDeps, "db" | "logger" | "worker" | "onLimits">): RunningService {
   let inUse = false;
+  /** A wake has come since the last tick began. */
+  let isAsked = false;
   let sweptAt = monotonicMs();
   const tick = async (): Promise<number> => {
     if (!inUse) return restMs;
+    isAsked = false;
     const at = monotonicMs();
     const isSweep = at - sweptAt >= sweepMs;
     const { more, rules, closedShares } = await tendLimits(db, isSweep, worker.id);
@@ -35,6 +38,7 @@ function create({
   };
   const service = new Service({ name: "limits", logger, tick });
   const wake = (): void => {
+    isAsked = true;
     inUse = true;
     service.wakeIn(0);
   };
@@ -42,7 +46,8 @@ function create({
     service,
     onWake: wake,
     onIdleCheck: (dueInMs) => {
-      if (dueInMs === null) inUse = false;
+      // An idle check that was under way when the first limit was set does not know of it.
+      if (dueInMs === null) inUse = isAsked;
       else if (dueInMs === 0 || !inUse) wake();
     },
   };

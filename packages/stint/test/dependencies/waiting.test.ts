@@ -1,5 +1,7 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { defineDependency, defineJob, entry, handle, typed } from "#stint/index.js";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import type { Db } from "#stint/db/db.js";
+import { defineDependency, defineJob, entry, handle, silentLogger, typed } from "#stint/index.js";
+import { dependencies } from "#stint/upkeep/dependencies.js";
 import { Tokens } from "#stint/worker/tokens.js";
 import { freshSchema, type Fresh } from "../support/fresh.ts";
 import { gate } from "../support/gate.ts";
@@ -320,4 +322,27 @@ test("a job whose cost cannot be computed fails and does not run", async () => {
 
   expect(ran).toBe(0);
   expect(job!.log[0]).toMatchObject({ outcome: "failed", error: { class: "InvalidPayloadError" } });
+});
+
+test("a job that begins to wait while upkeep looks for such jobs is not forgotten", async () => {
+  const fresh = await freshSchema();
+  const responded = gate();
+  let looks = 0;
+  // The responses are read late.
+  const run: Db["run"] = async (...sent) => {
+    const rows = await fresh.db.run(...sent);
+    looks += 1;
+    await responded.opened;
+    return rows;
+  };
+  const db = { run } as Db;
+  const { service, onWake } = dependencies.create({ db, logger: silentLogger, onReady: () => undefined });
+  service.start();
+  onTestFinished(() => service.stop());
+  onWake?.();
+  await until(() => looks === 1, { message: "it has looked" });
+  // The worker has parked a job since then.
+  onWake?.();
+  responded.open();
+  await expect.poll(() => looks, { timeout: 60_000 }).toBe(2);
 });
