@@ -151,7 +151,7 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
     scope,
     shares,
     ...leasesOf(options),
-    onFound: (jobs, sentAt) => void pipeline.claimed(jobs, sentAt),
+    onFound: (jobs, sentAt) => pipeline.claimed(jobs, sentAt),
     onReleased: notifyReady,
   });
   const quarantine = new CrashQuarantine({

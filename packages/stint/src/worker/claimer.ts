@@ -27,8 +27,8 @@ export type ClaimerOptions = Pick<ClaimInput, "worker" | "kindLeaseMs" | "leaseM
   readonly db: Db;
   readonly scope: ClaimScope;
   readonly shares: Pick<LimitShares, "isUsed" | "confirmed">;
-  /** Jobs of a claim whose response was lost are ours to run. `sentAt` is from before that claim. */
-  readonly onFound: (jobs: readonly ClaimedJob[], sentAt: number) => void;
+  /** Jobs of a claim whose response was lost are ours to run. `sentAt` is from before that claim. Resolves when they have their places. */
+  readonly onFound: (jobs: readonly ClaimedJob[], sentAt: number) => Promise<void> | undefined;
   /** Jobs of an abandoned claim were released to these queues. */
   readonly onReleased: (queues: readonly string[]) => void;
 };
@@ -169,7 +169,8 @@ export class Claimer {
   /** Run the jobs of a lost claim. To its caller it has failed: its duration must not be taken for a round trip. */
   async #keepFound(claim: LostClaim, sentAt: number, stopping: AbortSignal): Promise<ClaimedJob[]> {
     const jobs = await this.#find(claim, stopping);
-    if (jobs.length > 0) this.#options.onFound(jobs, sentAt);
+    // Awaited: the loop must not end, and with it a stop, before these jobs begin or are released.
+    if (jobs.length > 0) await this.#options.onFound(jobs, sentAt);
     return [];
   }
 

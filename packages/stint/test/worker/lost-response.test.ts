@@ -90,6 +90,30 @@ test("a lost response to a claim: the worker finds its jobs, no crash counts", a
   expect(await stint.get(id)).toMatchObject({ state: "succeeded", attempts: 1, crashes: 0 });
 });
 
+test("a job of a lost claim does not begin after its worker was stopped", async () => {
+  const fresh = await freshSchema();
+  const proxy = await startCutProxy(fresh.url);
+  const stint = fresh.client({ database: proxy.url, prepare: false });
+  const limited = defineJob("limited", { payload: typed<object>(), limits: [{ max: 1 }] });
+  const ran: string[] = [];
+  const worker = stint.worker({
+    pools: { default: 2 },
+    signals: false,
+    handlers: [handle(limited, ({ id }) => void ran.push(id))],
+  });
+  await fresh.client().enqueue(limited, {});
+  const cut = proxy.cutAt("stint:claim */", "unanswered");
+  const placing = proxy.holdAt("stint:take-places */");
+  await worker.start();
+  await cut;
+  const places = await placing;
+  await worker.stop({ drain: 0, abort: 0 });
+  await places.release();
+  // The response has been read by the time of the next one.
+  await stint.queues();
+  expect(ran).toEqual([]);
+});
+
 test("unfinished jobs are released though the connection breaks meanwhile", async () => {
   const fresh = await freshSchema();
   const proxy = await startCutProxy(fresh.url);
