@@ -206,8 +206,8 @@ end
 $$;
 
 -- Looks again at the keys that were missed. With `p_all`, also at all others: it removes the places of jobs that no longer run (their rows were deleted by
--- hand), takes places back from ready jobs that no worker has claimed for 30 seconds, or that are paused, while others wait, and lets jobs in wherever there is room. Returns
--- whether some key has to be looked at again soon.
+-- hand), takes places back from ready jobs that no worker has claimed for 30 seconds, or that are paused, while others wait, and lets jobs in wherever
+-- there is room. Returns whether some key has to be looked at again soon.
 create function stint.tend_limits(p_all boolean) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -14,7 +14,7 @@ const wait = /(?<!\w)(?:setTimeout|setInterval|waitForTimeout|Atomics\.wait|pg_s
  */
 const allowed: Record<string, string> = {
   "packages/stint/src/upkeep/service-loop.test.ts": "overdue time is measured by the clock of this process",
-  "packages/stint/src/worker/loop.test.ts": "counts the turns of a loop that rests",
+  "packages/stint/src/worker/claim-loop.test.ts": "counts the turns of a loop that rests",
   "packages/stint/test/cli/completion.test.ts": "a config that keeps its process alive",
   "packages/stint/test/cli/dev.test.ts": "a handler in another process polls for a file",
   "packages/stint/test/cli/autoscale.test.ts": "a handler in another process polls for a file",

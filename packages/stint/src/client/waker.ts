@@ -1,6 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { sleep } from "../runtime/sleep.ts";
-import { wake, type EncodedRow, type EnqueuedRow } from "../sql/enqueue.ts";
+import type { EncodedRow, EnqueuedRow } from "../sql/enqueue.ts";
+import { wake } from "../sql/wake.ts";
 
 /**
  * The shortest time between two wakes with transactions of their own. In a stream of enqueues each wake would cost a transaction here,

@@ -72,7 +72,8 @@ export type EnqueuedRow = {
   listening: boolean;
 };
 
-// Every value goes in as text: no driver's ideas about arrays and JSON are met on the way.
+// The functions of migrations 0003 to 0005 decide whether a row is a duplicate. Every value goes in as text: no driver's ideas about arrays and JSON are
+// met on the way.
 const enqueueNew = statement(
   "enqueue-new",
   `
@@ -232,27 +233,4 @@ function namesOf(rows: readonly EncodedRow[], nameOf: (row: EncodedRow) => strin
 // Payload and meta were encoded once, when they were checked; they go in as they are.
 function toJson({ row, meta }: EncodedRow, payload: string): string {
   return `${JSON.stringify(row).slice(0, -1)}${meta === undefined ? "" : `,"meta":${meta}`}${payload}}`;
-}
-
-// No caller waits for a wake to reach the disk. With synchronous_commit on, it would hold the lock that all notifying commits of the server
-// share for as long as the disk takes.
-const sendWake = statement(
-  "wake",
-  `
-  select
-    pg_notify(stint.wake_channel(), case when jobs is null then hint else stint.ready_hint(substr(hint, ${"ready:".length + 1}), jobs) end),
-    set_config('synchronous_commit', 'off', true)
-  from unnest($1::text[], $2::bigint[]) as wakes (hint, jobs)`,
-);
-
-/**
- * Notify listening workers that there may be work. Only a hint: nothing depends on its arrival. `jobs` has the number of jobs for each hint
- * `ready:<queue>`, so that no more workers wake than are needed; without a number, every worker does.
- */
-export async function wake(
-  db: Run,
-  hints: readonly string[],
-  jobs: readonly (number | null)[] = [],
-): Promise<void> {
-  await db.run(sendWake, [hints, jobs]);
 }

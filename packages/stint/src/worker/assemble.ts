@@ -19,7 +19,7 @@ import { IsolatedHandlers } from "./isolation/isolated-handlers.ts";
 import { Leases } from "./leases.ts";
 import { logEvents } from "./log-events.ts";
 import { logTotals } from "./log-totals.ts";
-import { ClaimLoop } from "./loop.ts";
+import { ClaimLoop } from "./claim-loop.ts";
 import { Metering } from "./metering.ts";
 import type { ResolvedWorkerOptions } from "./options.ts";
 import { WorkerPauses } from "./pauses.ts";

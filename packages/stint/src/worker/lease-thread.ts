@@ -15,7 +15,7 @@ import { PgDb } from "../db/pg.ts";
 import { keyOfFence, type Fence } from "../model/job.ts";
 import { RetryDelay } from "../runtime/retry-delay.ts";
 import { Wakeable } from "../runtime/sleep.ts";
-import { wake } from "../sql/enqueue.ts";
+import { wake } from "../sql/wake.ts";
 import { renew } from "../sql/renew.ts";
 import { ClaimReceiver } from "./claim-channel.ts";
 import { leaseDeadlineMs } from "./deadlines.ts";

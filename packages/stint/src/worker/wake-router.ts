@@ -4,7 +4,7 @@ import type { Attempts } from "./attempts.ts";
 import type { CrashQuarantine } from "./crash-quarantine.ts";
 import type { EndedReports } from "./ended-reports.ts";
 import type { Leases } from "./leases.ts";
-import type { ClaimLoop } from "./loop.ts";
+import type { ClaimLoop } from "./claim-loop.ts";
 import type { Metering } from "./metering.ts";
 import type { WorkerPauses } from "./pauses.ts";
 import type { Pools } from "./pools.ts";

@@ -122,6 +122,7 @@ const columnsAt = (at: string): readonly Column<Queue>[] => [
 
 const byName = { label: "Filter queues", text: ({ queue }: Queue) => queue };
 
+/** The rows arrive in the order of `inspect/health.ts`: the queue that misses its target first is on top. */
 export function QueueRows({
   queues,
   at = "",

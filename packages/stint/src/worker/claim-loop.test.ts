@@ -8,7 +8,7 @@ import type { Floor, Take } from "../sql/claim.ts";
 import { ClaimOrder } from "./claim-order.ts";
 import { ClaimScope } from "./claim-scope.ts";
 import { CrashQuarantine } from "./crash-quarantine.ts";
-import { ClaimLoop } from "./loop.ts";
+import { ClaimLoop } from "./claim-loop.ts";
 import { Pools } from "./pools.ts";
 
 const job = (n: number): ClaimedJob =>
