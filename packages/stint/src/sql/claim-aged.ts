@@ -5,7 +5,10 @@ import { claimValues, inTime, leased, type ClaimInput } from "./claim.ts";
 import { claimedColumns } from "./job-columns.ts";
 import { toClaimedJob } from "./rows.ts";
 
-/** So many jobs more are read than asked for: other workers, which claim the oldest jobs, too, may have locked the first of them at this moment. */
+/**
+ * So many jobs more are read than asked for: other workers, which claim the oldest jobs, too, may have locked the first of them at this moment. The limit is
+ * a sub-select: if the planner knew it, it might rather sort all overdue jobs of the priority.
+ */
 const spare = 16;
 
 /**
@@ -45,7 +48,7 @@ const claimOverdue = statement(
         and r.run_at <= statement_timestamp() - $9::bigint * interval '1 millisecond'
         and r.kind = any ($5::text[])
       order by r.run_at, r.id
-      limit $8::integer + ${spare}
+      limit (select $8::integer + ${spare})
     ) head
   )
   update stint.job j
