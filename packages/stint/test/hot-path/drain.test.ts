@@ -67,8 +67,8 @@ const besides = {
   "idle-check": 3,
   promote: 3,
   rescue: 2,
-  // Once it listens, it checks the jobs it holds: an earlier cancel was not notified.
-  renew: 1,
+  // Once it listens, it checks the jobs it holds: an earlier cancel was not notified. Once more for those that were being settled at that moment.
+  renew: 2,
   "claim-quarantined": 2,
   "reserve-quarantined": 2,
   unserved: 1,
