@@ -38,7 +38,7 @@ import { SleepMode } from "./sleep-mode.ts";
 import { SlowWatch } from "./slow-watch.ts";
 import { StallWatch } from "./stall-watch.ts";
 import { progressWriter, stepWriter, type ProgressWriter, type StepWriter } from "./fenced-writer.ts";
-import { Tokens, type TokensOptions } from "./tokens.ts";
+import { keyedKinds, Tokens } from "./tokens.ts";
 import { TransactionGate } from "./transaction-gate.ts";
 import { vitalsOf } from "./vitals.ts";
 import { wakeListener } from "./wake-listener.ts";
@@ -121,9 +121,9 @@ export function assemble({ id, deps, options, meter, stopping }: AssembleInput):
   // Claims, and what becomes of the jobs they return.
   const releaser = new Releaser({ db, logger, metering, onReleased: notifyReady });
   const usesOf = (kind: string): readonly ResolvedUse[] => options.handlers.get(kind)?.definition.uses ?? [];
-  const definitionOf: TokensOptions["definitionOf"] = (kind) => options.handlers.get(kind)?.definition;
+  const keyed = keyedKinds(options.handlers);
   const onWaiting = (): void => upkeep.wake("dependencies", 0);
-  const tokens = new Tokens({ db, logger, releaser, usesOf, definitionOf, onWaiting });
+  const tokens = new Tokens({ db, logger, releaser, usesOf, keyed, onWaiting });
   const begun: LateLimitsOptions["begun"] = () => pipeline.attempts.open;
   const places: Places = new Places({ db, logger, releaser, tokens, shares, pools, begun });
   const pauses = new WorkerPauses({

@@ -24,7 +24,8 @@ export type TokensOptions = {
   readonly logger: Logger;
   readonly releaser: Pick<Releaser, "release">;
   readonly usesOf: (kind: string) => readonly ResolvedUse[];
-  readonly definitionOf: (kind: string) => KindLimits | undefined;
+  /** The kinds whose limits or order have keys. */
+  readonly keyed: ReadonlyMap<string, KindLimits>;
   /** Jobs wait for tokens, or a dependency is slow. */
   readonly onWaiting: () => void;
 };
@@ -61,7 +62,9 @@ export class Tokens {
 
   /** Whether the job carries no keys, although its kind has limits or an order with keys: SQL or code of an earlier release enqueued it. */
   lacksKeys({ kind, limits }: Pick<ClaimedJob, "kind" | "limits">): boolean {
-    return limits === null && hasKeys(this.#options.definitionOf(kind));
+    const { keyed } = this.#options;
+    // Plain jobs pass here several times.
+    return limits === null && keyed.size > 0 && keyed.has(kind);
   }
 
   /** Gives jobs the keys that they do not carry, also those of dependencies that their kinds have used only since they were enqueued. */
@@ -76,7 +79,7 @@ export class Tokens {
 
   #keysOf(job: ClaimedJob): readonly string[] {
     const dependencies = this.namesOf(job.kind).map(dependencyKey);
-    const definition = this.#options.definitionOf(job.kind);
+    const definition = this.#options.keyed.get(job.kind);
     if (definition === undefined || !this.lacksKeys(job)) return dependencies;
     try {
       return limitKeys(`defineJob("${job.kind}")`, definition, job.payload)?.limits ?? [];
@@ -233,9 +236,16 @@ export class Tokens {
   }
 }
 
-/** Whether keys of the kind come from the payloads of its jobs, or are shared with other kinds. */
-function hasKeys(definition: KindLimits | undefined): boolean {
-  if (definition === undefined) return false;
-  const { limits, order } = definition;
-  return order !== undefined || limits.some(({ key, rule }) => key !== undefined || rule.startsWith("key:"));
+/** The kinds whose keys come from the payloads of their jobs, or are shared with other kinds. */
+export function keyedKinds(
+  handlers: ReadonlyMap<string, { readonly definition: KindLimits }>,
+): ReadonlyMap<string, KindLimits> {
+  const keyed = new Map<string, KindLimits>();
+  for (const [kind, { definition }] of handlers) {
+    const { limits, order } = definition;
+    const isKeyed =
+      order !== undefined || limits.some(({ key, rule }) => key !== undefined || rule.startsWith("key:"));
+    if (isKeyed) keyed.set(kind, definition);
+  }
+  return keyed;
 }
