@@ -15,6 +15,15 @@ test("pause, pauses, jobs why and resume work from a terminal", async () => {
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('did you mean "queue"?')]);
   const paused = await stint("pause", "queue", "default", "--reason", "down", "--for", "2h");
   expect(paused.stdout).toMatch(/Paused queue default until \d{4}-/);
+  expect(paused.stderr).toBe("");
+  for (const [scope, name, text] of [
+    ["queue", "defalt", "No job and no worker uses queue defalt; did you mean default?"],
+    ["kind", "wrk", "No job and no worker has kind wrk; did you mean work?"],
+    ["dependency", "openai", "No code and no setting declares dependency openai."],
+  ] as const) {
+    expect((await stint("pause", scope, name, "--reason", "down")).stderr).toContain(text);
+    await stint("resume", scope, name, "--reason", "misspelt");
+  }
   expect((await stint("pauses")).stdout).toMatch(/queue default .* down/);
   expect((await stint("jobs", "why", id)).stdout).toMatch(/Its queue is paused \(default\) .*: down/);
   expect(jsonOf(await stint("pauses", "--json"))).toMatchObject({

@@ -4,6 +4,7 @@ import { pauseScopes, type Pause, type PauseTarget } from "../../model/pause.ts"
 import { requireOneOf } from "../../model/options.ts";
 import { examples, runs } from "../command.ts";
 import { age } from "../job-text.ts";
+import { warnOfMisspelling } from "../misspelling.ts";
 import { say } from "../output.ts";
 import { table, type Column } from "../table.ts";
 import { toDate } from "../values.ts";
@@ -36,8 +37,11 @@ export function addPause(program: Command): void {
     const { pauses } = await context.client();
     await pauses.pause(target, act);
     const found = (await pauses.list()).find((one) => one.scope === scope && one.name === name);
-    if (context.out.json) return context.out.document(found ?? { scope, name });
-    context.out.line(say`Paused ${scope ?? ""} ${name}${untilText(found?.until ?? null)}.`);
+    if (context.out.json) context.out.document(found ?? { scope, name });
+    else context.out.line(say`Paused ${scope ?? ""} ${name}${untilText(found?.until ?? null)}.`);
+    // The pause is in force: a slow server must not make the command fail.
+    if (scope === "queue" || scope === "kind" || scope === "dependency")
+      await warnOfMisspelling(context, scope, name).catch(() => undefined);
   });
 }
 

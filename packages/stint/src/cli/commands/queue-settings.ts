@@ -1,7 +1,5 @@
 import type { Command } from "commander";
 import type { QueueHealth } from "../../inspect/types.ts";
-import { isPattern } from "../../model/name-pattern.ts";
-import { closest } from "../../model/names.ts";
 import type { Admission, AdmissionSettings } from "../../model/admission.ts";
 import type { FairSettings } from "../../model/fairness.ts";
 import type { Duration } from "../../model/duration.ts";
@@ -18,6 +16,7 @@ import type { Context } from "../context.ts";
 import { duration, lateIn } from "../figures.ts";
 import { inspecting } from "../inspecting.ts";
 import { age } from "../job-text.ts";
+import { meant, warnOfMisspelling } from "../misspelling.ts";
 import { paint, say, type Output } from "../output.ts";
 import { UsageError } from "../report-error.ts";
 import { readJson } from "../values.ts";
@@ -40,7 +39,12 @@ export function addShow(queues: Command): void {
     const setting = settings.find((one) => one.queue === queue) ?? null;
     const health = queues.find((one) => one.queue === queue) ?? null;
     if (setting === null && health === null && audit.length === 0)
-      throw new UsageError(`There is no queue ${queue}${meant(queue, queues)}`);
+      throw new UsageError(
+        `There is no queue ${queue}${meant(
+          queue,
+          queues.map((one) => one.queue),
+        )}`,
+      );
     if (context.out.json) return context.out.document({ queue, health, setting, audit });
     show(context.out, queue, { setting, health, audit, target: targetAges(settings)(queue) });
   });
@@ -101,7 +105,7 @@ export function addSet(queues: Command): void {
       if (fair !== undefined || aging !== undefined)
         context.out.line(say`The claim order of ${queue} is now ${orderText(setting)}.`);
     }
-    await warnOfMisspelling(context, queue);
+    await warnOfMisspelling(context, "queue", queue);
   });
 }
 
@@ -122,22 +126,6 @@ export function addForget(queues: Command): void {
 
 async function known(context: Context): Promise<readonly QueueHealth[]> {
   return (await inspecting(context, (inspector) => inspector.health())).queues;
-}
-
-/** Settings may be made before the first job comes, so an unknown name is no error. */
-async function warnOfMisspelling(context: Context, queue: string): Promise<void> {
-  if (isPattern(queue)) return;
-  const queues = await known(context);
-  if (!queues.some((one) => one.queue === queue))
-    context.out.warn(say`No job and no worker uses queue ${queue}${meant(queue, queues)}`);
-}
-
-function meant(queue: string, queues: readonly QueueHealth[]): string {
-  const suggestion = closest(
-    queue,
-    queues.map((one) => one.queue),
-  );
-  return suggestion === undefined ? "." : `; did you mean ${suggestion}?`;
 }
 
 type Shown = {
