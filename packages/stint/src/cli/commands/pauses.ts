@@ -16,7 +16,7 @@ type PauseFlags = { reason: string; for?: string; until?: string };
 export function addPause(program: Command): void {
   const command = program
     .command("pause <scope> <name>")
-    .summary("pause a queue, a kind, a tenant or a key")
+    .summary("pause a queue, a kind, a tenant, a key or a dependency")
     .description(
       `Start no further job of a ${scopesText()}. Enqueueing continues, and running jobs finish.\n` +
         "Queues and kinds may be patterns, such as 'tenant-*'.",
