@@ -59,6 +59,21 @@ test("two open transactions cannot fill a strict queue beyond the limit of a ten
   expect(await fresh.sql("select tenant from stint.job")).toEqual([{ tenant: "acme" }]);
 });
 
+/** How the second enqueue ends: it waits for the transaction of the first, which commits then. */
+async function outcomeAfter(
+  fresh: Fresh,
+  first: Client,
+  second: { session: Client; text: string },
+): Promise<string> {
+  const outcome = second.session.query(second.text).then(
+    () => "accepted",
+    (error: { code: string }) => error.code,
+  );
+  await waits(fresh, second.session);
+  await first.query("commit");
+  return await outcome;
+}
+
 test("a strict queue keeps the limit of a tenant with SET CONSTRAINTS IMMEDIATE, too", async () => {
   const fresh = await limited({ tenant: { maxDepth: 1 }, strict: true });
   const [one, two] = await sessions(fresh);
@@ -68,13 +83,7 @@ test("a strict queue keeps the limit of a tenant with SET CONSTRAINTS IMMEDIATE,
   );
   for (const each of [one, two]) await each.query("begin; set constraints all immediate");
   await one.query(enqueue);
-  const second = two.query(enqueue).then(
-    () => "accepted",
-    (error: { code: string }) => error.code,
-  );
-  await waits(fresh, two);
-  await one.query("commit");
-  expect(await second).toBe("ST006");
+  expect(await outcomeAfter(fresh, one, { session: two, text: enqueue })).toBe("ST006");
   expect(await fresh.sql("select tenant from stint.job")).toHaveLength(1);
 });
 
@@ -91,13 +100,8 @@ test("a dedupe key that becomes free meanwhile makes no tenant exceed its limit"
   const [sent] = await sentBy((db) => cancel(db, id, { auditId: newId(), actor: "ada", reason: "test" }));
   await one.query(forSchema(sent!.statement.text, fresh.schema), [...sent!.values]);
   await one.query(enqueue(""));
-  const second = two.query(enqueue(`, "dedupe": {"key": "k"}`)).then(
-    () => "accepted",
-    (error: { code: string }) => error.code,
-  );
-  await waits(fresh, two);
-  await one.query("commit");
-  expect(await second).toBe("ST006");
+  const second = { session: two, text: enqueue(`, "dedupe": {"key": "k"}`) };
+  expect(await outcomeAfter(fresh, one, second)).toBe("ST006");
   expect(await fresh.sql("select tenant from stint.job")).toHaveLength(1);
 });
 
