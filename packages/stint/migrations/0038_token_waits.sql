@@ -261,8 +261,8 @@ as $$
     from stint.pause p
     where (p.until is null or p.until > clock_timestamp())
       and case p.scope
-        when 'queue' then p_queue like replace(replace(p.name, '_', '\_'), '*', '%')
-        when 'kind' then p_kind like replace(replace(p.name, '_', '\_'), '*', '%')
+        when 'queue' then stint.served_as(jsonb_build_object(p.name, 0), p_queue) is not null
+        when 'kind' then stint.served_as(jsonb_build_object(p.name, 0), p_kind) is not null
         when 'dependency' then exists (select from stint.kind_dependency k where k.kind = p_kind and k.dependency = p.name)
         else false
       end)
