@@ -71,13 +71,19 @@ test("a job behind one that waits for another limit is let in at once", async ()
   expect(await readyJobs(fresh)).toEqual([both.id]);
 });
 
-test("a job cancelled while it waits for its other limit lets the next one in", async () => {
+/** One job runs under each limit, and two jobs wait for both. */
+async function twoUnderBoth() {
   const fresh = await withLimits();
   const stint = fresh.client();
   const [ofA, ofB] = [await runOne(fresh, underA), await runOne(fresh, underB)];
   const first = await stint.enqueue(underBoth, {});
   const second = await stint.enqueue(underBoth, {});
   await claimAll(fresh);
+  return { fresh, stint, ofA, ofB, first, second };
+}
+
+test("a job cancelled while it waits for its other limit lets the next one in", async () => {
+  const { fresh, stint, ofA, ofB, first, second } = await twoUnderBoth();
   // The first one continues waiting for the other limit. No further job does: there is one place.
   await end(fresh, ofA);
   await stint.cancel(first.id, { reason: "test" });
@@ -87,12 +93,7 @@ test("a job cancelled while it waits for its other limit lets the next one in", 
 });
 
 test("a waiting job that is given other keys leaves its place to the next one", async () => {
-  const fresh = await withLimits();
-  const stint = fresh.client();
-  const [ofA, ofB] = [await runOne(fresh, underA), await runOne(fresh, underB)];
-  const first = await stint.enqueue(underBoth, {});
-  const second = await stint.enqueue(underBoth, {});
-  await claimAll(fresh);
+  const { fresh, ofA, ofB, first, second } = await twoUnderBoth();
   await end(fresh, ofA);
   await fresh.sql(`delete from stint.limit_missed`);
   await fresh.sql(
