@@ -1,8 +1,9 @@
 /**
- * What a drained job costs the server, and what each part of that cost is: the two statements of the product, and variants of them or of
+ * What a drained job costs the server, and what each part of that cost is: the three statements of the product, and variants of them or of
  * the tables, in interleaved rounds. The figures behind docs/decisions/0028-cost-of-a-drained-job.md.
  *
  *   npm run lab:drained-job -- [--jobs 60000] [--rounds 5] [--only "brin,no checks"]
+ *   npm run lab:drained-job -- --jobs 2000 --batch 1                        # single jobs, as at everyday rates
  *   npm run lab:drained-job -- --only none --against ../another-checkout    # this build and another one
  */
 import { resolve } from "node:path";
@@ -15,6 +16,7 @@ import { build, variants } from "./variants.ts";
 const { values } = parseArgs({
   options: {
     jobs: { type: "string", default: "60000" },
+    batch: { type: "string", default: "1000" },
     rounds: { type: "string", default: "5" },
     only: { type: "string" },
     against: { type: "string" },
@@ -27,12 +29,13 @@ const chosen: Variant[] = (await variants()).filter(
 if (values.against !== undefined)
   chosen.push({ name: values.against, ...(await build(pathToFileURL(`${resolve(values.against)}/`))) });
 
+const size = { jobs: Number(values.jobs), batch: Number(values.batch) };
 const server = await startEmbedded({ settings: { shared_buffers: "1GB", max_wal_size: "4GB", jit: "off" } });
 const costs = new Map<string, Cost[]>();
 try {
   for (let round = 0; round < Number(values.rounds); round++) {
     for (const variant of chosen) {
-      const cost = await measure(server.url, variant, Number(values.jobs));
+      const cost = await measure(server.url, variant, size);
       costs.set(variant.name, [...(costs.get(variant.name) ?? []), cost]);
       console.error(`${round + 1}: ${variant.name}: ${show(cost)}`);
     }
@@ -43,16 +46,28 @@ try {
 
 console.log("\nmedians, µs of the backend's processor time per job");
 for (const [name, all] of costs) {
-  const totals = all.map(({ claimUs, settleUs }) => claimUs + settleUs).sort((a, b) => a - b);
+  const totals = all.map(sum).sort((a, b) => a - b);
   const mid = (pick: (cost: Cost) => number): number =>
     all.map(pick).sort((a, b) => a - b)[Math.floor(all.length / 2)] ?? 0;
   const range = `${totals[0]?.toFixed(1)} to ${totals.at(-1)?.toFixed(1)}`;
-  console.log(
-    `${name.padEnd(34)} ${show({ claimUs: mid((c) => c.claimUs), settleUs: mid((c) => c.settleUs), kernelUs: mid((c) => c.kernelUs), walBytes: mid((c) => c.walBytes) })}  (${range})`,
-  );
+  const medians = {
+    enqueueUs: mid((c) => c.enqueueUs),
+    claimUs: mid((c) => c.claimUs),
+    settleUs: mid((c) => c.settleUs),
+  };
+  const rest = { kernelUs: mid((c) => c.kernelUs), walBytes: mid((c) => c.walBytes) };
+  console.log(`${name.padEnd(34)} ${show({ ...medians, ...rest })}  (${range})`);
 }
 
-function show({ claimUs, settleUs, kernelUs, walBytes }: Cost): string {
-  const [claim, settle, sum] = [claimUs, settleUs, claimUs + settleUs].map((us) => us.toFixed(1).padStart(5));
-  return `claim ${claim} + settle ${settle} = ${sum} µs, ${kernelUs.toFixed(1)} in the kernel, ${Math.round(walBytes)} bytes of log`;
+function sum({ enqueueUs, claimUs, settleUs }: Cost): number {
+  return enqueueUs + claimUs + settleUs;
+}
+
+function show(cost: Cost): string {
+  const { enqueueUs, claimUs, settleUs, kernelUs, walBytes } = cost;
+  const [enqueue, claim, settle, all] = [enqueueUs, claimUs, settleUs, sum(cost)].map((us) =>
+    us.toFixed(1).padStart(5),
+  );
+  const parts = `enqueue ${enqueue} + claim ${claim} + settle ${settle} = ${all} µs`;
+  return `${parts}; of the drain ${kernelUs.toFixed(1)} in the kernel, ${Math.round(walBytes)} bytes of log`;
 }

@@ -7,6 +7,7 @@ export type Variant = {
   readonly migrate: (options: { connection: string }) => Promise<unknown>;
   /** Run after the migrations, on empty tables. */
   readonly schema?: string;
+  readonly enqueue: Text;
   readonly claim: Text;
   readonly settle: Text;
   /** The columns that the settle needs of each claimed job, in the order of its array parameters. Default: id and epoch. */
@@ -16,12 +17,19 @@ export type Variant = {
 export type Text = { readonly text: string; readonly values: readonly unknown[] };
 
 /** Microseconds of the backend's processor time per job, those of them in the kernel, and bytes of write-ahead log. */
-export type Cost = { claimUs: number; settleUs: number; kernelUs: number; walBytes: number };
+export type Cost = {
+  enqueueUs: number;
+  claimUs: number;
+  settleUs: number;
+  kernelUs: number;
+  walBytes: number;
+};
 
-const batch = 1_000;
+/** How many jobs, and how many of them in each statement. */
+export type Size = { readonly jobs: number; readonly batch: number };
 
-/** Drain `jobs` jobs through one connection: claims of a thousand, each followed by its settle. */
-export async function measure(url: string, variant: Variant, jobs: number): Promise<Cost> {
+/** Drain `jobs` jobs through one connection: claims of `batch` jobs, each followed by its settle. All are enqueued before, by statements of as many. */
+export async function measure(url: string, variant: Variant, size: Size): Promise<Cost> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -30,28 +38,52 @@ export async function measure(url: string, variant: Variant, jobs: number): Prom
     // Vacuum runs between the measurements, not beside them.
     await client.query("alter table stint.job set (autovacuum_enabled = false)");
     if (variant.schema !== undefined) await client.query(variant.schema);
-    await client.query(
-      `insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
-       select stint.new_id(), 'noop', 'default', 'ready', clock_timestamp(), clock_timestamp(),
-         jsonb_build_object('n', n, 'at', 0, 'filler', repeat('x', 60))
-       from generate_series(1, $1) n`,
-      [jobs],
-    );
+    const enqueueUs = (await fill(client, variant, size)) / 1000 / size.jobs;
     for (const text of ["vacuum analyze stint.job", "analyze stint.history", "checkpoint"])
       await client.query(text);
-    return await drain(client, variant, jobs);
+    return { enqueueUs, ...(await drain(client, variant, size)) };
   } finally {
     await client.end();
   }
 }
 
+/** Enqueues the jobs and returns the nanoseconds that the backend ran for it. */
+async function fill(client: Client, { enqueue }: Variant, { jobs, batch }: Size): Promise<number> {
+  const pid = await backendOf(client);
+  const payload = JSON.stringify({ n: 1, at: 0, filler: "x".repeat(60) });
+  // Ids in the order of time, as every client makes them.
+  const { rows: ids } = await client.query<{ id: string }>(
+    "select stint.new_id() as id from generate_series(1, $1)",
+    [jobs],
+  );
+  let usedNs = 0;
+  for (let first = 0; first < jobs; first += batch) {
+    const some = ids.slice(first, first + batch);
+    const values = enqueue.values.map((value) =>
+      value === "ids"
+        ? `{${some.map(({ id }) => id).join()}}`
+        : value === "payloads"
+          ? `[${some.map(() => payload).join()}]`
+          : value,
+    );
+    const before = await cpuNs(pid);
+    await client.query({ name: "enqueue", text: enqueue.text, values });
+    usedNs += (await cpuNs(pid)) - before;
+  }
+  return usedNs;
+}
+
+async function backendOf(client: Client): Promise<number> {
+  const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
+  return rows[0]?.pid ?? 0;
+}
+
 async function drain(
   client: Client,
   { claim, settle, settledBy = ["id", "epoch"] }: Variant,
-  jobs: number,
-): Promise<Cost> {
-  const { rows: own } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
-  const pid = own[0]?.pid ?? 0;
+  { jobs, batch }: Size,
+): Promise<Omit<Cost, "enqueueUs">> {
+  const pid = await backendOf(client);
   const wal = await walPosition(client);
   const kernel = await kernelUs(pid);
   let claimNs = 0;

@@ -3,21 +3,29 @@ import type { Text, Variant } from "./server-cost.ts";
 type Db = { run(statement: { text: string }): Promise<never> };
 type Build = {
   migrate: Variant["migrate"];
+  enqueue: (db: Db, rows: readonly unknown[], notify: boolean) => Promise<unknown>;
   claim: (db: Db, input: unknown) => Promise<unknown>;
   succeed: (db: Db, fences: readonly unknown[]) => Promise<unknown>;
 };
 
-/** The migrations and the two statements of a build: of this checkout, or of another one to compare it with. */
-export async function build(checkout: URL): Promise<Pick<Variant, "migrate" | "claim" | "settle">> {
+/** The migrations and the three statements of a build: of this checkout, or of another one to compare it with. */
+export async function build(
+  checkout: URL,
+): Promise<Pick<Variant, "migrate" | "enqueue" | "claim" | "settle">> {
   const load = async (file: string): Promise<Partial<Build>> =>
     (await import(new URL(`packages/stint/dist/${file}`, checkout).href)) as Partial<Build>;
-  const files = await Promise.all(["dev.js", "sql/claim.js", "sql/succeed.js"].map(load));
-  const { migrate, claim, succeed } = Object.assign({}, ...files) as Build;
+  const files = await Promise.all(["dev.js", "sql/enqueue.js", "sql/claim.js", "sql/succeed.js"].map(load));
+  const { migrate, enqueue, claim, succeed } = Object.assign({}, ...files) as Build;
   const takes = [{ queue: "default", limit: 1 }];
   const input = { worker: "w", leaseId: "", kinds: ["noop"], kindLeaseMs: {}, leaseMs: 30_000, takes };
   const fence = { job: "", epoch: 1, leaseId: "" };
+  const row = { row: { id: "", kind: "noop", queue: "default" }, payload: "{}", meta: undefined };
   return {
     migrate,
+    enqueue: {
+      text: await sentBy((db) => enqueue(db, [row], true)),
+      values: ["ids", '{"noop"}', '{"default"}', "payloads", null, true, null],
+    },
     claim: {
       text: await sentBy((db) => claim(db, input)),
       values: ["{}", 30_000, "lease", "host-1234-abcd", ["noop"], "infinity", ["default"], "limit"],
