@@ -25,7 +25,32 @@ as $$
       where key is null or length(key) > 768 or key !~ '^(queue|kind|tenant|key|dependency|order|pass):[A-Za-z0-9*][A-Za-z0-9._:/-]{0,127}(#[0-9]{1,2})?(=.|$)')
 $$;
 
--- A domain is checked when a value is written. A constraint of the table would be checked again at every claim, and cost more than the claim.
+-- What a caller may write into a job. Reading relies on these rules: one row outside them would fail every claim that meets it. An enqueue-only
+-- role must not be able to write such a row, whichever function it calls. The names of the rules are the messages that a caller sees.
+--
+-- The rules are those of domains: a domain is checked when a value is written, and its rules are parsed once for a session. Postgres parses the
+-- constraints of a table in every statement that writes to it, and checks them at every claim: as constraints, these rules took more than half of
+-- the time of an enqueue (docs/decisions/0044-rules-of-columns.md).
+create domain stint.job_name as text
+  constraint job_names_have_1_to_128_characters check (length(value) between 1 and 128);
+create domain stint.job_key as text
+  constraint job_keys_have_1_to_512_characters check (length(value) between 1 and 512);
+create domain stint.job_time as timestamptz
+  constraint job_times_are_in_range check (value >= '1970-01-01 00:00:00+00' and value < '10000-01-01 00:00:00+00');
+create domain stint.job_lease_ms as bigint
+  constraint job_times_are_in_range check (value between 1000 and 86400000);
+create domain stint.job_timeout_ms as bigint
+  constraint job_times_are_in_range check (value between 1 and 3153600000000);
+create domain stint.job_max_attempts as integer
+  constraint job_limits_are_in_range check (value between 1 and 1000);
+create domain stint.job_max_crashes as integer
+  constraint job_limits_are_in_range check (value between 1 and 100);
+create domain stint.job_tags as text[]
+  constraint job_tags_are_at_most_32_texts check (value is null or stint.are_tags(value));
+create domain stint.job_meta as jsonb
+  constraint job_meta_is_an_object check (value is null or jsonb_typeof(value) = 'object');
+create domain stint.job_dedupe_until as text
+  constraint job_dedupe_until_is_an_end check (value in ('started', 'finished'));
 create domain stint.limit_keys as text[]
   constraint limits_are_at_most_17_keys check (value is null or value = '{}' or stint.are_limits(value));
 
@@ -33,11 +58,11 @@ create domain stint.limit_keys as text[]
 -- the number of finished jobs.
 create table stint.job (
   id               uuid primary key,
-  kind             text not null,
-  queue            text collate "C" not null,      -- in byte order, so that a prefix is a range of the index
+  kind             stint.job_name not null,
+  queue            stint.job_name collate "C" not null,      -- in byte order, so that a prefix is a range of the index
   state            stint.job_state not null,
   priority         smallint not null default 0,
-  run_at           timestamptz not null,
+  run_at           stint.job_time not null,
   created_at       timestamptz not null,
 
   -- Six independent counters.
@@ -57,40 +82,28 @@ create table stint.job (
   cancel_requested boolean not null default false,
 
   -- Set only if this job was enqueued with its own value. Otherwise the settings of its kind and its worker apply when it runs.
-  max_attempts     integer,
-  max_crashes      integer,
-  timeout_ms       bigint,
-  lease_ms         bigint,
+  max_attempts     stint.job_max_attempts,
+  max_crashes      stint.job_max_crashes,
+  timeout_ms       stint.job_timeout_ms,
+  lease_ms         stint.job_lease_ms,
 
-  expires_at       timestamptz,                    -- not run after this time, but cancelled; null: at any time
-  key              text,
-  tenant           text,
-  tags             text[],
-  dedupe_key       text,
-  dedupe_until     text check (dedupe_until in ('started', 'finished')),
+  expires_at       stint.job_time,                    -- not run after this time, but cancelled; null: at any time
+  key              stint.job_key,
+  tenant           stint.job_key,
+  tags             stint.job_tags,
+  dedupe_key       stint.job_key,
+  dedupe_until     stint.job_dedupe_until,
   park_reason      text,                           -- set while it is parked, and while a quarantined job runs alone
   park_until       timestamptz,                    -- a parked job becomes ready at this time, which is also its run_at
   reason           text,                           -- free text of operators and handlers
-  meta             jsonb,
+  meta             stint.job_meta,
   payload          jsonb not null,
   log              jsonb,                          -- ended attempts other than success, first and latest kept
   has_follow_ups   boolean,                        -- true: a part of a flow, or has or awaits a place of a limit; null: a plain job, as nearly every job
   limits           stint.limit_keys,               -- the limit keys from its payload, an ordered key among them; empty: its kind has limits
   fair_tenant      text collate "C",               -- its tenant, '' without one, if its queue shares its workers among tenants; else null
-  constraint job_is_live check (state not in ('succeeded', 'dead', 'cancelled')),
-  constraint job_lease_while_running check ((state = 'running') = (lease_id is not null)),
-  -- Reading relies on these: one row outside them would fail every claim that meets it. An enqueue-only role must not be able to
-  -- write such a row, whichever function it calls. Their names are the messages that a caller sees.
-  constraint job_times_are_in_range check (
-    run_at >= '1970-01-01 00:00:00+00' and run_at < '10000-01-01 00:00:00+00'
-    and expires_at >= '1970-01-01 00:00:00+00' and expires_at < '10000-01-01 00:00:00+00'
-    and lease_ms between 1000 and 86400000 and timeout_ms between 1 and 3153600000000),
-  constraint job_limits_are_in_range check (max_attempts between 1 and 1000 and max_crashes between 1 and 100),
-  constraint job_names_have_1_to_128_characters check (length(kind) between 1 and 128 and length(queue) between 1 and 128),
-  constraint job_keys_have_1_to_512_characters check (
-    length(key) between 1 and 512 and length(tenant) between 1 and 512 and length(dedupe_key) between 1 and 512),
-  constraint job_tags_are_at_most_32_texts check (tags is null or stint.are_tags(tags)),
-  constraint job_meta_is_an_object check (meta is null or jsonb_typeof(meta) = 'object')
+  -- In one constraint, because each costs every statement that writes a job. The states after parked are those of ended jobs.
+  constraint job_is_live check (state <= 'parked' and (state = 'running') = (lease_id is not null))
 ) with (
   -- A queue's table is rewritten many times a day; the defaults (20 % of the table) come far too late.
   autovacuum_vacuum_scale_factor = 0,
@@ -287,12 +300,14 @@ create index audit_controls on stint.audit (at, id) where queue is not null or l
 -- ---- For people ------------------------------------------------------------------------------------
 
 -- Every job, live or finished, in one shape.
+-- The columns of live jobs are cast to the types of the history: with two types for one column, Postgres applies a condition on it only after it has read
+-- both tables.
 create view stint.jobs as
   select
-    id, kind, queue, state, priority, run_at, created_at, null::timestamptz as finished_at,
+    id, kind::text, queue::text, state, priority, run_at::timestamptz, created_at, null::timestamptz as finished_at,
     attempts, crashes, interruptions, faults, epoch, run, lease_id, lease_until, worker, claimed_at, cancel_requested,
-    max_attempts, max_crashes, timeout_ms, lease_ms, expires_at, key, tenant, tags, park_reason, park_until, reason, meta, payload,
-    null::jsonb as result, log
+    max_attempts::integer, max_crashes::integer, timeout_ms::bigint, lease_ms::bigint, expires_at::timestamptz, key::text, tenant::text,
+    tags::text[], park_reason, park_until, reason, meta::jsonb, payload, null::jsonb as result, log
   from stint.job
   union all
   select

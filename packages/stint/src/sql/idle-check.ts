@@ -58,7 +58,7 @@ const suspect = `exists (
 
 /** For a worker with large pools: it names queues, so that the cost does not depend on how many there are. */
 const suspectAndNamed = `array(
-      select p.queue ${suspected}
+      select p.queue::text ${suspected}
         and cardinality($1::text[]) + cardinality($4::text[]) > 0
       order by p.park_reason, p.run_at
       limit ${mostNamed}

@@ -47,7 +47,7 @@ const promoteDue = statement(
   )
   select
     (select count(*) from moved)::integer as promoted,
-    array(select distinct queue from moved) as queues,
+    array(select distinct queue::text from moved) as queues,
     (
       select extract(epoch from d.run_at - clock_timestamp()) * 1000
       from stint.job d

@@ -172,7 +172,7 @@ const deliverSignals = statement(
   select
     (select count(*) from sent)::integer as found,
     (select count(*) from done)::integer as delivered,
-    array(select distinct queue from moved) as queues`,
+    array(select distinct queue::text from moved) as queues`,
 );
 
 /** How many signals were found undelivered, how many of them are delivered now, and the queues of the jobs that became ready. */

@@ -87,6 +87,13 @@ const drifts = [
     "stint migrate",
   ],
   [
+    "alter domain stint.job_meta drop constraint job_meta_is_an_object",
+    "error",
+    "Part of the schema is missing",
+    "constraint job_meta_is_an_object of domain job_meta",
+    "stint migrate",
+  ],
+  [
     "create or replace function stint.append_attempt(log jsonb, entry jsonb) returns jsonb language sql as 'select null::jsonb'",
     "error",
     "Part of the schema was changed",

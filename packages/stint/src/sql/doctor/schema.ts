@@ -80,6 +80,10 @@ export const selectThings: Statement = statement(
   select format('constraint %s of table %s', c.conname, r.relname), pg_get_constraintdef(c.oid)
   from pg_constraint c join relation r on r.oid = c.conrelid
   union all
+  select format('constraint %s of domain %s', c.conname, t.typname), pg_get_constraintdef(c.oid)
+  from pg_constraint c join pg_type t on t.oid = c.contypid
+  where t.typnamespace in (select oid from here)
+  union all
   select format('trigger %s of table %s', t.tgname, r.relname), pg_get_triggerdef(t.oid)
   from pg_trigger t join relation r on r.oid = t.tgrelid
   where not t.tgisinternal
