@@ -1,9 +1,11 @@
 import type { CustomTypesConfig, Query } from "pg";
+import { arrayElement } from "./array-element.ts";
+import { bindMessage } from "./bind-message.ts";
 import type { ReadingClient } from "./client.ts";
 import type { Row } from "./db.ts";
 
 type Wire = {
-  readonly stream: { cork(): void; uncork(): void };
+  readonly stream: { readonly writable: boolean; cork(): void; uncork(): void; write(message: Buffer): void };
   readonly parsedStatements: Record<string, string | undefined>;
   readonly submittedNamedStatements: Record<string, string | undefined>;
   parse(message: { text: string; name: string }): void;
@@ -64,9 +66,17 @@ class NamedQuery {
   }
 
   submit(wire: Wire): Error | null {
-    const { name, text } = this;
+    const { name } = this;
     const isPrepared = (wire.parsedStatements[name] ?? wire.submittedNamedStatements[name]) !== undefined;
     this.#columns = isPrepared ? known.get(this.#client)?.get(name) : undefined;
+    if (this.#columns === undefined) this.#submitDescribed(wire, isPrepared);
+    else if (wire.stream.writable) wire.stream.write(bindMessage(name, this.#values));
+    return null;
+  }
+
+  /** The first time on a connection: the result must be described. */
+  #submitDescribed(wire: Wire, isPrepared: boolean): void {
+    const { name, text } = this;
     // One packet for all messages.
     wire.stream.cork();
     try {
@@ -75,13 +85,12 @@ class NamedQuery {
         wire.submittedNamedStatements[name] = text;
       }
       wire.bind({ statement: name, values: this.#values });
-      if (this.#columns === undefined) wire.describe({ type: "P", name: "" });
+      wire.describe({ type: "P", name: "" });
       wire.execute({ portal: "" });
       wire.sync();
     } finally {
       wire.stream.uncork();
     }
-    return null;
   }
 
   handleRowDescription({ fields }: { fields: readonly Field[] }): void {
@@ -141,8 +150,7 @@ function toText(value: unknown): string | null {
 function toElement(value: unknown): string {
   if (value === null || value === undefined) return "NULL";
   if (Array.isArray(value)) return `{${value.map(toElement).join(",")}}`;
-  const text = toText(value) as string;
-  return `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
+  return arrayElement(toText(value) as string);
 }
 
 /** Run a prepared statement in a session that no pooler shares. */

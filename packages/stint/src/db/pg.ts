@@ -1,14 +1,15 @@
 import { Pool, types, type ClientBase, type PoolClient, type QueryConfig, type QueryResult } from "pg";
-import { DatabaseUnavailableError, InvalidOptionError } from "../errors.ts";
-import { maskUrl } from "../runtime/mask.ts";
+import { InvalidOptionError } from "../errors.ts";
 import { readTime, ReadingClient } from "./client.ts";
 import { borrow } from "./borrow.ts";
 import { couldNotConnect, toClientConfig, type Connection, type PoolLike } from "./connection.ts";
 import { ConnectionLost, type Db, type DbTx, type OnFault } from "./db.ts";
 import type { Row, RunOptions } from "./db.ts";
 import { LentConnection } from "./lent-connection.ts";
+import { KeptClients } from "./kept-clients.ts";
 import { runLocally } from "./local-query.ts";
 import { runNamed } from "./named-query.ts";
+import { respondedWithin, watchReplication } from "./responded-within.ts";
 import { ServerClock } from "./server-clock.ts";
 import { isUnavailable } from "./transient.ts";
 import {
@@ -20,6 +21,7 @@ import {
   transactionTime,
   type Settings,
 } from "./session-settings.ts";
+import { noteLost, release, runOn, spoilt } from "./spoilt-clients.ts";
 import { codeOf, isLostStatement, dbErrorCategory } from "./sqlstate.ts";
 import { forSchema, type Statement } from "./statement.ts";
 import { isUuid } from "../runtime/uuid.ts";
@@ -54,6 +56,8 @@ export class PgDb implements Db {
   readonly clock: ServerClock;
   readonly #options: PgDbOptions;
   readonly #own: Pool;
+  /** None of the application's pool: its connections are for all. */
+  readonly #kept: KeptClients | undefined;
   readonly #ownSettings: Settings;
   readonly #transactionSlots: Semaphore;
   #transactions: Pool | undefined;
@@ -71,21 +75,27 @@ export class PgDb implements Db {
     if (statementTimeoutMs !== undefined)
       this.#ownSettings = { ...this.#ownSettings, statement_timeout: String(statementTimeoutMs) };
     this.#own = this.#openPool(options.connections, this.#ownSettings);
+    if (options.pool === undefined) {
+      const kept = new KeptClients(this.#own);
+      this.#own.on("connect", (client) => client.on("error", () => kept.lost(client)));
+      this.#kept = kept;
+    }
     this.#transactionSlots = new Semaphore(options.transactions);
   }
 
   async run(statement: Statement, values: readonly unknown[], options?: RunOptions): Promise<Row[]> {
-    const send = async (): Promise<Row[]> =>
-      await runOn(
-        await this.#connect(this.#own),
-        async (client) => await this.#send(client, statement, values, options, this.#isPooled(client)),
-      );
-    try {
-      return await send();
-    } catch (error) {
-      if (!this.#lostStatement(error)) throw error;
-      // The server refused it before it ran, so it may be sent again.
-      return await send();
+    for (let isRepeat = false; ; isRepeat = true) {
+      const client = this.#kept?.take() ?? (await this.#connect(this.#own));
+      try {
+        return await this.#send(client, statement, values, options, this.#isPooled(client));
+      } catch (error) {
+        noteLost(error, client);
+        // The server refused it before it ran, so it may be sent again.
+        if (isRepeat || !this.#lostStatement(error)) throw error;
+      } finally {
+        if (this.#kept === undefined || spoilt.has(client)) release(client);
+        else this.#kept.keep(client);
+      }
     }
   }
 
@@ -176,6 +186,7 @@ export class PgDb implements Db {
   }
 
   async close(): Promise<void> {
+    this.#kept?.close();
     if (this.#options.pool === undefined) await Promise.all([this.#own.end(), this.#transactions?.end()]);
   }
 
@@ -189,7 +200,7 @@ export class PgDb implements Db {
   }
 
   /** `locally`: with settings for this statement only, because the pooler gives the session to other clients next. */
-  async #send(
+  #send(
     client: PoolClient,
     statement: Statement,
     values: readonly unknown[],
@@ -197,19 +208,23 @@ export class PgDb implements Db {
     locally = false,
   ): Promise<Row[]> {
     const sentMs = this.clock.localMs;
+    const rows = respondedWithin(client, this.#rows(client, statement, values, locally), {
+      name: statement.name,
+      deadlineMs: options?.deadlineMs ?? this.#options.deadlineMs,
+      onError: (error) => {
+        this.clock.learnFrom(error, sentMs);
+        if (error instanceof ConnectionLost) error.backend = backendOf(client);
+      },
+    });
+    return locally ? this.#rolledBack(client, rows) : rows;
+  }
+
+  /** A transaction of the pooler's session must not stay open. */
+  async #rolledBack(client: PoolClient, rows: Promise<Row[]>): Promise<Row[]> {
     try {
-      const deadlineMs = options?.deadlineMs ?? this.#options.deadlineMs;
-      return await respondedWithin(
-        client,
-        this.#rows(client, statement, values, locally),
-        statement.name,
-        deadlineMs,
-      );
+      return await rows;
     } catch (error) {
-      this.clock.learnFrom(error, sentMs);
-      if (error instanceof ConnectionLost) error.backend = backendOf(client);
-      if (locally && !spoilt.has(client))
-        await this.#control(client, "rollback").catch(() => spoilt.add(client));
+      if (!spoilt.has(client)) await this.#control(client, "rollback").catch(() => spoilt.add(client));
       throw error;
     }
   }
@@ -262,7 +277,8 @@ export class PgDb implements Db {
 
   /** Under the deadline, too. A commit that times out may still take effect, hence ConnectionLost. */
   async #control(client: PoolClient, text: string): Promise<QueryResult<Row>> {
-    return await respondedWithin(client, lastOf(client.query<Row>(text)), text, this.#options.deadlineMs);
+    const { deadlineMs } = this.#options;
+    return await respondedWithin(client, lastOf(client.query<Row>(text)), { name: text, deadlineMs });
   }
 
   #openPool(max: number, settings: Settings): Pool {
@@ -286,9 +302,7 @@ export class PgDb implements Db {
     pool.on("error", options.onError);
     pool.on("connect", (client) => {
       client.on("error", options.onError);
-      client.on("notice", (notice) => {
-        if (isUnreplicatedCommit(notice)) unreplicated.add(client);
-      });
+      watchReplication(client);
     });
     return pool;
   }
@@ -341,56 +355,3 @@ export const asText: typeof types = {
   getTypeParser: ((oid: number, format?: "text") =>
     keptAsText.has(oid) ? String : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
 };
-
-/** Returns the client to the pool after the work, or destroys it if its connection is in an unknown state. */
-async function runOn<T>(client: PoolClient, work: (client: PoolClient) => Promise<T>): Promise<T> {
-  try {
-    return await work(client);
-  } catch (error) {
-    if (dbErrorCategory(error) === "connection") spoilt.add(client);
-    throw error;
-  } finally {
-    client.release(spoilt.has(client));
-  }
-}
-
-// Recorded where the failure is seen, not derived from the final error, which the work may have replaced. A client that returns to
-// the pool with an unfinished statement would deliver its result to the next caller.
-const spoilt = new WeakSet<object>();
-
-async function respondedWithin<T>(
-  client: PoolClient,
-  response: Promise<T>,
-  name: string,
-  deadlineMs: number,
-): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    const deadline = new Promise<never>((_, reject) => {
-      const timeOut = (): void => reject(new ConnectionLost(`${name}: no response within ${deadlineMs} ms`));
-      // After a blocked event loop, overdue timers fire before sockets are read. One more turn reads a result that has already
-      // arrived. Dropping the result of a claim would leave its jobs without an owner until their leases run out.
-      timer = setTimeout(() => setImmediate(timeOut), deadlineMs);
-    });
-    const result = await Promise.race([response, deadline]);
-    if (unreplicated.delete(client))
-      throw new ConnectionLost(`${name}: the wait for the standby was cancelled`);
-    return result;
-  } catch (error) {
-    response.catch(() => undefined);
-    if (error instanceof ConnectionLost || dbErrorCategory(error) === "connection") spoilt.add(client);
-    if (codeOf(error) === "25006") throw new DatabaseUnavailableError("it is read-only", { cause: error });
-    if (dbErrorCategory(error) === "connection")
-      throw new ConnectionLost(`${name}: ${maskUrl((error as Error).message)}`, { cause: error });
-    throw error;
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-// For a cancelled wait for its synchronous standby Postgres reports success with a warning. A failover could still lose
-// that commit, so the outcome counts as unknown.
-const unreplicated = new WeakSet<object>();
-function isUnreplicatedCommit(notice: { code?: string | undefined; message?: string | undefined }): boolean {
-  return notice.code === "01000" && /synchronous replication/.test(notice.message ?? "");
-}

@@ -1,4 +1,5 @@
 import type { Row, Run } from "../db/db.ts";
+import { arrayElement } from "../db/array-element.ts";
 import { toTimestamp } from "../db/server-clock.ts";
 import { statement, type Statement } from "../db/statement.ts";
 import type { EnqueueStatus } from "../model/enqueue-status.ts";
@@ -225,9 +226,9 @@ const bareFields = 3;
 
 /** The names of all rows; only one, where they are all the same. */
 function namesOf(rows: readonly EncodedRow[], nameOf: (row: EncodedRow) => string): string {
-  const names = new Set(rows.map(nameOf));
-  const needed = names.size === 1 ? [...names] : rows.map(nameOf);
-  return `{${needed.map((name) => `"${name.replaceAll(/["\\]/g, String.raw`\$&`)}"`).join(",")}}`;
+  const [first] = rows;
+  const areAlike = first !== undefined && rows.every((row) => nameOf(row) === nameOf(first));
+  return `{${areAlike ? arrayElement(nameOf(first)) : rows.map((row) => arrayElement(nameOf(row))).join(",")}}`;
 }
 
 // Payload and meta were encoded once, when they were checked; they go in as they are.

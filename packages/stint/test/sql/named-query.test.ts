@@ -45,8 +45,10 @@ test.each([
   ["null", "text", null],
 ])("%s comes back as it was sent", async (_, type, value) => {
   const client = await open();
-  const [row] = await runNamed(client, statement("echo", `select $1::${type} as value`, value));
-  expect(row).toEqual({ value });
+  const echo = statement("echo", `select $1::${type} as value`, value);
+  expect(await runNamed(client, echo)).toEqual([{ value }]);
+  // Sent in another way, because the result is known.
+  expect(await runNamed(client, echo)).toEqual([{ value }]);
   await client.end();
 });
 
