@@ -32,7 +32,7 @@ import { inTransaction, type InTransaction } from "./in-transaction.ts";
 import { runInside } from "./inside.ts";
 import { Kinds } from "./kinds.ts";
 import type { ResolvedStintOptions } from "./options.ts";
-import { prepareRow, type EnqueueOptions } from "./prepare.ts";
+import { noOptions, prepareRow, type EnqueueOptions } from "./prepare.ts";
 import { withRetry } from "./retry.ts";
 import type { SchedulesClient } from "./schedules.ts";
 import {
@@ -61,6 +61,7 @@ export class EnqueueClient {
   readonly #enqueuer: Enqueuer;
   readonly #commits: CommitWatch;
   #checked: Promise<void> | undefined;
+  #isChecked = false;
 
   /** @param lockWaitDb Connections for enqueues that wait for another session's lock. */
   constructor(options: ResolvedStintOptions, db: PgDb, lockWaitDb: PgDb, waker: Waker) {
@@ -73,7 +74,7 @@ export class EnqueueClient {
     this.#enqueuer = new Enqueuer({
       db,
       lockWaitDb,
-      ready: () => this.checkSchema(),
+      ready: () => (this.#isChecked ? undefined : this.checkSchema()),
       wakes: () => wakes && waker.ridesAlong(),
       onEnqueued: (rows, results, rodeMs) => {
         if (rodeMs !== undefined) waker.rodeAlong(rodeMs);
@@ -101,7 +102,7 @@ export class EnqueueClient {
       // Nothing is awaited before the statement is sent: a ROLLBACK of a caller that does not await it must come after it.
       enqueue: (job: JobDefinition | string, payload: unknown, options?: EnqueueOptions) => {
         const one = async (): Promise<Enqueued> => {
-          const row = this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, false);
+          const row = this.#prepare({ job, payload, options: options ?? noOptions }, false);
           const [enqueued] = await send(isThenable(row) ? row.then((ready) => [ready]) : [row]);
           return enqueued as Enqueued;
         };
@@ -174,7 +175,7 @@ export class EnqueueClient {
 
   /** Add one job, committed when this resolves. */
   async one(job: JobDefinition | string, payload: unknown, options?: EnqueueOptions): Promise<Enqueued> {
-    const row = await this.#prepare({ job, payload, ...(options === undefined ? {} : { options }) }, true);
+    const row = await this.#prepare({ job, payload, options: options ?? noOptions }, true);
     const { telemetry } = this.#options;
     if (telemetry === undefined) return toEnqueued(row, await this.#enqueuer.one(row));
     const send = ([one = row]: readonly EncodedRow[]): Promise<EnqueuedRow> => this.#enqueuer.one(one);
@@ -256,7 +257,7 @@ export class EnqueueClient {
   #prepare(entry: ManyEntry, outside: boolean, id?: string): EncodedRow | Promise<EncodedRow> {
     const definition = this.kinds.find(entry.job);
     if (outside && definition.requiresTransaction) throw new TransactionRequiredError(definition.kind);
-    return prepareRow(definition, entry.payload, entry.options ?? {}, {
+    return prepareRow(definition, entry.payload, entry.options ?? noOptions, {
       maxPayloadBytes: this.#options.maxPayloadBytes,
       dependencies: this.#options.dependencies,
       id,
@@ -293,5 +294,6 @@ export class EnqueueClient {
       throw error;
     });
     await this.#checked;
+    this.#isChecked = true;
   }
 }

@@ -21,8 +21,8 @@ export type EnqueuerOptions = {
    * stop the client and its workers.
    */
   lockWaitDb: Db;
-  /** Called before every try: refuses a schema of an unsupported version. */
-  ready: () => Promise<void>;
+  /** Called before every try: refuses a schema of an unsupported version. Undefined: this was checked before. */
+  ready: () => Promise<void> | undefined;
   /** Whether an enqueue sent now includes the wake in its own commit. */
   wakes: () => boolean;
   /** `rodeMs`: how long the enqueue took, if its commit included the wake. */
@@ -107,7 +107,8 @@ export class Enqueuer {
         return { until, after };
       };
       try {
-        await ready();
+        const checked = ready();
+        if (checked !== undefined) await checked;
         if (after !== undefined) await untilPassed(db, after);
         return await enqueueAll(waits ? lockWaitDb : db, lockWaitDb, toSend, wakes, times);
       } catch (error) {

@@ -88,6 +88,9 @@ const keys = [
   "compensate",
 ] as const satisfies (keyof EnqueueOptions)[];
 
+/** Most jobs have none: then no option is looked for. */
+export const noOptions: EnqueueOptions = Object.freeze({});
+
 const maxTags = 32;
 const metaBytes = 16_384;
 // After the year 9999 Postgres and JavaScript write dates differently.
@@ -107,7 +110,7 @@ export function prepareRow(
 ): EncodedRow | Promise<EncodedRow> {
   const { kind } = definition;
   const what = `enqueue("${kind}")`;
-  refuseUnknownKeys(what, options, keys);
+  if (options !== noOptions) refuseUnknownKeys(what, options, keys);
   const checked = validate(definition.payload, payload, { kind, root: "payload" });
   // The first error is thrown. A second one must not become an unhandled rejection.
   if (isThenable(checked)) checked.then(undefined, () => undefined);
@@ -130,7 +133,7 @@ function prepareUndo(
     if (entry.options?.[name] !== undefined)
       throw new InvalidOptionError(`${what}.compensate.${name}`, "cannot be given to a compensation");
   const definition = requireDefinition(entry.job, `${what}.compensate(job)`);
-  return prepareRow(definition, entry.payload, entry.options ?? {}, { maxPayloadBytes });
+  return prepareRow(definition, entry.payload, entry.options ?? noOptions, { maxPayloadBytes });
 }
 
 function withUndo(row: EncodedRow, undo: EncodedRow | undefined): EncodedRow {
@@ -158,32 +161,35 @@ function encodeRow(
   const row: EnqueueRow = { id: id ?? newId(), kind, queue: definition.queue };
   const key = options.key ?? definition.key?.(payload as never);
   if (key !== undefined) row.key = checkText(key, `${what}.key`);
+  const priority = options.priority ?? definition.priority;
+  if (priority !== undefined) row.priority = requirePriority(`${what}.priority`, priority);
+  if (options !== noOptions) setOptions(row, what, options);
+  const limited = limitKeys(what, definition, payload);
+  if (limited !== undefined) Object.assign(row, limited);
+  // The worker computes the costs again. Here a job that could never start is refused.
+  if (definition.uses.length > 0) costsOf(kind, definition.uses, payload, dependencies);
 
+  return {
+    row,
+    payload: encodeJson(payload, { kind, root: "payload", maxBytes: maxPayloadBytes }),
+    meta: options === noOptions ? undefined : metaOf(options, kind, what),
+  };
+}
+
+/** The options that only this job has. */
+function setOptions(row: EnqueueRow, what: string, options: EnqueueOptions): void {
   if (options.id !== undefined) {
     row.id = requireId(options.id, `${what}.id`);
     row.again = true;
   }
   setTime(row, what, options);
   setExpiry(row, what, options);
-
-  const priority = options.priority ?? definition.priority;
-  if (priority !== undefined) row.priority = requirePriority(`${what}.priority`, priority);
   setPolicy(row, what, options);
-
   if (options.tenant !== undefined) row.tenant = checkText(options.tenant, `${what}.tenant`);
   if (options.tags !== undefined) row.tags = checkTags(options.tags, what);
   setShaping(row, what, options);
-  Object.assign(row, limitKeys(what, definition, payload));
-  // The worker computes the costs again. Here a job that could never start is refused.
-  if (definition.uses.length > 0) costsOf(kind, definition.uses, payload, dependencies);
   const member = toMember(what, options, row.id);
   if (member !== undefined) row.member = member;
-
-  return {
-    row,
-    payload: encodeJson(payload, { kind, root: "payload", maxBytes: maxPayloadBytes }),
-    meta: metaOf(options, kind, what),
-  };
 }
 
 /** Only the options of this job. The worker applies the kind's own policy when the job runs. */

@@ -21,20 +21,20 @@ export function idSource(now: () => number, fillRandom: (bytes: Uint8Array) => u
       fillRandom(pool);
       used = 0;
     }
-    const bytes = pool.subarray(used, used + 10);
+    const from = used;
     used += 10;
 
     const nowMs = now();
     if (nowMs > lastMs || counter === counterMax) {
       lastMs = Math.max(nowMs, lastMs + 1);
       // Starts in the lower half, so that at least 2048 ids fit before the time must be run ahead.
-      counter = (((bytes[0] ?? 0) & 0x07) << 8) | (bytes[1] ?? 0);
+      counter = (((pool[from] ?? 0) & 0x07) << 8) | (pool[from + 1] ?? 0);
     } else {
       counter++;
     }
-    bytes[0] = counter >> 8;
-    bytes[1] = counter & 0xff;
-    return uuidv7(lastMs, bytes);
+    pool[from] = counter >> 8;
+    pool[from + 1] = counter & 0xff;
+    return uuidv7(lastMs, pool, from);
   };
 }
 

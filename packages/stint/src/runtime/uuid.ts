@@ -11,18 +11,19 @@ export function isUuid(text: unknown): text is string {
  * A UUID of version 7 (RFC 9562): ids sort by time.
  *
  * @param nowMs Milliseconds since 1970; the first 48 bits.
- * @param randomBytes At least 10. The version replaces the upper four bits of the first byte, the
+ * @param randomBytes At least 10, beginning at `from`. The version replaces the upper four bits of the first byte, the
  *   variant the upper two bits of the third.
  */
-export function uuidv7(nowMs: number, randomBytes: Uint8Array): string {
-  if (randomBytes.length < 10)
-    throw new RangeError(`uuidv7 needs 10 random bytes, got ${randomBytes.length}`);
+export function uuidv7(nowMs: number, randomBytes: Uint8Array, from = 0): string {
+  if (randomBytes.length < from + 10)
+    throw new RangeError(`uuidv7 needs 10 random bytes, got ${randomBytes.length - from}`);
   const time = Math.trunc(nowMs).toString(16).padStart(12, "0");
-  const at = (index: number) => randomBytes[index] ?? 0;
-  const byte = (value: number) => hex[value] ?? "00";
-
-  const a = byte(0x70 | (at(0) & 0x0f)) + byte(at(1));
-  const b = byte(0x80 | (at(2) & 0x3f)) + byte(at(3));
-  const c = byte(at(4)) + byte(at(5)) + byte(at(6)) + byte(at(7)) + byte(at(8)) + byte(at(9));
-  return `${time.slice(0, 8)}-${time.slice(8)}-${a}-${b}-${c}`;
+  let text = `${time.slice(0, 8)}-${time.slice(8)}-`;
+  for (let index = 0; index < 10; index++) {
+    const byte = randomBytes[from + index] ?? 0;
+    if (index === 0) text += hex[0x70 | (byte & 0x0f)];
+    else if (index === 2) text += `-${hex[0x80 | (byte & 0x3f)]}`;
+    else text += index === 4 ? `-${hex[byte]}` : hex[byte];
+  }
+  return text;
 }
