@@ -140,3 +140,27 @@ test("a wake right after a wait was stopped is kept for the next one", async () 
   await expect(stopped).resolves.toBe(false);
   await expect(wakeable.wait(1_000)).resolves.toBe(true);
 });
+
+test("a wake calls the callback before it returns", () => {
+  const wakeable = new Wakeable();
+  const calls: boolean[] = [];
+  expect(wakeable.whenWoken(1_000, (woken) => calls.push(woken))).toBe(true);
+  wakeable.wake();
+  expect(calls).toEqual([true]);
+  expect(vi.getTimerCount()).toBe(0);
+
+  // This wake is kept, because nothing waits for it.
+  wakeable.wake();
+  expect(wakeable.whenWoken(1_000, (woken) => calls.push(woken))).toBe(false);
+  expect(calls).toEqual([true]);
+});
+
+test("without a wake the callback is called after the time", () => {
+  const wakeable = new Wakeable();
+  const calls: boolean[] = [];
+  wakeable.whenWoken(1_000, (woken) => calls.push(woken));
+  vi.advanceTimersByTime(999);
+  expect(calls).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect(calls).toEqual([false]);
+});

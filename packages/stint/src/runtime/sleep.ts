@@ -69,18 +69,34 @@ export class Wakeable {
       return Promise.resolve(true);
     }
     return new Promise((resolve) => {
-      const end = (woken: boolean): void => {
-        // Later wakes are for the next wait.
-        this.#waiters.delete(end);
-        timer.clear();
+      const stop = this.#until(maxMs, (woken) => {
         takeBack?.();
         resolve(woken);
-      };
-      const stop = (): void => end(false);
-      const timer = new Timer(maxMs, stop);
-      this.#waiters.add(end);
+      });
       const takeBack = signal === undefined ? undefined : onAbort(signal, stop);
     });
+  }
+
+  /** The same with a callback, which is called during the wake, and not after it. False: there was a wake already, and nothing is called. */
+  whenWoken(maxMs: number, onEnd: (woken: boolean) => void): boolean {
+    const wasKept = this.#kept;
+    this.#kept = false;
+    if (!wasKept) this.#until(maxMs, onEnd);
+    return !wasKept;
+  }
+
+  /** Returns a function that ends the wait without a wake. */
+  #until(maxMs: number, onEnd: (woken: boolean) => void): () => void {
+    const end = (woken: boolean): void => {
+      // Later wakes are for the next wait.
+      this.#waiters.delete(end);
+      timer.clear();
+      onEnd(woken);
+    };
+    const stop = (): void => end(false);
+    const timer = new Timer(maxMs, stop);
+    this.#waiters.add(end);
+    return stop;
   }
 
   /** End every current wait, or the next one if there is none. */

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { claimedJob } from "../../test/support/claimed-job.ts";
 import type { ClaimedJob } from "../model/job.ts";
 import { QueueMap } from "../model/queue-pattern.ts";
@@ -190,4 +190,64 @@ test("the second claim in a row that finds nothing is followed by a rest", async
   } finally {
     vi.useRealTimers();
   }
+});
+
+/** Without polls, and with responses when the test wants them. */
+function startStill() {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  let respond = (): void => undefined;
+  const roundTrip = async (): Promise<void> =>
+    await new Promise<void>((resolve) => {
+      respond = resolve;
+    });
+  const settle = async (): Promise<void> => {
+    for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+  };
+  const reply = async (): Promise<void> => {
+    respond();
+    await settle();
+  };
+  return { ...start("main", 2, () => [], roundTrip), reply, settle };
+}
+
+test("a wake that has just arrived is followed by a claim before it returns", async () => {
+  const { loop, sent, reply, settle, stop } = startStill();
+  await reply();
+  expect({ claims: sent.length, turnMs: loop.turnMs }).toEqual({ claims: 1, turnMs: 0 });
+  loop.claimAtOnce("main");
+  expect(sent).toHaveLength(2);
+  await reply();
+
+  // Any other wake continues the loop after the code that gave it.
+  loop.hint("main");
+  expect(sent).toHaveLength(2);
+  await settle();
+  expect(sent).toHaveLength(3);
+  const stopped = stop();
+  await reply();
+  await stopped;
+});
+
+test("a wake during a claim leads to another claim", async () => {
+  const { loop, sent, reply, stop } = startStill();
+  await reply();
+  loop.claimAtOnce("main");
+  loop.claimAtOnce("main");
+  expect(sent).toHaveLength(2);
+  await reply();
+  expect(sent).toHaveLength(3);
+  const stopped = stop();
+  await reply();
+  await stopped;
+});
+
+test("a loop that rests ends when it is stopped, and claims no more", async () => {
+  const { loop, sent, reply, settle, stop } = startStill();
+  await reply();
+  expect(loop.turnMs).toBe(0);
+  await stop();
+  loop.claimAtOnce("main");
+  await settle();
+  expect(sent).toHaveLength(1);
 });

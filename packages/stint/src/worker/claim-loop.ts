@@ -51,6 +51,8 @@ export class ClaimLoop {
   #turnedAt: number | undefined;
   /** Whether the last claim found nothing. */
   #foundNothing = false;
+  /** Whether the wake that is given now continues the loop before it returns. */
+  #isUrgent = false;
 
   constructor(options: LoopOptions) {
     this.#options = options;
@@ -100,6 +102,16 @@ export class ClaimLoop {
     if (this.#options.pools.mayHaveWork(queue)) this.wake();
   }
 
+  /**
+   * The same for a wake that has just arrived. If the loop rests, its claim is sent before this returns, and not after everything else that the
+   * event loop does with the response in which the wake came: the job starts 50 µs earlier.
+   */
+  claimAtOnce(queue: string): void {
+    this.#isUrgent = true;
+    this.hint(queue);
+    this.#isUrgent = false;
+  }
+
   /** Whether a ready job of this queue could be claimed now. */
   mayClaim(queue: string): boolean {
     const { pools, scope, quarantine } = this.#options;
@@ -125,11 +137,20 @@ export class ClaimLoop {
       this.wake();
   }
 
-  /** Claims until `stopping`, then returns once nothing more will be claimed. Survives any outage. */
-  async run(stopping: AbortSignal): Promise<void> {
-    const { pools, quarantine, logger, listens, listen } = this.#options;
-    // Once, and not for each wait: that costs more than the rest of the wait.
+  /** Claims until `stopping`, then resolves once nothing more will be claimed. Survives any outage. */
+  run(stopping: AbortSignal): Promise<void> {
+    // Once, and not for each rest: that costs more than the rest itself.
     stopping.addEventListener("abort", () => this.wake(), { once: true });
+    return new Promise((resolve, reject) => {
+      const turn = (): void =>
+        void this.#turns(stopping, turn).then((isResting) => isResting || resolve(), reject);
+      turn();
+    });
+  }
+
+  /** Claims until nothing can be claimed for now, and `turn` continues later: true. False: the worker is stopping. */
+  async #turns(stopping: AbortSignal, turn: () => void): Promise<boolean> {
+    const { pools, quarantine, logger, listens, listen } = this.#options;
     while (!stopping.aborted) {
       this.#turnedAt = monotonicMs();
       try {
@@ -141,18 +162,19 @@ export class ClaimLoop {
           this.#waits = 0;
           continue;
         }
-        await this.#wait();
         this.#retryDelay.reset();
+        if (this.#continueLater(turn)) return true;
       } catch (error) {
         logger.warn({ err: error }, "could not claim; trying again");
         await sleep(this.#retryDelay.next(), stopping);
         pools.mayHaveWork();
       }
     }
+    return false;
   }
 
-  /** Wait for a wake, the next poll or the next sweep, whichever is first. */
-  async #wait(): Promise<void> {
+  /** Call `turn` after a wake, the next poll or the next sweep, whichever is first. False: there was a wake already. */
+  #continueLater(turn: () => void): boolean {
     const { pools, pollMs } = this.#options;
     // An enqueuer that saw no listening worker sends no wake, and its transaction may commit later: poll soon, then less often.
     const restMs =
@@ -160,9 +182,13 @@ export class ClaimLoop {
     this.#waits += 1;
     this.#turnedAt = undefined;
     const sweepMs = this.#sweepInMs();
-    const woken = await this.#wake.wait(Math.min(restMs, sweepMs));
-    if (!woken && restMs <= sweepMs) pools.mayHaveWork();
-    else if (!woken) for (const queue of this.#floors.owed(monotonicMs())) pools.mayHaveWork(queue);
+    return this.#wake.whenWoken(Math.min(restMs, sweepMs), (woken) => {
+      if (!woken && restMs <= sweepMs) pools.mayHaveWork();
+      else if (!woken) for (const queue of this.#floors.owed(monotonicMs())) pools.mayHaveWork(queue);
+      // Most wakes come from the middle of something else that changes what may be claimed.
+      if (this.#isUrgent) turn();
+      else queueMicrotask(turn);
+    });
   }
 
   /** How long until the next sweep: only a sweep finds jobs behind the floors. Infinity without room for what it would find. */
@@ -190,7 +216,7 @@ export class ClaimLoop {
 
   #isSearchDue(): boolean {
     const { pools, scope } = this.#options;
-    return !scope.isEmpty && pools.searchInMs(monotonicMs()) === 0;
+    return pools.search !== undefined && !scope.isEmpty && pools.searchInMs(monotonicMs()) === 0;
   }
 
   /** Find queues with ready jobs, for pools with more queues than a claim asks. */
@@ -268,12 +294,14 @@ export class ClaimLoop {
     const jobs = await claimer.ready(takes, floors, stopping);
     const at = monotonicMs();
     this.#lastClaimAt = sentAt;
+    // First: on an idle queue, what follows takes 40 µs.
+    const started = this.#started(jobs, sentAt);
     const full = pools.claimed(takes, jobs, { sentAt, at });
     this.#rest(jobs.length === 0 && full.size === 0 && !pools.isUnasked, sentAt, at);
     if (floors !== undefined) this.#floors.measured(at - sentAt, jobs.length);
     this.#floors.claimed(queues, jobs, at, floors === undefined ? { sentAt, full } : undefined);
     if (!this.#options.order.isPlain) this.#aged.othersClaimed(jobs);
-    await this.#started(jobs, sentAt);
+    await started;
   }
 
   /**

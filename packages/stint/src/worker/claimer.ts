@@ -57,14 +57,23 @@ export class Claimer {
   ): Promise<ClaimedJob[]> {
     const { db, shares } = this.#options;
     return await this.#surely(
-      async (input, options) => {
-        if (!shares.isUsed) return await claim(db, { ...input, takes }, floors, options);
-        const claimed = await claimInShares(db, { ...input, takes }, floors, options);
-        shares.confirmed(input.leaseId, claimed.shares);
-        return claimed.jobs;
-      },
+      (input, options) =>
+        shares.isUsed
+          ? this.#inShares({ ...input, takes }, floors, options)
+          : claim(db, { ...input, takes }, floors, options),
       async (lost, sentAt) => await this.#keepFound(lost, sentAt, stopping),
     );
+  }
+
+  async #inShares(
+    input: ClaimInput,
+    floors: readonly Floor[] | undefined,
+    options: RunOptions,
+  ): Promise<ClaimedJob[]> {
+    const { db, shares } = this.#options;
+    const claimed = await claimInShares(db, input, floors, options);
+    shares.confirmed(input.leaseId, claimed.shares);
+    return claimed.jobs;
   }
 
   /** Claim ready jobs of one fair queue. */

@@ -56,13 +56,18 @@ export class AttemptPipeline {
     onClaimed();
     // A blocked event loop may read the response to a claim after other workers have rescued its jobs.
     const isLate = ({ leaseMs }: ClaimedJob): boolean => tookMs > leaseMs / 2;
-    const late = jobs.filter(isLate);
-    if (late.length > 0) void releaser.release(late);
-    const inTime = pauses.admit(late.length > 0 ? jobs.filter((job) => !isLate(job)) : jobs);
+    const isAnyLate = jobs.some(isLate);
+    if (isAnyLate) void releaser.release(jobs.filter(isLate));
+    const inTime = pauses.admit(isAnyLate ? jobs.filter((job) => !isLate(job)) : jobs);
+    if (!inTime.some(places.isLimited)) {
+      this.hold(inTime, sentAt);
+      return undefined;
+    }
     const limited = inTime.filter(places.isLimited);
-    const free = limited.length === 0 ? inTime : inTime.filter((job) => !places.isLimited(job));
-    this.hold(free, sentAt);
-    if (limited.length === 0) return undefined;
+    this.hold(
+      inTime.filter((job) => !places.isLimited(job)),
+      sentAt,
+    );
     return takeLimited(this.#deps, limited, (taken) => this.hold(taken, sentAt));
   }
 

@@ -13,7 +13,7 @@ function router({ hasRoom = true } = {}) {
     id: "web-00000a",
     notifyReady: (queues: readonly string[]) => notified.push(...queues),
     pools: { serves: (queue: string) => queue === "mail", saturated: !hasRoom },
-    loop: { hint: (queue: string | undefined) => hints.push(queue), mayClaim: () => hasRoom },
+    loop: { claimAtOnce: (queue: string | undefined) => hints.push(queue), mayClaim: () => hasRoom },
     sleepMode: { activity: () => (activities += 1) },
     row: { wantsWakes: true },
     upkeep: { wake: () => undefined },

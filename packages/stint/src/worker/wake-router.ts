@@ -89,7 +89,7 @@ export class WakeRouter {
     if (inMs > 0) return this.#lookLater(queue, inMs);
     // A wake for a queue of other workers must not end the sleep of this one.
     if (pools.serves(queue)) sleepMode.activity();
-    loop.hint(queue);
+    loop.claimAtOnce(queue);
     if (passesOn && !loop.mayClaim(queue)) notifyReady([queue]);
   }
 
