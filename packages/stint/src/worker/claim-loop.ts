@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import type { ClaimedJob } from "../model/job.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { monotonicMs } from "../runtime/monotonic.ts";
@@ -142,8 +143,10 @@ export class ClaimLoop {
     // Once, and not for each rest: that costs more than the rest itself.
     stopping.addEventListener("abort", () => this.wake(), { once: true });
     return new Promise((resolve, reject) => {
-      const turn = (): void =>
+      // A wake may be given within a request of the application. Its handlers must not run in the async context of that request.
+      const turn = AsyncResource.bind((): void => {
         void this.#turns(stopping, turn).then((isResting) => isResting || resolve(), reject);
+      });
       turn();
     });
   }
