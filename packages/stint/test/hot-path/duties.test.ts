@@ -108,6 +108,9 @@ test("no statement sorts or reads a whole table, for any feature of a job", asyn
   ]);
   await begun.opened;
   await until(() => done >= 240, { message: "all jobs are done" });
+  // Claims begin at the floors once those that look before them have used up their share of the time: on a fast server, after many.
+  while ((await server.sentBy("all-sorts"))["claim-onward"] === undefined)
+    for (const n of many) await stint.enqueue(work, { n });
   await stint.cancel(id);
   await worker.stop();
 
