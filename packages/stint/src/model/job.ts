@@ -96,7 +96,6 @@ export type ClaimedJob = {
   readonly meta: Readonly<Record<string, unknown>>;
   /** The keys of its limits that come from its payload; null: its kind has no limits. */
   readonly limits: readonly string[] | null;
-  readonly payload: unknown;
-  /** The length of the payload as text. */
-  readonly weight: number;
+  /** As JSON text. Parsed when its handler is called: until then, and until its outcome is recorded, a text is less to keep. */
+  readonly payload: string;
 };

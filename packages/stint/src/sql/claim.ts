@@ -232,7 +232,8 @@ export function poolValues(takes: readonly Take[], always = false): number[][] {
 }
 
 export function toClaimed(rows: readonly Row[], input: LeaseInput): ClaimedJob[] {
-  return rows.map((row) => toClaimedJob(row, input)).sort(byClaimOrder);
+  let last: ClaimedJob | undefined;
+  return rows.map((row) => (last = toClaimedJob(row, input, last))).sort(byClaimOrder);
 }
 
 /** The one of these kinds and queues that has been in quarantine for the longest, if that is long enough. */

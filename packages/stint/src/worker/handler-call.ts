@@ -157,7 +157,7 @@ export class HandlerCall implements AttemptOfContext {
 
   #check(): unknown {
     const { kind, payload } = this.job;
-    return validate(this.#handler.definition.payload, payload, { kind, root: "payload" });
+    return validate(this.#handler.definition.payload, JSON.parse(payload), { kind, root: "payload" });
   }
 
   /** Whether the handler has used a part of its context whose end must be awaited, or that changes its verdict. */

@@ -28,7 +28,7 @@ export type PoolRules = {
 export type PoolClaim = {
   readonly takes: readonly Take[];
   readonly jobsByQueue: ReadonlyMap<string, number>;
-  /** The weight of the heaviest job, and whether one of the jobs is a crash suspect, or under a limit. */
+  /** The length of the longest payload, and whether one of the jobs is a crash suspect, or under a limit. */
   readonly heaviest: number;
   readonly hasCrashSuspect: boolean;
   readonly hasLimited: boolean;

@@ -119,7 +119,7 @@ export class Pools {
       const left = pool.claimed({
         takes: own,
         jobsByQueue,
-        heaviest: got.reduce((most, { weight }) => Math.max(most, weight), 0),
+        heaviest: got.reduce((most, { payload }) => Math.max(most, payload.length), 0),
         hasCrashSuspect: got.some(this.isCrashSuspect),
         hasLimited: got.some(this.#isLimited),
         sentAt,

@@ -82,7 +82,7 @@ export class Tokens {
     const definition = this.#options.keyed.get(job.kind);
     if (definition === undefined || !this.lacksKeys(job)) return dependencies;
     try {
-      return limitKeys(`defineJob("${job.kind}")`, definition, job.payload)?.limits ?? [];
+      return limitKeys(`defineJob("${job.kind}")`, definition, JSON.parse(job.payload))?.limits ?? [];
     } catch (error) {
       this.#unpriced.set(job, error);
       return dependencies;
@@ -111,7 +111,8 @@ export class Tokens {
 
   #price(job: ClaimedJob): TokenRequest | undefined {
     try {
-      return { fence: job.fence, costs: costsOf(job.kind, this.#options.usesOf(job.kind), job.payload) };
+      const payload: unknown = JSON.parse(job.payload);
+      return { fence: job.fence, costs: costsOf(job.kind, this.#options.usesOf(job.kind), payload) };
     } catch (error) {
       this.#unpriced.set(job, error);
       return undefined;

@@ -108,14 +108,14 @@ test("claim × change: a change that waited is refused; a claim skips a locked j
   await caller!.blocked();
   await worker!.commit();
   expect(await changing).toMatchObject({ status: "refused", state: "running" });
-  expect(claimed).toMatchObject({ payload: 1 });
+  expect(claimed).toMatchObject({ payload: "1" });
 
   const other = await addOne(fresh.db, { payload: 1 });
   await caller!.begin();
   await changeWaiting(caller!, other, { payload: "2" }, auditInfo());
   expect(await take(fresh.db)).toEqual([]);
   await caller!.commit();
-  expect(await take(fresh.db)).toMatchObject([{ payload: 2 }]);
+  expect(await take(fresh.db)).toMatchObject([{ payload: "2" }]);
 });
 
 test("complete × claim: a job is either completed or run", async () => {

@@ -66,7 +66,7 @@ test("a claim opens an attempt: counters, lease and fence", async () => {
     maxAttempts: 7,
     timeoutMs: 5_000,
     leaseMs: 60_000,
-    payload: { a: 1 },
+    payload: '{"a": 1}',
     meta: { trace: "t" },
   });
   const row = await stored(fresh, id);

@@ -25,8 +25,7 @@ export function claimedJob(id: string, own: Partial<ClaimedJob> = {}): ClaimedJo
     tags: [],
     meta: {},
     limits: null,
-    payload: null,
-    weight: 4,
+    payload: "null",
     ...own,
   };
 }
