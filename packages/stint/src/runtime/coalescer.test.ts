@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Coalescer } from "./coalescer.ts";
 
 /** A coalescer whose sends the test completes. */
-function byHand(options: { maxBatch?: number; inFlight?: number } = {}) {
+function byHand(options: { maxBatch?: number; inFlight?: number; sends?: "at once" | "after turn" } = {}) {
   const sends: {
     items: number[];
     respond: (results: (number | Error)[]) => void;
@@ -12,6 +12,7 @@ function byHand(options: { maxBatch?: number; inFlight?: number } = {}) {
   const coalescer = new Coalescer<number, number>({
     maxBatch: options.maxBatch ?? 100,
     inFlight: options.inFlight ?? 1,
+    sends: options.sends ?? "at once",
     send: (items) => new Promise((respond, fail) => sends.push({ items, respond, fail })),
   });
   const nth = (index: number) => {
@@ -46,6 +47,19 @@ test("items submitted in one turn share a send", async () => {
   expect(sends.map(({ items }) => items)).toEqual([[1, 2, 3]]);
   nth(0).respond([10, 20, 30]);
   await expect(Promise.all(results)).resolves.toEqual([10, 20, 30]);
+});
+
+test("sent after the turn of the event loop, items of all its microtasks share a send", async () => {
+  const { coalescer, sends, nth } = byHand({ sends: "after turn" });
+  const results = [coalescer.submit(1)];
+  await turns();
+  results.push(coalescer.submit(2));
+  expect(sends).toEqual([]);
+  await new Promise((resolve) => setImmediate(resolve));
+
+  expect(sends.map(({ items }) => items)).toEqual([[1, 2]]);
+  nth(0).respond([10, 20]);
+  await expect(Promise.all(results)).resolves.toEqual([10, 20]);
 });
 
 test("items gather while a send is out, and go out together when it returns", async () => {

@@ -7,6 +7,8 @@ export type CoalescerOptions<Item, Result> = {
   maxWeight?: number;
   /** How many sends may be in flight at once. Default 1. */
   inFlight?: number;
+  /** When an idle coalescer sends: after the code that submits the first item, or after this turn of the event loop. Default `at once`. */
+  sends?: "at once" | "after turn";
   /** How many milliseconds to wait for more items after a send, by its number of items and its duration. Default 0. */
   rest?: (tookMs: number, size: number) => number;
   /** Called when a callback of `add` throws. Only the item of that callback is affected. */
@@ -22,10 +24,10 @@ type Waiting<Item, Result> = {
 /**
  * Combines many small requests into few large ones without delaying any.
  *
- * An idle coalescer sends an item at once, together with the other items submitted in the same turn.
+ * An idle coalescer sends an item at once, together with the other items submitted by the same code.
  * Items submitted during a send wait and are sent together when it returns. So a single caller pays no
- * delay, and a thousand callers share a round trip. Where no caller waits for the result, a pause after
- * each small send lets more items collect.
+ * delay, and a thousand callers share a round trip. Where no caller waits for the result, a send after
+ * the turn and a pause after each small send let more items collect.
  */
 export class Coalescer<Item, Result> {
   readonly #send: (items: Item[]) => Promise<(Result | Error)[]>;
@@ -33,6 +35,7 @@ export class Coalescer<Item, Result> {
   readonly #weigh: (item: Item) => number;
   readonly #maxWeight: number;
   readonly #maxOut: number;
+  readonly #isAfterTurn: boolean;
   readonly #rest: (tookMs: number, size: number) => number;
   readonly #onCallbackError: (error: unknown) => void;
   #restUntil = 0;
@@ -49,6 +52,7 @@ export class Coalescer<Item, Result> {
     this.#weigh = options.weigh ?? (() => 0);
     this.#maxWeight = options.maxWeight ?? Number.POSITIVE_INFINITY;
     this.#maxOut = options.inFlight ?? 1;
+    this.#isAfterTurn = options.sends === "after turn";
     this.#rest = options.rest ?? (() => 0);
     this.#onCallbackError = options.onCallbackError ?? (() => undefined);
   }
@@ -68,6 +72,7 @@ export class Coalescer<Item, Result> {
     if (this.#scheduled || this.#out >= this.#maxOut) return;
     if (this.#mustRest()) return;
     this.#scheduled = true;
+    if (this.#isAfterTurn) return void setImmediate(this.#flushScheduled);
     // Deferred by a microtask: a loop that submits a hundred items would otherwise send the first one alone.
     // Not by queueMicrotask, which makes an async resource for every call.
     void nextMicrotask.then(this.#flushScheduled);
