@@ -155,18 +155,24 @@ export class Worker {
   async #start(): Promise<void> {
     const { db, listen } = this.#deps;
     const { leases, row, pauses, loopLag, listener, router, upkeep, loop, events } = this.#parts;
-    await checkSchemaVersion(db, db.schema);
-    // Before the worker is registered: a handler that cannot be loaded changes nothing.
-    await this.#loadIsolated();
-    const registered = row.register();
+    // First: nothing else of a start takes as long as this thread.
+    const renewable = leases.start();
+    renewable.catch(() => undefined);
+    let registered: Promise<boolean> | undefined;
     try {
-      const [paused] = await Promise.all([registered, leases.start()]);
+      await checkSchemaVersion(db, db.schema);
+      // Before the worker is registered: a handler that cannot be loaded changes nothing.
+      await this.#loadIsolated();
+      registered = row.register();
+      const [paused] = await Promise.all([registered, renewable]);
       if (paused) pauses.changed();
     } catch (error) {
       // A row that is deleted before its insert arrives would stay.
-      await registered.catch(() => undefined);
-      await Promise.all([leases.stop(), row.delete().catch(() => undefined)]);
-      if (this.#stopping.signal.aborted) return;
+      await registered?.catch(() => undefined);
+      await Promise.all([leases.stop(), registered && row.delete().catch(() => undefined)]);
+      // A later start must not meet the rest of this one.
+      await renewable.catch(() => undefined);
+      if (this.#stopping.signal.aborted && registered !== undefined) return;
       throw error;
     }
     if (this.#stopping.signal.aborted) return await row.delete();
@@ -176,8 +182,9 @@ export class Worker {
     this.#undo.push(listen((hint) => router.wake(hint)));
     if (this.#options.signals)
       this.#undo.push(stopOnSignals({ onSignal: async () => void (await this.stop()) }));
-    upkeep.start();
+    // The first claim before the first upkeep: they share their connections.
     this.#looping = loop.run(this.#stopping.signal);
+    upkeep.start();
     events.emit("started", { worker: this.id });
   }
 

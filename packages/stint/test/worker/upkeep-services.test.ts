@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { silentLogger } from "#stint/index.js";
 import { Meter } from "#stint/telemetry/meter.js";
 import { Service } from "#stint/upkeep/service-loop.js";
+import { prune } from "#stint/upkeep/prune.js";
 import { services } from "#stint/upkeep/services.js";
 import type { RunningService, UpkeepService } from "#stint/upkeep/upkeep-service.js";
 import { Upkeep, type WorkerIdleCheck } from "#stint/upkeep/upkeep.js";
@@ -155,4 +156,25 @@ test("when an idle check fails, services and the worker are notified", async () 
 test("the names of the registered services are unique", () => {
   const names = services.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
+});
+
+test("a new worker makes partitions at once, and prunes about a second later", async () => {
+  const fresh = await freshSchema();
+  const sent = new Map<string, number>();
+  const db = new Proxy(fresh.db, {
+    get: (own, property) => {
+      const value: unknown = Reflect.get(own, property, own);
+      if (property !== "run") return typeof value === "function" ? (value.bind(own) as unknown) : value;
+      return async (...call: Parameters<Fresh["db"]["run"]>) => {
+        const [{ name }] = call;
+        if (!sent.has(name)) sent.set(name, performance.now());
+        return await own.run(...call);
+      };
+    },
+  });
+  start({ ...fresh, db }, [prune]);
+
+  await until(() => sent.has("prune-dead"), { message: "the first prune" });
+  const laterMs = (sent.get("prune-dead") ?? 0) - (sent.get("make-partitions") ?? Infinity);
+  expect(laterMs).toBeGreaterThan(750);
 });
