@@ -30,11 +30,11 @@ export class Attempt implements CallingAttempt {
   #signal: AttemptSignal | undefined;
   /** Undefined before the handler is called, and where nothing is traced. */
   trace: AttemptTrace | undefined;
-  /** Whether the handler was called, or was about to be. */
-  began = false;
   /** Whether the handler has ended. Later than its verdict, if it ignores its signal. */
   over = false;
   record: AttemptRecord = "open";
+  /** Where `Attempts` keeps it. */
+  place = -1;
   /** The value its handler threw. */
   thrown: { readonly value: unknown } | undefined;
   /** When the handler last reported anything: a step, a checkpoint, progress or a log line. Undefined: never. */

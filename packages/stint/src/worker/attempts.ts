@@ -6,7 +6,9 @@ const maxUnrecorded = 2_000;
 
 /** The attempts of one worker, from begun to forgotten. */
 export class Attempts {
-  readonly #all = new Set<Attempt>();
+  /** By `attempt.place`. Not a Set, see `add`. */
+  readonly #all: (Attempt | undefined)[] = [];
+  readonly #free: number[] = [];
   /** Recorded, but their handlers keep running. */
   readonly #stuck = new Set<Attempt>();
   readonly #closedWaiters = new Map<Attempt, () => void>();
@@ -17,12 +19,12 @@ export class Attempts {
   ended = 0;
   released = 0;
 
-  [Symbol.iterator](): Iterator<Attempt> {
-    return this.#all[Symbol.iterator]();
+  *[Symbol.iterator](): Generator<Attempt> {
+    for (const attempt of this.#all) if (attempt !== undefined) yield attempt;
   }
 
   get size(): number {
-    return this.#all.size;
+    return this.#all.length - this.#free.length;
   }
 
   /** How many handlers keep running although their signals have aborted and their outcomes are recorded. */
@@ -36,7 +38,7 @@ export class Attempts {
   }
 
   find({ job, leaseId }: Fence): Attempt | undefined {
-    for (const attempt of this.#all) {
+    for (const attempt of this) {
       const { fence } = attempt.job;
       if (fence.job === job && fence.leaseId === leaseId) return attempt;
     }
@@ -45,16 +47,21 @@ export class Attempts {
 
   /** The jobs whose outcomes are not known yet. */
   get open(): ClaimedJob[] {
-    return [...this.#all].filter(({ record }) => record === "open").map(({ job }) => job);
+    return [...this].filter(({ record }) => record === "open").map(({ job }) => job);
   }
 
   /** Those that wait for others of their batch. */
   gathering(which: (job: ClaimedJob) => boolean): Attempt[] {
-    return [...this.#all].filter(({ call, job }) => call.isGathering && which(job));
+    return [...this].filter(({ call, job }) => call.isGathering && which(job));
   }
 
+  /**
+   * A Set would allocate a new table every few thousand jobs. If the garbage collector has moved the last one to the old generation, that keeps
+   * its attempts until the next full collection: each young collection then takes twice as long.
+   */
   add(attempt: Attempt): void {
-    this.#all.add(attempt);
+    attempt.place = this.#free.pop() ?? this.#all.length;
+    this.#all[attempt.place] = attempt;
   }
 
   addStuck(attempt: Attempt): void {
@@ -63,7 +70,7 @@ export class Attempts {
 
   /** Resolves when this attempt is recorded, or released. */
   async closed(attempt: Attempt): Promise<void> {
-    if (this.#all.has(attempt))
+    if (this.#has(attempt))
       await new Promise<void>((resolve) => void this.#closedWaiters.set(attempt, resolve));
   }
 
@@ -75,15 +82,21 @@ export class Attempts {
 
   /** It is recorded and its handler has ended. */
   delete(attempt: Attempt): void {
-    this.#all.delete(attempt);
+    if (!this.#has(attempt)) return;
+    this.#all[attempt.place] = undefined;
+    this.#free.push(attempt.place);
     this.#stuck.delete(attempt);
-    if (this.#all.size > 0) return;
+    if (this.size > 0) return;
     for (const resolve of this.#idleWaiters) resolve();
     this.#idleWaiters = [];
   }
 
   /** Resolves when there are none. */
   async idle(): Promise<void> {
-    if (this.#all.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+    if (this.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+  }
+
+  #has(attempt: Attempt): boolean {
+    return this.#all[attempt.place] === attempt;
   }
 }

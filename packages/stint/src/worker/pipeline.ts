@@ -108,11 +108,11 @@ export class AttemptPipeline {
     const attempt = new Attempt(leased, pool, handlerOf(this.#deps.options, job), this.#deps);
     this.attempts.add(attempt);
     // A claim that returns after every attempt was asked to stop.
-    if (this.#stopReason !== undefined) this.#ended(attempt, released(job));
+    if (this.#stopReason !== undefined) this.#end(attempt, 0, released(job));
     else {
       const instead = insteadOfStart(this.#deps, job, this.#now);
       if (instead === undefined) this.run(attempt);
-      else this.#ended(attempt, instead);
+      else this.#end(attempt, 0, instead);
     }
     return attempt;
   }
@@ -134,7 +134,6 @@ export class AttemptPipeline {
   /** 4. Call the handler. Never throws. */
   run(attempt: Attempt): void {
     const { telemetry, worker, events, tokens } = this.#deps;
-    attempt.began = true;
     try {
       tokens.requireCosts(attempt.job);
       const trace = (attempt.trace = telemetry?.attempt(attempt.job, worker));
@@ -179,12 +178,23 @@ export class AttemptPipeline {
     setTimeout(() => this.#threw(attempt, reason), patienceMs).unref();
   }
 
-  /**
-   * The handler has ended: decide, and free its slot. Whatever is thrown on the way, the attempt gets a verdict: without one it
-   * would keep its lease for ever.
-   */
   readonly #ended: OnEnd<Attempt> = (attempt, verdict, thrown) => {
     if (attempt.over) return;
+    const tookMs = performance.now() - attempt.startedAt;
+    this.#end(attempt, tookMs, verdict, thrown);
+    this.#deps.metering.over(attempt.job, tookMs);
+  };
+
+  /**
+   * The handler has ended, or is not called: decide, and free its slot. Whatever is thrown on the way, the attempt gets a verdict: without one it
+   * would keep its lease for ever.
+   */
+  #end(
+    attempt: Attempt,
+    tookMs: number,
+    verdict: Verdict | undefined,
+    thrown?: { readonly value: unknown },
+  ): void {
     try {
       if (thrown === undefined) this.decide(attempt, verdict);
       else this.#threw(attempt, thrown.value);
@@ -193,9 +203,9 @@ export class AttemptPipeline {
       this.#threw(attempt, error);
     } finally {
       attempt.end();
-      this.#freeSlot(attempt);
+      this.#freeSlot(attempt, tookMs);
     }
-  };
+  }
 
   #threw(attempt: Attempt, thrown: unknown): void {
     if (attempt.isDecided) return;
@@ -229,15 +239,12 @@ export class AttemptPipeline {
   }
 
   /** The handler has ended, whether or not its outcome is recorded. */
-  #freeSlot(attempt: Attempt): void {
-    const { metering, onRoom } = this.#deps;
+  #freeSlot(attempt: Attempt, tookMs: number): void {
     const { job, pool } = attempt;
-    const tookMs = performance.now() - attempt.startedAt;
     if (attempt.record !== "under way") this.forget(attempt);
-    if (attempt.began) metering.over(job, tookMs);
     pool.freeSlot(tookMs);
     this.fill(pool);
-    onRoom(job.queue);
+    this.#deps.onRoom(job.queue);
   }
 
   /** 6. The settler reports the outcome. One function for all attempts: thousands a second end here. */
