@@ -1,4 +1,5 @@
 import type { Tx } from "../db/db.ts";
+import { timestampMs } from "../db/timestamp.ts";
 import type { JobDefinition } from "../define.ts";
 import { InvalidOptionError } from "../errors.ts";
 import type { Duration } from "../model/duration.ts";
@@ -83,7 +84,7 @@ export class Context implements HandlerContext {
     this.tags = job.tags;
     this.meta = job.meta;
     this.fence = job.fence;
-    this.createdAt = new Date(toMs(job.createdAt));
+    this.createdAt = new Date(timestampMs(job.createdAt));
     this.schedule = scheduledSlotOf(job.meta);
     // Returns the promise itself, which knows whether it is awaited.
     this.complete = (work) => attempt.complete(work, tx);
@@ -119,14 +120,6 @@ export class Context implements HandlerContext {
       `is only there for a kind defined with atomic: true; ${this.kind} is not. Use complete(…)`,
     );
   }
-}
-
-/** The time that was read last: jobs that were enqueued together have the same. */
-let lastTime = { text: "", ms: 0 };
-
-function toMs(text: string): number {
-  if (text !== lastTime.text) lastTime = { text, ms: Date.parse(text) };
-  return lastTime.ms;
 }
 
 function own(read: (context: Context) => unknown): PropertyDescriptor & ThisType<Context> {

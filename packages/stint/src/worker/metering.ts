@@ -1,3 +1,4 @@
+import { timestampMs } from "../db/timestamp.ts";
 import type { AttemptOutcome, ClaimedJob } from "../model/job.ts";
 import { DatabaseClock } from "../telemetry/clock.ts";
 import type { KindMeter, Meter } from "../telemetry/meter.ts";
@@ -18,14 +19,10 @@ export class Metering {
   /** The wait ends now, by the estimate of the database's clock: a claim does not return the time. */
   claimed(jobs: readonly ClaimedJob[]): void {
     const now = this.clock.now();
-    let runAt = "";
-    let waitedMs = 0;
     for (const job of jobs) {
-      // Jobs that were enqueued together have the same time.
-      if (job.runAt !== runAt) waitedMs = Math.max(0, now - Date.parse((runAt = job.runAt)));
       const kind = this.#of(job);
       kind.claimed += 1;
-      kind.wait.add(waitedMs);
+      kind.wait.add(Math.max(0, now - timestampMs(job.runAt)));
     }
   }
 
