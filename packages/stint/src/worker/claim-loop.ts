@@ -132,10 +132,10 @@ export class ClaimLoop {
   /** A slot of this queue is free, or an outcome was recorded: there may be room for a claim. */
   roomMade(queue: string): void {
     const { pools, scope, quarantine } = this.#options;
-    if (scope.isEmpty) return;
     const at = monotonicMs();
-    if (quarantine.isMakingRoom || pools.wants(queue, at) || pools.hasShareRoom(at) || pools.busy === 0)
-      this.wake();
+    const isRoom =
+      quarantine.isMakingRoom || pools.wants(queue, at) || pools.hasShareRoom(at) || pools.busy === 0;
+    if (isRoom && !scope.isEmpty) this.wake();
   }
 
   /** Claims until `stopping`, then resolves once nothing more will be claimed. Survives any outage. */

@@ -11,6 +11,7 @@ export class Metering {
   readonly #meter: Meter;
   /** By kind, for the queue it was last seen in, which is nearly always the same. */
   readonly #kinds = new Map<string, KindMeter>();
+  #last: KindMeter | undefined;
 
   constructor(meter: Meter) {
     this.#meter = meter;
@@ -92,10 +93,12 @@ export class Metering {
   }
 
   #of({ queue, kind }: ClaimedJob): KindMeter {
+    const last = this.#last;
+    if (last?.kind === kind && last.queue === queue) return last;
     const known = this.#kinds.get(kind);
-    if (known?.queue === queue) return known;
+    if (known?.queue === queue) return (this.#last = known);
     const found = this.#meter.of(queue, kind);
     this.#kinds.set(kind, found);
-    return found;
+    return (this.#last = found);
   }
 }

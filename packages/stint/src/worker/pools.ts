@@ -195,12 +195,16 @@ export class Pools {
 
   #byPool<Item>(items: readonly Item[], queueOf: (item: Item) => string): Map<Pool, Item[]> {
     const byPool = new Map<Pool, Item[]>();
+    let last: { readonly queue: string; readonly own: Item[] } | undefined;
     for (const item of items) {
-      const pool = this.find(queueOf(item));
-      if (pool === undefined) continue;
-      const own = byPool.get(pool);
-      if (own === undefined) byPool.set(pool, [item]);
-      else own.push(item);
+      const queue = queueOf(item);
+      if (queue !== last?.queue) {
+        const pool = this.find(queue);
+        if (pool === undefined) continue;
+        last = { queue, own: byPool.get(pool) ?? [] };
+        byPool.set(pool, last.own);
+      }
+      last.own.push(item);
     }
     return byPool;
   }
