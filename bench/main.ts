@@ -47,6 +47,7 @@ async function bench(options: BenchOptions & { jsonFile: string }): Promise<void
 
   const postgres = await startPostgres(systems.map((one) => databaseOf(one.name)));
   undo.push(() => postgres.stop());
+  if (!options.newLog) await postgres.recycleLog();
 
   const peers = await peerVersions();
   await run({

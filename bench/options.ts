@@ -11,6 +11,7 @@ export const help = `npm run bench -- [options]
   --scenario a,b       run these scenarios: ${scenarios.map((one) => one.name).join(", ")}
   --variant "1 process"  run these variants, by their full names, separated by commas
   --rounds N           measure each cell N times (default 3; with --quick 1)
+  --new-log            a server whose write-ahead log has no segments to reuse, as after its installation
   --json FILE          write the results to FILE (default bench/results/latest.json)
   --plots-only         run nothing; draw the plots of that file again
   --help               print this text`;
@@ -20,6 +21,7 @@ export type BenchOptions = {
   readonly plotsOnly: boolean;
   readonly quick: boolean;
   readonly rounds: number;
+  readonly newLog: boolean;
   readonly systems: readonly SystemInfo[];
   readonly scenarios: readonly Scenario[];
   /** Names of variants. Default: all. */
@@ -37,6 +39,7 @@ export function parseOptions(args: string[]): BenchOptions {
       scenario: { type: "string" },
       variant: { type: "string" },
       rounds: { type: "string" },
+      "new-log": { type: "boolean", default: false },
       json: { type: "string" },
       "plots-only": { type: "boolean", default: false },
       help: { type: "boolean", default: false },
@@ -50,6 +53,7 @@ export function parseOptions(args: string[]): BenchOptions {
     plotsOnly: values["plots-only"],
     quick: values.quick,
     rounds,
+    newLog: values["new-log"],
     systems: chooseSystems(values.only),
     scenarios: choose("--scenario", values.scenario, scenarios, (name, wanted) => name === wanted),
     // The comma of a name, as in "idle, node 24", is followed by a space.
