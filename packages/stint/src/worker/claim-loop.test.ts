@@ -193,7 +193,7 @@ test("the second claim in a row that finds nothing is followed by a rest", async
 });
 
 /** Without polls, and with responses when the test wants them. */
-function startStill() {
+function startStill(give: Respond = () => []) {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   let respond = (): void => undefined;
@@ -208,7 +208,7 @@ function startStill() {
     respond();
     await settle();
   };
-  return { ...start("main", 2, () => [], roundTrip), reply, settle };
+  return { ...start("main", 2, give, roundTrip), reply, settle };
 }
 
 test("a wake that has just arrived is followed by a claim before it returns", async () => {
@@ -237,6 +237,31 @@ test("a wake during a claim leads to another claim", async () => {
   expect(sent).toHaveLength(2);
   await reply();
   expect(sent).toHaveLength(3);
+  const stopped = stop();
+  await reply();
+  await stopped;
+});
+
+test("room that is made during a claim is used by the next one", async () => {
+  let given = 0;
+  const give: Respond = (takes) =>
+    takes.flatMap(({ limit }) => Array.from({ length: limit }, () => job((given += 1))));
+  const { loop, pools, sent, reply, settle, stop } = startStill(give);
+  const end = async (): Promise<void> => {
+    // A long job, so that nothing is prefetched.
+    pools.find("main")?.freeSlot(1_000);
+    pools.find("main")?.recorded();
+    loop.roomMade("main");
+    await settle();
+  };
+  await reply();
+  expect({ claims: sent.length, given }).toEqual({ claims: 1, given: 2 });
+  await end();
+  expect(sent).toHaveLength(2);
+  await end();
+  expect(sent).toHaveLength(2);
+  await reply();
+  expect({ claims: sent.length, given }).toEqual({ claims: 3, given: 3 });
   const stopped = stop();
   await reply();
   await stopped;

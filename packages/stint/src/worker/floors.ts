@@ -70,11 +70,13 @@ export class Floors {
         this.#sweepsOf(queue).done(sweep.sentAt, at, sparedMs);
       }
     }
-    for (const [index, job] of jobs.entries()) {
-      const next = jobs[index + 1];
-      if (next?.queue === job.queue && next.priority === job.priority) continue;
-      this.#note(job, at, sweep?.full.has(job.queue) === true);
+    const note = (job: ClaimedJob): void => this.#note(job, at, sweep?.full.has(job.queue) === true);
+    let last: ClaimedJob | undefined;
+    for (const job of jobs) {
+      if (last !== undefined && (last.queue !== job.queue || last.priority !== job.priority)) note(last);
+      last = job;
     }
+    if (last !== undefined) note(last);
   }
 
   /** A claim from the floors returned so many jobs after `tookMs`. */

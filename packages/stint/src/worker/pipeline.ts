@@ -220,7 +220,7 @@ export class AttemptPipeline {
     const verdict = decided && outsideQuietHours(this.#deps.options, attempt.job, decided, this.#now);
     const wasReleased = attempt.record === "released";
     attempt.record = wasReleased ? "closed" : "under way";
-    const first = this.#endTrace(attempt, verdict);
+    const first = attempt.trace === undefined ? undefined : this.#endTrace(attempt, verdict);
     if (verdict !== undefined)
       attempt.verdict = first !== undefined && !verdict.ends ? { ...verdict, first } : verdict;
     if (wasReleased) return this.#endLease(attempt);
@@ -244,7 +244,7 @@ export class AttemptPipeline {
     if (attempt.record !== "under way") this.forget(attempt);
     pool.freeSlot(tookMs);
     this.fill(pool);
-    this.#deps.onRoom(job.queue);
+    if (!pool.isStocked) this.#deps.onRoom(job.queue);
   }
 
   /** 6. The settler reports the outcome. One function for all attempts: thousands a second end here. */

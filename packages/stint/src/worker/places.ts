@@ -50,6 +50,8 @@ export class Places {
   needsPlaces = (job: ClaimedJob): boolean => {
     const { limits, kind, queue, tenant } = job;
     const rules = this.#rules;
+    // Nearly every job, and this is asked three times for each.
+    if (limits === null && rules.size === 0) return this.#options.tokens.lacksKeys(job);
     // Without a key, the kind has a limit of its own.
     if (limits?.length === 0) return true;
     if (limits?.some((key) => !isDependency(key) || rules.has(key)) === true) return true;

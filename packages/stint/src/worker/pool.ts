@@ -4,7 +4,7 @@ import type { PoolView } from "../telemetry/process-metrics.ts";
 import type { Take } from "../sql/claim.ts";
 import type { LeasedJob } from "./claim-leases.ts";
 import type { PoolOptions, PoolReserve } from "./options.ts";
-import { Prefetch } from "./prefetch.ts";
+import { mostAhead, Prefetch } from "./prefetch.ts";
 import { maxQueuesPerClaim, QueueTurns } from "./queue-turns.ts";
 import { WaitingList } from "./waiting-list.ts";
 
@@ -106,6 +106,11 @@ export class Pool {
   /** Whether the last claim ended before it came to some queue that may have ready jobs. */
   get isUnasked(): boolean {
     return this.#nextTurns.isUnasked;
+  }
+
+  /** Whether so many jobs wait that no claim is wanted, whatever the prefetch is. Every job that ends asks for it first. */
+  get isStocked(): boolean {
+    return this.#waiting.size > mostAhead / 2;
   }
 
   /**

@@ -5,7 +5,8 @@
 const leastAheadMs = 50;
 const mostAheadMs = 250;
 const roundTrips = 4;
-const mostAhead = 2_000;
+/** The most jobs to prefetch. */
+export const mostAhead = 2_000;
 /** The most characters of payloads to prefetch. */
 const heaviestAhead = 4_194_304;
 const slowly = 0.05;
