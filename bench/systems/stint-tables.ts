@@ -26,9 +26,10 @@ export async function tablesPending(sql: Sql): Promise<boolean> {
 
 const fillJobs = (state: FillState): string => `
   insert into stint.job (id, kind, queue, state, run_at, created_at, payload)
-  select stint.new_id(), '${kind}', '${queue}', '${state}',
-    clock_timestamp() + interval '${state === "scheduled" ? "1 day" : "0"}', clock_timestamp(), ${payloadSql}
-  from generate_series(1, $1) n`;
+  select stint.new_id(), '${kind}', '${queue}', '${state}', at + interval '${state === "scheduled" ? "1 day" : "0"}', at, ${payloadSql}
+  from generate_series(1, $1) n
+  -- One time for both columns, as in an enqueue. It refers to n, or it would be the same for all rows.
+  cross join lateral (select clock_timestamp() + n * interval '0' as at) made`;
 
 const fillHistory = `
   insert into stint.history (
