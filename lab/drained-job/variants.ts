@@ -123,6 +123,7 @@ export async function variants(): Promise<Variant[]> {
         text: cut(claimText, "j.state >= 'ready' and j.state <= 'ready'", "j.state::text = 'ready'"),
       },
     },
+    { name: "full primary key", ...base, schema: `alter index stint.job_pkey set (fillfactor = 90);` },
     { name: "unlogged", ...base, schema: unlogged },
   ];
 }

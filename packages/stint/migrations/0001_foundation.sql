@@ -57,7 +57,8 @@ create domain stint.limit_keys as text[]
 -- Live jobs only. A job that ends leaves for `history`, so the cost of claiming does not grow with
 -- the number of finished jobs.
 create table stint.job (
-  id               uuid primary key,
+  -- A claim writes a second entry for each job. Without room for it, the page splits (docs/decisions/0028-cost-of-a-drained-job.md).
+  id               uuid primary key with (fillfactor = 50),
   kind             stint.job_name not null,
   queue            stint.job_name collate "C" not null,      -- in byte order, so that a prefix is a range of the index
   state            stint.job_state not null,
