@@ -40,6 +40,12 @@ async function untilAllRan(fresh: Fresh): Promise<void> {
 test("a claim whose backend was frozen before it started counts no crash", async () => {
   const fresh = await onOwnServer();
   await startWorker(fresh.client(), { lease: leaseMs, handlers: [handle(work, () => undefined)] });
+  // Frozen within a commit, a backend would hold a lock of the whole server, and the enqueue would wait for it.
+  const busy = "(state <> 'idle' or state_change > clock_timestamp() - interval '200 milliseconds')";
+  await until(async () => (await pidsOf(fresh, busy)).length === 0, {
+    message: "the worker has sent what it sends at its start",
+    pauseMs: 20,
+  });
   const stopped = await pidsOf(fresh, "true");
   for (const pid of stopped) process.kill(pid, "SIGSTOP");
   await fresh.client().enqueueMany([1, 2, 3].map(() => entry(work, {})));
